@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response
-from captures.frame import Frame, Kind
+from captures.frame import Frame
+from captures.verdict import Kind
 
 
 def name_in(params: Any) -> str | None:

@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from msgspec.structs import replace
+
 from analysis.conversation.call import Call
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
@@ -253,7 +255,7 @@ class Reading:
         whole = item
         if item.skipped:
             self.fold.lose(item.skipped)  # before a rule can report that something is missing
-            whole = item._replace(skipped=0)
+            whole = replace(item, skipped=0) if isinstance(item, Frame) else item._replace(skipped=0)
         due = checker.advance(whole.t_ns)
         messages = self._understand(whole)
         return Step(record, item, messages, self._under_way.changed, checker.look(item, messages, due))

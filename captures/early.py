@@ -7,16 +7,16 @@ It answers only if nothing about a frame is odd, and leaves the rest to `exact`.
 
 from __future__ import annotations
 
-from captures.frame import UNJUDGED, Envelope
 from captures.limits import DEEP, NOTIFICATIONS, ODD_LIMIT, RESERVED, SAFE, SHORT
 from captures.record import quote
+from captures.verdict import UNJUDGED, Envelope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final
 
-    from captures.frame import Direction, Kind
+    from captures.verdict import Direction, Kind
 
 
 def _refuse(_constant: str) -> None:

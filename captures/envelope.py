@@ -24,7 +24,6 @@ from captures.flawless import METHODS_KEPT, read, verdict
 from orjson import dumps, loads
 
 from captures.exact import is_too_much, judge_exactly, nesting
-from captures.frame import UNJUDGED, Direction, Envelope, Unit
 from captures.limits import (
     DEEP,
     LONGEST,
@@ -37,6 +36,7 @@ from captures.limits import (
     SHORT,
 )
 from captures.record import line_members
+from captures.verdict import UNJUDGED, Direction, Envelope, Unit
 
 __all__ = ["LONGEST", "READER_LIMIT", "RECORD_LIMIT", "judge", "judge_exactly", "judge_in_passing", "lines_members"]
 

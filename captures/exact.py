@@ -15,7 +15,6 @@ from json.decoder import JSONDecoder
 from math import isfinite
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from captures.frame import UNJUDGED, Direction, Envelope, Kind, Unit
 from captures.limits import (
     DEEP,
     LONGEST,
@@ -28,6 +27,7 @@ from captures.limits import (
     SAFE,
     TOO_DEEP,
 )
+from captures.verdict import UNJUDGED, Direction, Envelope, Kind, Unit
 
 
 def judge_in_passing(raw: bytes, direction: Direction = "c2s", *, whole: bool = True) -> Envelope:

@@ -17,8 +17,8 @@ from orjson import dumps, loads
 
 from captures.early import kind_of
 from captures.exact import nesting
-from captures.frame import Envelope, Kind
 from captures.limits import DEEP, NOTIFICATIONS, RESERVED, SAFE, SHORT
+from captures.verdict import Envelope, Kind
 
 Flawless: TypeAlias = tuple[Envelope, dict[str, Any], bool]
 """The verdict, the message itself with its members in the order of the bytes, and whether orjson would write the same

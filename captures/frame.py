@@ -1,53 +1,14 @@
-"""Frames, the units of a recording, and the types for their direction, kind and unit.
+"""Frames, the units of a recording, as readers see them; the recorder knows none and so need not load this."""
 
-The names are those of FORMAT.md. They are plain strings, so that a record, a row and a type use the same words.
-"""
+from typing import Any
 
-from __future__ import annotations
+from msgspec import Struct
 
-from captures.tuples import NamedTuple
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Final, Literal, TypeAlias
-
-    Direction: TypeAlias = Literal["c2s", "s2c"]
-    """Client to server, or server to client."""
-
-    Kind: TypeAlias = Literal["request", "response", "error", "notification", "batch", "invalid", "unjudged"]
-    """What one frame is as a JSON-RPC message, judged by itself."""
-
-    Unit: TypeAlias = Literal["line", "http_body", "sse_event"]
-    """What delimits a frame."""
-else:
-    Direction = Kind = Unit = str
-
-C2S: Final = "c2s"
-S2C: Final = "s2c"
+from captures.verdict import Direction, Envelope, Unit
 
 
-class Envelope(NamedTuple):
-    """The verdict on one frame: its JSON-RPC envelope, and the first problem found in it."""
-
-    kind: Kind
-    """What it is; `invalid` if it is not a message, `unjudged` if it was not examined."""
-    id: bytes | None = None
-    """The id's JSON token, verbatim; None if there is no id, or if `omitted` names it."""
-    method: str | None = None
-    """The method, if it is a string."""
-    code: int | None = None
-    """`error.code`, if it is an integer within ±(2^53−1)."""
-    problem: str | None = None
-    """The first rule of the catalogue that this frame by itself breaks."""
-    omitted: tuple[str, ...] = ()
-    """Which of `id` and `method` were left out as too long or not representable."""
-
-
-UNJUDGED: Final = Envelope("unjudged")
-
-
-class Frame(NamedTuple):
-    """One delimited unit of bytes, exactly as it crossed the proxy."""
+class Frame(Struct):
+    """One delimited unit of bytes, exactly as it crossed the proxy. Never modified, except by who makes it."""
 
     seq: int
     """The record's number in the capture; unique, ordered over both directions."""
@@ -59,6 +20,15 @@ class Frame(NamedTuple):
     """The bytes as forwarded, without the delimiter."""
     verdict: Envelope
     """kind, id, method, code and problem, judged anew from `raw` when it was read."""
+    body: dict[str, Any] | None = None
+    """The parsed message, if the frame is flawless. Kept so that readers need not parse it again; it must not be
+    modified."""
+    is_as_written: bool = False
+    """Whether orjson would write the same bytes: then no object in it, at any depth, has a member twice."""
+    offset: int = -1
+    """The offset of its record in the segment's file, in bytes; of a giant frame's, the record that ends it."""
+    line_size: int = 0
+    """Bytes of that record, without its LF."""
     delim: bytes = b"\n"
     """The delimiter as forwarded; empty if there was none."""
     whole: bool = True
@@ -71,23 +41,14 @@ class Frame(NamedTuple):
     """What delimits it."""
     event_id: str | None = None
     """The SSE event id in force."""
+    id_again: bool = False
+    """Whether an SSE event itself names the id that the one before it had; earlier recorders never say so."""
     event: str | None = None
     """The type of an SSE event that is not `message`, so MCP clients ignore it: it is not judged."""
     skipped: int = 0
     """How many record numbers are missing right before it; see `Record.skipped`."""
     is_partial: bool = False
     """Whether parts of it are lost, or its end was never recorded: neither peer is to blame for its state."""
-    body: dict[str, Any] | None = None
-    """The parsed message, if the frame is flawless. Kept so that readers need not parse it again; it must not be
-    modified."""
-    id_again: bool = False
-    """Whether an SSE event itself names the id that the one before it had; earlier recorders never say so."""
-    is_as_written: bool = False
-    """Whether orjson would write the same bytes: then no object in it, at any depth, has a member twice."""
-    offset: int = -1
-    """The offset of its record in the segment's file, in bytes; of a giant frame's, the record that ends it."""
-    line_size: int = 0
-    """Bytes of that record, without its LF."""
 
     @property
     def is_ignored(self) -> bool:

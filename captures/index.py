@@ -17,10 +17,11 @@ from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
 
 import orjson
 
-from captures.frame import Direction, Frame, Kind
+from captures.frame import Frame
 from captures.reader import Cause, Damage, FrameAssembler, lifted, record_in, stream_of
 from captures.record import Record, decode, raw_bytes
 from captures.tail import STEP, Tail
+from captures.verdict import Direction, Kind
 
 Rec = Literal["header", "exchange", "stream", "stderr", "signal", "process", "stall", "gap", "close", "eof"]
 

@@ -6,9 +6,9 @@ its range, so that every number is a record or lies inside exactly one gap.
 
 from __future__ import annotations
 
-from captures.frame import C2S, S2C
 from captures.record import members
 from captures.tuples import NamedTuple
+from captures.verdict import C2S, S2C
 
 
 class Entry(NamedTuple):

@@ -13,8 +13,8 @@ from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Sequence
 from zlib import crc32
 
-from captures.frame import C2S, S2C, UNJUDGED, Direction, Envelope, Unit
 from captures.tuples import NamedTuple
+from captures.verdict import C2S, S2C, UNJUDGED, Direction, Envelope, Unit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

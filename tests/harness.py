@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from captures.errors import NotACapture
-from captures.frame import Direction, Frame
+from captures.frame import Frame
 from captures.listing import find_captures
 from captures.reader import Capture, Damage, read_frames
 from captures.record import Record
+from captures.verdict import Direction
 from tests.warm import LOADED_LATE, forks
 
 T = TypeVar("T")

@@ -23,10 +23,10 @@ from typing import Any, Final, NamedTuple
 
 from captures.envelope import judge
 from captures.file import CaptureFile
-from captures.frame import UNJUDGED, Direction
 from captures.limits import READER_LIMIT
 from captures.loss import Entry
 from captures.record import MAX_RAW, frame_members, members, part_members, use_orjson
+from captures.verdict import UNJUDGED, Direction
 from captures.writer import Writer
 
 MIB: Final = 1 << 20

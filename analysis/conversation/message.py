@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
 
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
 from captures.frame import Frame
 
@@ -185,7 +186,7 @@ class _Object(_Message, eq=False):
             return
         frame = self.frames[0]
         if self.index is None and len(self.frames) == 1:
-            self._packed, self.frames = frame.raw, (frame._replace(body=None) if frame.body is not None else frame,)
+            self._packed, self.frames = frame.raw, (replace(frame, body=None) if frame.body is not None else frame,)
         else:
             try:
                 self._packed = b"%b" % orjson.dumps(self.body)

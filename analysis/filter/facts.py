@@ -9,8 +9,9 @@ from analysis.conversation.call import Call
 from analysis.conversation.message import Id, Message, Notification, Request, Response
 from analysis.conversation.session import Seen, seen_of
 from analysis.facts import code_of, is_error, kind_of, name_in, problem_of, raw_of, size_of
-from captures.frame import Direction, Frame, Kind
+from captures.frame import Frame
 from captures.record import Record, raw_bytes
+from captures.verdict import Direction, Kind
 
 if TYPE_CHECKING:
     Fact = property

@@ -12,7 +12,7 @@ from analysis.conversation.message import id_of, id_of_token
 from analysis.filter.facts import Facts
 from analysis.protocol.error_codes import INVALID_PARAMS
 from analysis.rules.old_ids import current_id
-from captures.frame import Kind
+from captures.verdict import Kind
 
 Test: TypeAlias = Callable[[Facts], bool]
 

@@ -312,24 +312,22 @@ class _Load:
             self._add_row(frame, session, name_text(call.name), call.request.seq)
 
     def _add_row(self, frame: Frame, session: Session, name: str | None, request: int | None) -> None:
-        seq, t_ns, direction, raw, verdict, _, _, conn, exchange, unit, event_id, _, _, _, _, _, is_as_written, _, _ = (
-            frame
-        )
-        kind, id_, method, code, problem, _ = verdict
+        kind, id_, method, code, problem, _ = frame.verdict
+        raw, conn, exchange = frame.raw, frame.conn, frame.exchange
         size = len(raw)
         # One tuple, built in a single step: this runs for every frame, and half of a load is such steps.
         self._frame_rows.append(
             (
                 self._id,
                 self._wall_ns,
-                seq,
-                t_ns,
-                direction,
+                frame.seq,
+                frame.t_ns,
+                frame.dir,
                 session.number,
                 integer(conn) or 0 if conn else 0,
                 None if exchange is None else integer(exchange),
-                unit,
-                event_id,
+                frame.unit,
+                frame.event_id,
                 kind,
                 None if id_ is None else id_.decode("utf-8", "replace"),
                 method,
@@ -337,7 +335,7 @@ class _Load:
                 code,
                 problem,
                 request,
-                None if is_as_written and size < _SHALLOW else _message_problem(frame),
+                None if frame.is_as_written and size < _SHALLOW else _message_problem(frame),
                 raw,
             )
         )

@@ -18,7 +18,7 @@ from analysis.conversation.session import Seen
 from analysis.facts import size_of
 from analysis.filter import Filter
 from analysis.reading import Step
-from captures.frame import Direction
+from captures.verdict import Direction
 from mcpproxy.exporters.calls import Calls, EndedCall
 from mcpproxy.exporters.har import dumped
 from mcpproxy.exporters.otlp.conventions import text

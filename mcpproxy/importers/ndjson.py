@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from orjson import JSONDecodeError, loads
 
 from analysis.conversation.session import PROTOCOL_VERSION
-from captures.frame import Direction
 from captures.limits import RECORD_LIMIT
+from captures.verdict import Direction
 from mcpproxy.importers.source import Wrong, numbered, object_of, raw_of
 from mcpproxy.importers.stdio import Pipes
 from mcpproxy.importers.tape import MAX_NS, Tape

@@ -4,9 +4,9 @@ import signal
 from typing import Final, Literal
 
 from captures.envelope import judge
-from captures.frame import UNJUDGED, Direction
 from captures.loss import Entry
 from captures.record import frame_members, members, part_members, stderr_members
+from captures.verdict import UNJUDGED, Direction
 from mcpproxy.wire.lines import LineSplitter, Piece
 
 Pipe = Literal["c2s", "s2c", "stderr"]

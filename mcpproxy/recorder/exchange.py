@@ -15,10 +15,10 @@ from urllib.parse import urljoin, urlsplit
 from orjson import dumps
 
 from captures.envelope import judge_in_passing
-from captures.frame import UNJUDGED, Direction, Unit
 from captures.limits import LONGEST
 from captures.loss import Entry
 from captures.record import MAX_RAW, frame_members, members, part_members
+from captures.verdict import UNJUDGED, Direction, Unit
 from mcpproxy.recorder.response_text import KEPT_BYTES, Cleaner
 from mcpproxy.relay.http.observer import Rewritten
 from mcpproxy.wire import http1, response

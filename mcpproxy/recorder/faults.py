@@ -6,15 +6,15 @@ then the user is informed, and the capture states the fact and the amount.
 
 from __future__ import annotations
 
-from captures.frame import C2S, S2C
 from captures.loss import Entry, Loss
 from captures.record import members
+from captures.verdict import C2S, S2C
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from captures.frame import Direction
+    from captures.verdict import Direction
     from captures.writer import Writer
 
 

@@ -24,11 +24,11 @@ from orjson import dumps
 from captures.addresses import clean_address
 from captures.errors import CannotCreate
 from captures.file import RING_BYTES, SEGMENT_BYTES, AppendError, CaptureFile, choose_path
-from captures.frame import Direction
 from captures.loss import Entry
 from captures.places import captures_root, config_directory, safe_name
 from captures.record import members, use_orjson
 from captures.redact import Redactor, load_key
+from captures.verdict import Direction
 from captures.writer import Writer
 from mcpproxy.recorder.capture_header import Header
 from mcpproxy.recorder.exchange import Exchange

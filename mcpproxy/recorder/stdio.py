@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from captures.early import judge_in_passing
 from captures.errors import CannotCreate
 from captures.file import RING_BYTES, SEGMENT_BYTES, AppendError, CaptureFile, choose_path
-from captures.frame import UNJUDGED, Direction, Envelope
 from captures.journal import Journal
 from captures.loss import Entry
 from captures.places import captures_root, config_directory, safe_name
@@ -32,6 +31,7 @@ from captures.record import (
 )
 from captures.recovery import Recovery
 from captures.redact import Redactor, load_key, server_name
+from captures.verdict import UNJUDGED, Direction, Envelope
 from captures.writer import Fsync, Policy, RecordingStopped, Writer
 from mcpproxy.recorder.capture_header import Header, working_directory
 from mcpproxy.recorder.faults import Faults

@@ -13,7 +13,7 @@ from orjson import dumps
 
 from analysis.reading import Reading, Step
 from captures.envelope import judge_in_passing
-from captures.frame import UNJUDGED, Envelope, Frame
+from captures.frame import Frame
 from captures.integrity import Inspection
 from captures.reader import Capture, Damage, stream_of
 from captures.record import (
@@ -27,6 +27,7 @@ from captures.record import (
     seal,
     stderr_members,
 )
+from captures.verdict import UNJUDGED, Envelope
 from captures.versions import FORMAT_VERSION
 from mcpproxy.sharing.account import Account
 from mcpproxy.sharing.comparison import Marks, marks_of

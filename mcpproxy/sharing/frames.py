@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from captures.envelope import READER_LIMIT, judge
 from captures.exact import is_too_much, nesting
-from captures.frame import UNJUDGED, Direction, Unit
 from captures.limits import MOST_VALUES, TOO_DEEP
+from captures.verdict import UNJUDGED, Direction, Unit
 from mcpproxy.sharing.catalogue import Secret, TooMuch
 from mcpproxy.sharing.fragments import secrets_in_fragment
 from mcpproxy.sharing.json_places import NotJson

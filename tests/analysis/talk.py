@@ -11,8 +11,9 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.session import Seen
 from analysis.reading import Step
 from captures.envelope import judge
-from captures.frame import Direction, Frame
+from captures.frame import Frame
 from captures.record import Record
+from captures.verdict import Direction
 
 MS = 1_000_000
 META = {

@@ -14,7 +14,8 @@ from analysis.conversation.message import Id, Request, Response, id_of, messages
 from analysis.conversation.session import Seen, Session, seen_of
 from analysis.filter import DEEPEST, KEYS, LONGEST, Facts, FilterError, facts_of, facts_of_batch, parse
 from captures.envelope import judge
-from captures.frame import UNJUDGED, Direction, Frame
+from captures.frame import Frame
+from captures.verdict import UNJUDGED, Direction
 
 MS = 1_000_000
 SESSION = Session(3, "stdio", {}, 0)

@@ -13,9 +13,10 @@ import pytest
 
 from captures.envelope import judge
 from captures.file import CaptureFile
-from captures.frame import UNJUDGED, Direction, Frame
+from captures.frame import Frame
 from captures.reader import Damage, FrameCutter, LineCutter, read_frames
 from captures.record import Record, frame_members, members, part_members, seal, stderr_members
+from captures.verdict import UNJUDGED, Direction
 from tests.harness import DEADLINE_S
 
 PAGE = Path(__file__).parents[2] / "captures/FORMAT.md"

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from captures import early, flawless
 from captures.early import _judge_flawless
 from captures.envelope import RECORD_LIMIT, judge, judge_exactly, judge_in_passing
-from captures.frame import UNJUDGED, Direction, Envelope, Unit
 from captures.limits import MOST_VALUES
+from captures.verdict import UNJUDGED, Direction, Envelope, Unit
 from tests.captures.verdicts import CASES, HOSTILE, STEP, objects_like_messages, one_byte_off, request, sound_messages
 
 # Every rule that one frame can be shown to break, in the order of the catalogue.

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from captures.envelope import Methods, judge_exactly, judge_in_passing, lines_members
 from captures.flawless import METHODS_KEPT
-from captures.frame import Direction
 from captures.limits import DEEP, LONGEST, ODD_LIMIT, RECORD_LIMIT
 from captures.record import frame_members, line_members
+from captures.verdict import Direction
 from tests.captures.verdicts import (
     CASES,
     HOSTILE,

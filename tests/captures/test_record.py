@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from captures import record
 from captures.envelope import judge
-from captures.frame import UNJUDGED, Envelope
 from captures.record import (
     CRC_TAIL,
     LINE_START,
@@ -29,6 +28,7 @@ from captures.record import (
     stderr_members,
     use_orjson,
 )
+from captures.verdict import UNJUDGED, Envelope
 from tests.captures.samples import every_type
 
 decode = partial(record.decode, offset=-1, loads=json.loads)

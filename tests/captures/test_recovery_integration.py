@@ -16,13 +16,13 @@ import pytest
 from captures import recovery as recovery_module
 from captures import writer as writer_module
 from captures.file import CaptureFile, is_live
-from captures.frame import UNJUDGED
 from captures.integrity import Inspection, tally
 from captures.journal import Journal
 from captures.loss import Entry
 from captures.reader import Capture
 from captures.record import Record, line_members, seal
 from captures.recovery import Recovery
+from captures.verdict import UNJUDGED
 from captures.writer import QUEUE_BYTES, Writer
 from tests.captures.samples import Disk, Plan, header
 from tests.harness import DEADLINE_S, wait_until

@@ -17,12 +17,12 @@ import pytest
 
 from captures import writer as writer_module
 from captures.file import AppendError, CaptureFile, is_live
-from captures.frame import UNJUDGED, Direction
 from captures.integrity import inspect
 from captures.journal import Journal
 from captures.loss import Entry, Loss
 from captures.reader import Capture, Damage
 from captures.record import Record, frame_members, line_members, members, part_members, raw_bytes
+from captures.verdict import UNJUDGED, Direction
 from captures.writer import Policy, RecordingStopped, Writer
 from tests.captures.samples import Disk, Full, Plan, at, header
 from tests.harness import DEADLINE_S, wait_until

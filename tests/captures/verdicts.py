@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from hypothesis import strategies as st
 
-from captures.frame import Direction, Envelope, Unit
+from captures.verdict import Direction, Envelope, Unit
 
 CORPUS: Final = Path(__file__).parents[1] / "corpus" / "envelope" / "frames.ndjson"
 

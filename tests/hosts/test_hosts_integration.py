@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from captures.frame import Direction
+from captures.verdict import Direction
 from mcpproxy.clients.catalogue import by_id
 from tests.fetch import fetched
 from tests.harness import frames, members_of, wait_until

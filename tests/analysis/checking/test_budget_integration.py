@@ -9,8 +9,9 @@ from analysis.checking.profile import Costs
 from analysis.reading import Reading
 from analysis.rules.discovery import rules
 from captures.envelope import judge_and_read
-from captures.frame import Direction, Frame
+from captures.frame import Frame
 from captures.record import Record
+from captures.verdict import Direction
 from tests.analysis.judged import step
 
 MS = 1_000_000

@@ -161,7 +161,7 @@ def items(script: list[Any], *, over_http: bool) -> list[Frame | Record]:
                 )
             )
         else:
-            found.append(Frame(seq, t_ns, direction, raw, judge(raw, direction, whole=whole), delim, whole))
+            found.append(Frame(seq, t_ns, direction, raw, judge(raw, direction, whole=whole), delim=delim, whole=whole))
     return found
 
 

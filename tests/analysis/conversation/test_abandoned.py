@@ -4,13 +4,15 @@ import json
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from analysis.conversation.call import Call, IdState, Outcome
 from analysis.conversation.fold import Fold
 from analysis.rules.finding import Level
 from captures.envelope import judge
-from captures.frame import Direction, Frame
+from captures.frame import Frame
 from captures.record import Record
+from captures.verdict import Direction
 from tests.analysis.judged import Judged
 from tests.analysis.talk import unanswered
 
@@ -21,7 +23,7 @@ MODERN: Final = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
 def frame(seq: int, at_s: float, direction: Direction, exchange: int | None = None, **members: Any) -> Frame:
     raw = json.dumps({"jsonrpc": "2.0", **members}).encode()
     made = Frame(seq, int(at_s * S), direction, raw, judge(raw, direction))
-    return made if exchange is None else made._replace(exchange=exchange, unit="http_body")
+    return made if exchange is None else replace(made, exchange=exchange, unit="http_body")
 
 
 def call(exchange: int | None = None) -> Frame:
@@ -105,7 +107,7 @@ def test_a_request_that_was_cancelled_has_not_failed_when_its_exchange_breaks_of
     for number in (3, 4):
         fold.feed(begun(0, number))
     fold.feed(call(exchange=3))
-    fold.feed(cancel(30, "timed out")._replace(exchange=4, unit="http_body"))
+    fold.feed(replace(cancel(30, "timed out"), exchange=4, unit="http_body"))
     fold.feed(Record(9, "exchange", 31 * S, {"exchange": 3, "stage": "end", "ended_by": "client"}))
     (exchange,) = unanswered(fold)
     assert (exchange.outcome, exchange.abandoned_ns, exchange.cancelled_seq) == (Outcome.CANCELLED, 30 * S, 2)
@@ -136,7 +138,7 @@ def begun(at_s: float, exchange: int) -> Record:
 
 def posted(at_s: float) -> tuple[Record, Frame]:
     """A cancellation by a POST of the same session."""
-    return begun(at_s, 4), cancel(at_s, "timed out", seq=11)._replace(exchange=4, unit="http_body")
+    return begun(at_s, 4), replace(cancel(at_s, "timed out", seq=11), exchange=4, unit="http_body")
 
 
 def test_what_had_failed_before_it_was_cancelled_has_failed() -> None:
@@ -180,7 +182,7 @@ def test_a_cancellation_of_what_has_failed_names_a_request_that_was_seen() -> No
     fold.feed(call(exchange=3))
     refused = {"exchange": 3, "stage": "end", "response": {"status": 502}, "ended_by": "complete"}
     fold.feed(Record(9, "exchange", 2 * S, refused))
-    (seen,) = fold.feed(cancel(30, seq=11)._replace(exchange=4, unit="http_body"))
+    (seen,) = fold.feed(replace(cancel(30, seq=11), exchange=4, unit="http_body"))
     assert seen.id_state is IdState.FAILED
     (seen,) = fold.feed(frame(12, 31, "s2c", 4, id=7, result={}))
     assert seen.id_state is IdState.FAILED
@@ -204,14 +206,14 @@ def test_the_rule_reports_it_at_its_request_and_blames_only_a_side_that_is_silen
 def test_a_response_that_no_client_can_read_answers_nothing() -> None:
     """It is cut short, lacks the blank line that ends an event, or comes after the end of its exchange."""
     answer = frame(5, 2, "s2c", 3, id=7, result={})
-    cut = answer._replace(whole=False)
+    cut = replace(answer, whole=False)
     for items in (
         (cut, stream_end(3)),
-        (cut._replace(unit="sse_event"), stream_end(3)),
-        (stream_end(1), answer._replace(unit="sse_event")),
+        (replace(cut, unit="sse_event"), stream_end(3)),
+        (stream_end(1), replace(answer, unit="sse_event")),
     ):
         assert left(begun(0, 3), call(exchange=3), *items).outcome is Outcome.FAILED
     fold = Fold()
-    for item in (begun(0, 3), call(exchange=3), answer._replace(unit="sse_event"), stream_end(3)):
+    for item in (begun(0, 3), call(exchange=3), replace(answer, unit="sse_event"), stream_end(3)):
         fold.feed(item)
     assert fold.open_calls() == ()

@@ -9,8 +9,9 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.message import id_of
 from analysis.conversation.session import Seen
 from captures.envelope import judge
-from captures.frame import UNJUDGED, Direction, Frame
+from captures.frame import Frame
 from captures.record import Record
+from captures.verdict import UNJUDGED, Direction
 from tests.analysis.talk import unanswered
 
 

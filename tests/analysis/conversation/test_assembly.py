@@ -10,7 +10,8 @@ from analysis.conversation import assembly
 from analysis.conversation.assembly import Assembly
 from analysis.conversation.message import Invalid, Message, Request, Response
 from captures.envelope import judge
-from captures.frame import Direction, Frame
+from captures.frame import Frame
+from captures.verdict import Direction
 from tests.analysis.growth import assert_linear
 
 REQUEST = {

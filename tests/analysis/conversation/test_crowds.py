@@ -8,9 +8,10 @@ import pytest
 
 from analysis.conversation.fold import Fold
 from captures.envelope import judge
-from captures.frame import Direction, Frame
+from captures.frame import Frame
 from captures.reader import Damage
 from captures.record import Record
+from captures.verdict import Direction
 from tests.analysis.conversation.limits import Limits
 from tests.analysis.growth import assert_linear
 from tests.analysis.judged import Judged
@@ -43,7 +44,7 @@ class Tape:
         delim = b"\n" if exchange is None else b""
         verdict = judge(raw, direction, unit, limit=1 << 24)  # type: ignore[arg-type]
         t_ns = seq * 1_000_000 + self.late_ns
-        self.items.append(Frame(seq, t_ns, direction, raw, verdict, delim, True, 0, exchange, unit))  # type: ignore[arg-type]
+        self.items.append(Frame(seq, t_ns, direction, raw, verdict, delim=delim, exchange=exchange, unit=unit))  # type: ignore[arg-type]
 
     def post(self, exchange: int, *, session: str | None = "hmac:1", ended: bool = True, **members: Any) -> None:
         """A POST, with an answer where it has ended."""

@@ -15,9 +15,10 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Invalid, Request, Response, messages
 from analysis.conversation.session import Peer, Seen
 from captures.envelope import judge
-from captures.frame import UNJUDGED, Direction, Frame
+from captures.frame import Frame
 from captures.reader import Damage
 from captures.record import Record
+from captures.verdict import UNJUDGED, Direction
 
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

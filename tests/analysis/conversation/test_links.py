@@ -12,9 +12,9 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.message import Response
 from analysis.conversation.session import Seen
 from analysis.conversation.subscriptions import Listening, ResourceSubscription
-from captures.frame import Direction
 from captures.reader import FrameAssembler
 from captures.record import decode
+from captures.verdict import Direction
 from mcpproxy.importers.trace import Case, cases
 from tests.analysis.talk import META, MS, Talk
 from tests.analysis.traces import corpus

@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from analysis.conversation.message import (
     MISSING,
@@ -23,7 +24,8 @@ from analysis.conversation.message import (
     parse_exactly,
 )
 from captures.envelope import judge
-from captures.frame import UNJUDGED, Direction, Envelope, Frame, Kind
+from captures.frame import Frame
+from captures.verdict import UNJUDGED, Direction, Envelope, Kind
 
 
 def frame(raw: bytes | str, direction: Direction = "c2s", *, whole: bool = True, seq: int = 1) -> Frame:
@@ -142,7 +144,7 @@ def test_what_is_no_message_is_invalid_for_the_reason_of_the_verdict(
 
 
 def test_a_frame_that_nobody_judged_is_unjudged() -> None:
-    unseen = frame('{"jsonrpc":"2.0","id":1,"method":"ping"}')._replace(verdict=UNJUDGED)
+    unseen = replace(frame('{"jsonrpc":"2.0","id":1,"method":"ping"}'), verdict=UNJUDGED)
     (message,) = messages(unseen)
     assert isinstance(message, Invalid)
     assert message.reason == "unjudged"

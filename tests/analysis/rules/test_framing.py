@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from analysis.rules.finding import Finding
 from captures.envelope import judge
-from captures.frame import Direction, Frame, Unit
+from captures.frame import Frame
+from captures.verdict import Direction, Unit
 from tests.analysis.judged import Judged
 from tests.analysis.traces import check, stdio
 from tests.examples import examples
@@ -20,7 +21,7 @@ MIB = 1 << 20
 
 def frame_of(raw: bytes, direction: Direction = "c2s", unit: Unit = "line", *, whole: bool = True) -> Frame:
     verdict = judge(raw, direction, unit, whole=whole)
-    return Frame(1, 0, direction, raw, verdict, b"\n" if whole else b"", whole, unit=unit)
+    return Frame(1, 0, direction, raw, verdict, delim=b"\n" if whole else b"", whole=whole, unit=unit)
 
 
 def found_in(frame: Frame) -> list[Finding]:

@@ -6,8 +6,9 @@ from analysis.rules.finding import Finding, Level
 from analysis.rules.tool import repeated_calls
 from analysis.rules.tool.repeated_calls import KEPT
 from captures.envelope import judge
-from captures.frame import Direction, Frame
+from captures.frame import Frame
 from captures.record import Record
+from captures.verdict import Direction
 from tests.analysis.judged import Judged
 from tests.analysis.talk import MS, Talk
 

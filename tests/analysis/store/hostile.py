@@ -7,8 +7,8 @@ from typing import Any, Final
 from zlib import crc32
 
 from captures.envelope import judge
-from captures.frame import Direction
 from captures.record import frame_members, members, seal, stderr_members
+from captures.verdict import Direction
 
 MS: Final = 1_000_000
 TEXTS: Final = (

@@ -9,8 +9,8 @@ from random import Random
 from typing import Any, Final
 
 from captures.envelope import judge
-from captures.frame import Direction
 from captures.record import frame_members, members
+from captures.verdict import Direction
 from tests.analysis.store.hostile import Maker
 
 KEY: Final = "hmac:0123456789abcdef"

@@ -4,8 +4,8 @@ import json
 from random import Random
 from typing import Any, Final
 
-from captures.frame import Direction
 from captures.record import members
+from captures.verdict import Direction
 from tests.analysis.store.hostile import Maker
 from tests.analysis.store.hostile_http import HttpMaker
 from tests.analysis.talk import META

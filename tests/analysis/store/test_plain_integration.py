@@ -25,9 +25,9 @@ from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.lines import Lines
 from analysis.store.plain.parent import load_plain
 from captures.errors import CaptureError
-from captures.frame import Direction
 from captures.reader import Capture, Damage
 from captures.record import Record, members
+from captures.verdict import Direction
 from tests.analysis.store.both_ways import MEMORY, Both, InThread, Silent, Ways
 from tests.analysis.store.hostile import ODD, Maker
 from tests.analysis.store.hostile_http import KEY, Exchange, HttpMaker

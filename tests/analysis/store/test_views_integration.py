@@ -28,10 +28,11 @@ from analysis.store.load import Loader, create
 from analysis.store.reference import Relation, relations, view_texts
 from analysis.store.tables import NAMES
 from captures.errors import CaptureError
-from captures.frame import Direction, Frame
+from captures.frame import Frame
 from captures.identity import path_id
 from captures.reader import Capture, read_frames
 from captures.record import Record
+from captures.verdict import Direction
 from mcpproxy.report.sql_page import page
 from tests.analysis.judged import Judged
 from tests.analysis.store.written import DAY, MS, OPENED, Written

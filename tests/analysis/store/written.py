@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from captures.envelope import judge
-from captures.frame import Direction
 from captures.record import frame_members, members, seal
+from captures.verdict import Direction
 
 MS = 1_000_000
 DAY = 86_400_000 * MS

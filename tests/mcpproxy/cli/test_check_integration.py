@@ -17,8 +17,8 @@ import pytest
 
 from analysis.rules.discovery import rules
 from captures.file import CaptureFile
-from captures.frame import Direction
 from captures.record import members
+from captures.verdict import Direction
 from mcpproxy.examination import crew, shares
 from mcpproxy.examination.examine import Examination, Wanted
 from mcpproxy.examination.result import LocatedFinding

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from captures.exact import judge_exactly
-from captures.frame import Direction
 from captures.record import frame_members, members, part_members, seal, stderr_members
+from captures.verdict import Direction
 from mcpproxy.sharing.pseudonyms import passes_luhn
 
 WORDS = string.ascii_letters + string.digits

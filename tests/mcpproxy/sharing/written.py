@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from captures.exact import judge_exactly
-from captures.frame import Direction
 from captures.record import frame_members, members, seal
+from captures.verdict import Direction
 
 CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
 SERVER = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}, "logging": {}, "resources": {}}}

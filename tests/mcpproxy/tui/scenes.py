@@ -22,8 +22,8 @@ from textual.widgets import Input
 
 from analysis import clock
 from captures.file import CaptureFile
-from captures.frame import Direction
 from captures.record import members, seal, stderr_members
+from captures.verdict import Direction
 from mcpproxy.cli.selection import NOTHING_YET
 from mcpproxy.tui.app import TuiApp
 from mcpproxy.tui.messages import Replied

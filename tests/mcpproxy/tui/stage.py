@@ -25,8 +25,8 @@ from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
 from analysis.child_process import _Incoming
-from captures.frame import Direction
 from captures.record import members, seal, stderr_members
+from captures.verdict import Direction
 from mcpproxy.clients.overview import RoutedServer
 from mcpproxy.tui.app import TuiApp
 from mcpproxy.tui.data.step_thread import StepThread
