@@ -19,9 +19,11 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.limited import Forgotten
 from analysis.conversation.session import Peer, Seen, Session
+from captures.damage import Damage
 from captures.file import is_live
 from captures.frame import Frame
-from captures.reader import Capture, Damage, FrameAssembler
+from captures.frames import FrameAssembler
+from captures.reader import Capture
 from captures.record import Record
 
 if TYPE_CHECKING:

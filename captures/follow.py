@@ -12,10 +12,12 @@ from typing import Final
 
 import aiofiles
 
+from captures.cutting import LineCutter
+from captures.damage import Damage
 from captures.errors import NotACapture
 from captures.file import is_live
 from captures.listing import segment_number, segments
-from captures.reader import CHUNK, Capture, Damage, LineCutter, open_capture
+from captures.reader import CHUNK, Capture, open_capture
 from captures.record import Record
 
 POLL_S: Final = 0.1

@@ -17,8 +17,11 @@ from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
 
 import orjson
 
+from captures.cutting import record_in
+from captures.damage import Cause, Damage
 from captures.frame import Frame
-from captures.reader import Cause, Damage, FrameAssembler, lifted, record_in, stream_of
+from captures.frames import FrameAssembler, stream_of
+from captures.reader import lifted
 from captures.record import Record, decode, raw_bytes
 from captures.tail import STEP, Tail
 from captures.verdict import Direction, Kind

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from captures.damage import Damage
 from captures.errors import NothingRecorded
 from captures.file import is_live
 from captures.gaps import lost_range, lost_traffic
-from captures.reader import Capture, Damage
+from captures.reader import Capture
 from captures.record import Record
 
 State = Literal["complete", "recording", "incomplete", "damaged"]

@@ -17,10 +17,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from captures.cutting import LineCutter
 from captures.errors import CannotCreate, CaptureError
 from captures.file import CaptureFile, is_live, sync
 from captures.listing import UNPUBLISHED, first_segment, segment_number, segments
-from captures.reader import LineCutter, open_capture
+from captures.reader import open_capture
 from captures.record import Record
 
 LEFT_S: Final = 3600

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from captures.damage import Damage
 from captures.integrity import inspect
 from captures.places import safe_name
 from captures.publication import new_capture
-from captures.reader import Capture, Damage
+from captures.reader import Capture
 from captures.record import members, seal
 from captures.versions import FORMAT_VERSION
 

@@ -11,22 +11,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
 
+from captures.cutting import FrameCutter, LineCutter, version_of
+from captures.damage import Damage
 from captures.errors import NotACapture
 from captures.file import is_live
 from captures.frame import Frame
+from captures.frames import FrameAssembler
 from captures.listing import segment_number, segments
-from captures.reader import (
-    Capture,
-    Damage,
-    FrameAssembler,
-    FrameCutter,
-    LineCutter,
-    first_record,
-    lifted,
-    open_capture,
-    unfit,
-    version_of,
-)
+from captures.reader import Capture, first_record, lifted, open_capture, unfit
 from captures.record import MAX_LINE, Record
 from captures.versions import FORMAT_VERSION
 

@@ -21,10 +21,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from captures.damage import Damage
 from captures.errors import NotACapture
 from captures.frame import Frame
 from captures.listing import find_captures
-from captures.reader import Capture, Damage, read_frames
+from captures.reader import Capture, read_frames
 from captures.record import Record
 from captures.verdict import Direction
 from tests.warm import LOADED_LATE, forks

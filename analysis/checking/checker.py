@@ -31,8 +31,8 @@ from analysis.rules.finding import Finding
 from analysis.rules.odd import NOTHING, oddities_of
 from analysis.rules.unchanged_content import words_of
 from analysis.shapes.bodies import problems_of
+from captures.damage import Damage
 from captures.frame import Frame
-from captures.reader import Damage
 from captures.record import Record
 
 SESSIONS: Final = 10_000

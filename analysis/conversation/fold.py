@@ -42,9 +42,9 @@ from analysis.conversation.under_way import PROGRESS, UnderWay
 from analysis.facts import code_of
 from analysis.protocol.error_codes import MODERN_CODES
 from analysis.protocol.revisions import Era
+from captures.damage import Damage
 from captures.frame import Frame
 from captures.gaps import MOST_LOST, lost_count
-from captures.reader import Damage
 from captures.record import Record
 
 # Enumeration members are slow to look up.

@@ -27,11 +27,12 @@ from analysis.store.table_rows import MOST_SESSIONS, Definitions, HttpRows, Talk
 from analysis.store.tables import Row, definition, ordered
 from analysis.store.values import DEEPEST, LARGEST, integer, is_shallow, text, wall
 from captures.ambiguity import NOT_JSON, TOO_DEEP, ambiguity
+from captures.damage import Damage
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.frame import Frame
 from captures.identity import capture_id
-from captures.reader import Capture, Damage
+from captures.reader import Capture
 from captures.record import Record, raw_bytes
 
 if TYPE_CHECKING:

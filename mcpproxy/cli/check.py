@@ -20,9 +20,9 @@ from analysis.reading import End
 from analysis.rules.discovery import rules, rules_for
 from analysis.rules.finding import Level
 from analysis.rules.old_ids import current_id
+from captures.damage import Damage
 from captures.errors import CaptureError
 from captures.follow import follow
-from captures.reader import Damage
 from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, say_of_filter
 from mcpproxy.cli.baseline_file import NewBaseline, baseline_in
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say, say_table

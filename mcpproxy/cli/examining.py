@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from captures.reader import Damage
+from captures.damage import Damage
 from mcpproxy.cli.diagnostics import say
 from mcpproxy.examination.result import STDIN, Ended
 from mcpproxy.report.text import begins_text, guesses_text, unrecorded_text

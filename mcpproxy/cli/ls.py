@@ -14,10 +14,11 @@ from typing import Any, Literal
 from analysis import clock
 from analysis.conversation.call import ABANDONED_NS
 from analysis.summary import bad_ending, cached, summarise
+from captures.cutting import LineCutter
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.listing import random_end
-from captures.reader import Capture, LineCutter, open_capture
+from captures.reader import Capture, open_capture
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit, fail, say

@@ -12,7 +12,8 @@ from analysis.filter import Filter, parse
 from analysis.reading import Reading, Step
 from captures.errors import CaptureError
 from captures.frame import Frame
-from captures.reader import Capture, assembled
+from captures.frames import assembled
+from captures.reader import Capture
 from captures.record import Record
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.examining import say_damage

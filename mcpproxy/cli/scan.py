@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from captures.damage import Damage
 from captures.errors import CaptureError
-from captures.reader import Capture, Damage
+from captures.reader import Capture
 from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
 from mcpproxy.cli.selection import add_captures, scope_of, selected

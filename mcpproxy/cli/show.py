@@ -26,12 +26,12 @@ from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
 from analysis.filter import Filter, FilterError, facts_of, facts_of_batch, facts_of_call
 from analysis.reading import Reading, Step
+from captures.damage import Damage
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.follow import follow
 from captures.frame import Frame
 from captures.listing import segments
-from captures.reader import Damage
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, say_of_filter
 from mcpproxy.cli.copied_message import FORMS, named_frames, show_as

@@ -10,8 +10,8 @@ from typing import Any, Final
 from analysis.child_process import as_json, from_json
 from analysis.conversation.limited import Forgotten
 from analysis.rules.finding import Finding, Level
+from captures.damage import Damage
 from captures.errors import CaptureError
-from captures.reader import Damage
 from mcpproxy.examination.result import Ended, Event, LocatedFinding, Place, Reached
 
 

@@ -21,9 +21,9 @@ from analysis.filter import Facts, Filter, facts_of, facts_of_call
 from analysis.reading import End, Reading, Step
 from analysis.rules.discovery import rules_for
 from analysis.rules.finding import Finding
+from captures.damage import Damage
 from captures.frame import Frame
 from captures.gaps import lost_range
-from captures.reader import Damage
 from captures.record import Record
 from mcpproxy.examination.result import Ended, Event, LocatedFinding, Reached
 from mcpproxy.report.sites import Sites

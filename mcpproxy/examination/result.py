@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from analysis.conversation.limited import Forgotten
 from analysis.rules.finding import Blames, Finding, Level
-from captures.reader import Damage
+from captures.damage import Damage
 
 STDIN: Final = Path("stdin")
 """The name of a capture read from stdin; its temporary file is gone by the time the report is read."""

@@ -16,7 +16,7 @@ from analysis.conversation.session import Peer, Seen, Session
 from analysis.filter import Filter
 from analysis.reading import Step
 from analysis.selection import matches
-from captures.reader import Damage
+from captures.damage import Damage
 
 TRACEPARENT_LONGEST: Final = 256
 """Characters; version 00 has 55, and later ones may have more (W3C Trace Context, 3.2.4)."""

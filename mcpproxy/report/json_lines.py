@@ -8,10 +8,10 @@ import re
 from typing import Final
 
 from captures.ambiguity import ambiguity
+from captures.damage import Damage
 from captures.exact import nesting
 from captures.frame import Frame
 from captures.limits import DEEP
-from captures.reader import Damage
 from captures.record import Record, frame_members, seal
 from mcpproxy.report.units import utc
 from mcpproxy.sanitise import sanitise

@@ -11,10 +11,11 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from captures.damage import Damage
 from captures.errors import CaptureError
 from captures.frame import Frame
 from captures.listing import segment_number, segments
-from captures.reader import CHUNK, Damage, open_capture
+from captures.reader import CHUNK, open_capture
 from captures.record import MAX_LINE, Record, decode, raw_bytes
 from mcpproxy.examination.result import Place
 

@@ -12,10 +12,12 @@ from typing import Any, Final
 from orjson import dumps
 
 from analysis.reading import Reading, Step
+from captures.damage import Damage
 from captures.envelope import judge_in_passing
 from captures.frame import Frame
+from captures.frames import stream_of
 from captures.integrity import Inspection
-from captures.reader import Capture, Damage, stream_of
+from captures.reader import Capture
 from captures.record import (
     MAX_LINE,
     MAX_RAW,

@@ -15,7 +15,8 @@ from analysis.conversation.session import Seen
 from analysis.filter import Filter, facts_of, facts_of_call
 from analysis.reading import Reading, Step
 from captures.frame import Frame
-from captures.reader import Capture, stream_of
+from captures.frames import stream_of
+from captures.reader import Capture
 from captures.record import Record
 from mcpproxy.sharing.copying import gap
 from mcpproxy.sharing.records import KNOWN

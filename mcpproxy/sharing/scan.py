@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from captures.damage import Damage
 from captures.frame import Frame
-from captures.reader import Capture, Damage, read_frames
+from captures.reader import Capture, read_frames
 from captures.record import Record, raw_bytes
 from mcpproxy.sharing.catalogue import catalogue
 from mcpproxy.sharing.choices import Chosen

@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 from analysis.conversation.call import ERRORS, FAILURES, Outcome
 from analysis.conversation.message import Response
 from analysis.facts import raw_of
+from captures.damage import Damage
 from captures.frame import Frame
 from captures.index import Entry
-from captures.reader import Damage
 from captures.record import Record, raw_bytes
 from mcpproxy.report import units
 from mcpproxy.report.http_head import request_head, response_head

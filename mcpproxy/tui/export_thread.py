@@ -8,8 +8,8 @@ from typing import Final
 
 import orjson
 
+from captures.damage import Damage
 from captures.frame import Frame
-from captures.reader import Damage
 from captures.record import Record
 from captures.tail import Tail
 from mcpproxy.report.json_lines import damage_of, harmless, row_of, wall_of

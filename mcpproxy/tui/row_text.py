@@ -17,8 +17,8 @@ from analysis.conversation.message import (
 )
 from analysis.conversation.session import Session, seen_of
 from analysis.facts import raw_of
+from captures.damage import Damage
 from captures.frame import Frame
-from captures.reader import Damage
 from captures.record import Record
 from mcpproxy.report.records import remark_on
 from mcpproxy.report.text import Role, Span, fit

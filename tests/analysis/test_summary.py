@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from analysis import summary as module
 from analysis.summary import BUCKETS, Summarizer, Summary, cached, directory, keep, key_of, summarise
+from captures.cutting import LineCutter
 from captures.file import CaptureFile
 from captures.frame import Frame
-from captures.reader import Capture, LineCutter, read_frames
+from captures.reader import Capture, read_frames
 from captures.record import members, seal
 from tests.analysis.traces import corpus
 from tests.captures.samples import (

@@ -17,7 +17,8 @@ from orjson import loads
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding, Level
 from captures.frame import Frame
-from captures.reader import Capture, FrameAssembler, read_frames
+from captures.frames import FrameAssembler
+from captures.reader import Capture, read_frames
 from captures.record import decode
 from mcpproxy.importers.trace import Case, cases
 from tests.analysis.judged import Judged

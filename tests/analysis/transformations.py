@@ -17,7 +17,7 @@ from orjson import loads
 from analysis.conversation.fold import Fold
 from analysis.rules.finding import Finding, Level
 from captures.frame import Frame
-from captures.reader import FrameAssembler
+from captures.frames import FrameAssembler
 from captures.record import Record, decode
 from mcpproxy.importers.trace import Case, cases
 from tests.analysis.judged import Judged

@@ -11,10 +11,12 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
+from captures.cutting import FrameCutter, LineCutter
+from captures.damage import Damage
 from captures.envelope import judge
 from captures.file import CaptureFile
 from captures.frame import Frame
-from captures.reader import Damage, FrameCutter, LineCutter, read_frames
+from captures.reader import read_frames
 from captures.record import Record, frame_members, members, part_members, seal, stderr_members
 from captures.verdict import UNJUDGED, Direction
 from tests.harness import DEADLINE_S

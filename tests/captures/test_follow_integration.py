@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from captures import follow as follow_module
+from captures.damage import Damage
 from captures.errors import NewerFormat, NotACapture
 from captures.file import CaptureFile
 from captures.follow import follow
-from captures.reader import Capture, Damage
+from captures.reader import Capture
 from captures.record import Record, members, seal
 from tests.captures.samples import every_type, frame, header, lines
 

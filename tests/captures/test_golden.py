@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 
+from captures.damage import Damage
 from captures.errors import CaptureError, NewerFormat
 from captures.frame import Frame
 from captures.integrity import inspect
 from captures.listing import first_segment
-from captures.reader import Capture, Damage, read_frames
+from captures.reader import Capture, read_frames
 from captures.record import Record
 from tests.captures.samples import tables
 

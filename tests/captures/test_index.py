@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from captures.damage import Damage
 from captures.errors import NewerFormat, NotACapture
 from captures.file import CaptureFile
 from captures.frame import Frame
 from captures.index import SORTS, Index
-from captures.reader import Capture, Damage, read_frames
+from captures.reader import Capture, read_frames
 from captures.record import LINE_START, Record, members, part_members, seal
 from captures.tail import Tail
 from tests.captures.samples import conversation, every_type, frame, header, in_pieces, lines, lost

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from captures.damage import Damage
 from captures.file import CaptureFile
 from captures.integrity import KEPT, Inspection, inspect, inspect_file, tally
-from captures.reader import Capture, Damage
+from captures.reader import Capture
 from captures.record import Record, members, seal
 from tests.captures.samples import conversation, every_type, frame, header, lines, lost, whole_records
 

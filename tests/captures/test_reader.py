@@ -13,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captures import reader as reader_module
+from captures.damage import Damage
 from captures.errors import NewerFormat, NotACapture, NothingRecorded
 from captures.file import create, let_go
 from captures.frame import Frame
-from captures.reader import CHUNK, PIECE_COST, Capture, Damage, FrameAssembler, read_frames
+from captures.frames import PIECE_COST, FrameAssembler
+from captures.reader import CHUNK, Capture, read_frames
 from captures.record import LINE_START, MAX_LINE, Record, frame_members, members, part_members, seal
 from captures.verdict import UNJUDGED
 from tests.captures.samples import (

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from captures import writer as writer_module
+from captures.damage import Damage
 from captures.file import AppendError, CaptureFile, is_live
 from captures.integrity import inspect
 from captures.journal import Journal
 from captures.loss import Entry, Loss
-from captures.reader import Capture, Damage
+from captures.reader import Capture
 from captures.record import Record, frame_members, line_members, members, part_members, raw_bytes
 from captures.verdict import UNJUDGED, Direction
 from captures.writer import Policy, RecordingStopped, Writer

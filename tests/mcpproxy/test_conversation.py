@@ -22,9 +22,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.filter import Filter, parse
+from captures.damage import Damage
 from captures.envelope import judge
 from captures.frame import Frame
-from captures.reader import Damage, read_frames
+from captures.reader import read_frames
 from captures.record import Record
 from mcpproxy.report.conversation import HELD_ITEMS, Times
 from mcpproxy.report.text import Style, cells

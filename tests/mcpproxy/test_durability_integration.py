@@ -29,10 +29,11 @@ from typing import Any
 
 import pytest
 
+from captures.damage import Damage
 from captures.file import is_live
 from captures.frame import Frame
 from captures.integrity import inspect
-from captures.reader import Capture, Damage, read_frames
+from captures.reader import Capture, read_frames
 from captures.record import Record
 from tests.captures.samples import give_to_strangers
 from tests.harness import (

@@ -24,8 +24,9 @@ from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.exchanges import Exchanges
 from analysis.store.plain.opening import Opening
 from analysis.store.values import LARGEST
+from captures.cutting import SHORTEST
 from captures.errors import NotACapture
-from captures.reader import CHUNK, SHORTEST, Capture, open_capture
+from captures.reader import CHUNK, Capture, open_capture
 from captures.record import CRC_TAIL, MAX_LINE, Record, decode
 from captures.versions import FORMAT_VERSION
 

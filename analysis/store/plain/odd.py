@@ -15,7 +15,7 @@ from analysis.store.plain.doubt import Doubt
 from analysis.store.table_rows import REASON_CUT, error_of, id_text, name_text
 from analysis.store.values import text
 from captures.frame import Frame
-from captures.reader import assembled
+from captures.frames import assembled
 from captures.record import Record
 
 FACTS: Final = (

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from captures.cutting import record_in, version_of
 from captures.errors import CaptureError
 from captures.listing import find_captures, first_segment, real_path, search_roots, segments
-from captures.reader import Capture, open_capture, record_in, version_of
+from captures.reader import Capture, open_capture
 from captures.versions import FORMAT_VERSION
 
 AT_ONCE: Final = 20

@@ -15,11 +15,12 @@ from typing import Final
 from analysis import clock
 from analysis.conversation.call import Outcome
 from analysis.summary import bad_ending
+from captures.damage import Damage
 from captures.file import is_live
 from captures.frame import Frame
+from captures.frames import assembled
 from captures.index import Index
 from captures.listing import segments
-from captures.reader import Damage, assembled
 from captures.record import Record
 from captures.tail import STEP, Tail
 from mcpproxy.report.records import Remark, remark_on

@@ -15,8 +15,8 @@ from analysis.conversation.message import Message, Notification, Request, Respon
 from analysis.facts import is_error, kind_of, name_in, raw_of
 from analysis.filter import Facts, facts_of_batch, facts_of_record
 from analysis.filter.facts import Fact
+from captures.damage import Damage
 from captures.frame import Frame
-from captures.reader import Damage
 from captures.record import Record
 from captures.verdict import Direction, Kind
 from mcpproxy.tui.data.call_kinds import CallKind

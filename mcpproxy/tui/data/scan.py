@@ -17,8 +17,8 @@ from collections.abc import Container
 from typing import Final
 
 from analysis.filter import Filter
+from captures.damage import Damage
 from captures.frame import Frame
-from captures.reader import Damage
 from captures.record import Record
 from captures.tail import Tail
 from mcpproxy.tui.data.reading import STEP_UNDERSTOOD, Reading

@@ -15,10 +15,10 @@ from analysis.conversation.message import Invalid, Message, Request, Response
 from analysis.conversation.session import Seen
 from analysis.facts import size_of
 from analysis.reading import Reading, Step
+from captures.damage import Damage
 from captures.frame import Frame
 from captures.gaps import lost_range
 from captures.index import Index
-from captures.reader import Damage
 from captures.record import Record
 from mcpproxy.tui.data.call_kinds import CallKinds
 from mcpproxy.tui.data.calls import NONE, OPEN, OUTCOMES, Calls

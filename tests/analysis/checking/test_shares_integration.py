@@ -11,9 +11,11 @@ from analysis.checking.shares import shares
 from analysis.rules.base import Rule
 from analysis.rules.discovery import rules, rules_for
 from analysis.rules.finding import Finding
+from captures.damage import Damage
 from captures.errors import CaptureError
 from captures.frame import Frame
-from captures.reader import Capture, Damage, FrameAssembler, read_frames
+from captures.frames import FrameAssembler
+from captures.reader import Capture, read_frames
 from captures.record import Record, decode
 from mcpproxy.importers.trace import Case
 from tests.analysis.judged import Judged

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from analysis.conversation.fold import Fold
+from captures.damage import Damage
 from captures.envelope import judge
 from captures.frame import Frame
-from captures.reader import Damage
 from captures.record import Record
 from captures.verdict import Direction
 from tests.analysis.conversation.limits import Limits

@@ -14,9 +14,9 @@ from analysis.conversation.call_table import CallTable
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Invalid, Request, Response, messages
 from analysis.conversation.session import Peer, Seen
+from captures.damage import Damage
 from captures.envelope import judge
 from captures.frame import Frame
-from captures.reader import Damage
 from captures.record import Record
 from captures.verdict import UNJUDGED, Direction
 

@@ -12,7 +12,7 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.message import Response
 from analysis.conversation.session import Seen
 from analysis.conversation.subscriptions import Listening, ResourceSubscription
-from captures.reader import FrameAssembler
+from captures.frames import FrameAssembler
 from captures.record import decode
 from captures.verdict import Direction
 from mcpproxy.importers.trace import Case, cases

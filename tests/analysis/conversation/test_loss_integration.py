@@ -6,7 +6,8 @@ import pytest
 from orjson import loads
 
 from analysis.rules.finding import Finding, Level
-from captures.reader import Damage, FrameAssembler
+from captures.damage import Damage
+from captures.frames import FrameAssembler
 from captures.record import Record, decode
 from mcpproxy.importers.trace import Case
 from tests.analysis.judged import Judged

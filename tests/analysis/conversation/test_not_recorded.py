@@ -6,7 +6,7 @@ from orjson import loads
 
 from analysis.conversation.call import Outcome
 from analysis.rules.finding import Finding
-from captures.reader import FrameAssembler
+from captures.frames import FrameAssembler
 from captures.record import Record, decode
 from tests.analysis.growth import assert_linear
 from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result

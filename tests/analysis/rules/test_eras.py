@@ -11,7 +11,7 @@ from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.protocol.revisions import REVISIONS
 from analysis.rules.base import Rule
 from analysis.rules.discovery import group_of, rules
-from captures.reader import FrameAssembler
+from captures.frames import FrameAssembler
 from captures.record import decode
 from mcpproxy.importers.trace import Case, cases
 from tests.analysis.judged import Judged

@@ -6,7 +6,7 @@ import pytest
 from orjson import loads
 
 from analysis.rules.finding import Finding
-from captures.reader import FrameAssembler
+from captures.frames import FrameAssembler
 from captures.record import decode, members, seal
 from mcpproxy.importers.trace import Case, cases
 from tests.analysis.judged import Judged

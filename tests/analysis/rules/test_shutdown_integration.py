@@ -9,7 +9,7 @@ from orjson import loads
 
 from analysis.rules.finding import Finding
 from captures.envelope import judge
-from captures.reader import FrameAssembler
+from captures.frames import FrameAssembler
 from captures.record import decode, frame_members, members, seal
 from tests.analysis.judged import Judged
 from tests.analysis.traces import CORPUS, check, read

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from captures.reader import Damage
+from captures.damage import Damage
 from tests.analysis.conversation.test_crowds import Tape
 from tests.analysis.growth import assert_linear
 

@@ -21,11 +21,12 @@ from analysis.store.inserts import BATCHES, ROW_BYTES
 from analysis.store.load import Loader, create
 from analysis.store.tables import NAMES
 from analysis.store.values import DEEPEST
+from captures.damage import Damage
 from captures.errors import CaptureError, NewerFormat, NotACapture
 from captures.frame import Frame
 from captures.gaps import MOST_LOST
 from captures.identity import capture_id, path_id
-from captures.reader import Capture, Damage, read_frames
+from captures.reader import Capture, read_frames
 from captures.record import members, seal
 from captures.verdict import Direction
 from tests.analysis.judged import Judged

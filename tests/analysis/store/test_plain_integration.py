@@ -24,8 +24,9 @@ from analysis.store.plain import child, exchanges, parent
 from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.lines import Lines
 from analysis.store.plain.parent import load_plain
+from captures.damage import Damage
 from captures.errors import CaptureError
-from captures.reader import Capture, Damage
+from captures.reader import Capture
 from captures.record import Record, members
 from captures.verdict import Direction
 from tests.analysis.store.both_ways import MEMORY, Both, InThread, Silent, Ways

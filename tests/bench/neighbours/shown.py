@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from orjson import loads
 
 from captures.frame import Frame
-from captures.reader import FrameAssembler
+from captures.frames import FrameAssembler
 from captures.record import decode
 from mcpproxy.importers.trace import Case
 from tests.analysis.traces import check, grave

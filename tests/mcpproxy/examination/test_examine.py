@@ -5,7 +5,8 @@ from pathlib import Path
 from analysis.conversation.call import Outcome
 from analysis.conversation.fold import Fold
 from analysis.filter import Filter, parse
-from captures.reader import Capture, FrameAssembler
+from captures.frames import FrameAssembler
+from captures.reader import Capture
 from mcpproxy.examination.examine import Wanted, examined
 from mcpproxy.examination.result import LocatedFinding
 from tests.analysis.talk import unanswered

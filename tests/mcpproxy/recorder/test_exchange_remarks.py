@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from orjson import loads
 
-from captures.reader import FrameAssembler
+from captures.frames import FrameAssembler
 from captures.record import Record, decode
 from mcpproxy.importers.trace import Case, cases
 from mcpproxy.report.records import remark_on

@@ -1,0 +1,203 @@
+"""Cuts chunks of a capture's file into records, frames and damage.
+
+Promises: each byte comes out once, whatever the file holds and wherever the chunks end; every flipped bit is noticed
+and costs at most one record; memory is bounded by one line of 8 MiB and one chunk.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+from zlib import crc32
+
+import orjson
+
+from captures.damage import Cause, Damage
+from captures.frame import Frame
+from captures.frames import plain_frame
+from captures.heads import Heads
+from captures.record import CRC_MARK, CRC_TAIL, LINE_START, MAX_LINE, Record, decode, values_of
+from captures.versions import FORMAT_VERSION
+
+SHORTEST: Final = len(b'{"seq":0,"rec":"","t_ns":0') + CRC_TAIL
+"""Bytes. The smallest size of a record, without its LF."""
+
+_CHECKSUM: Final = re.compile(CRC_MARK + rb'([0-9a-f]{8})"\}')
+
+Item = TypeVar("Item", Record | Damage, Frame | Record | Damage)
+
+
+class Cutter(Generic[Item]):
+    """Cuts chunks of a capture into items; keeps an unfinished last line for the next chunk.
+
+    Each byte comes out once, as part of a record's line or as damage, independent of the boundaries of the chunks.
+    Memory is bounded by one line of 8 MiB and one chunk, whatever the file holds.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self._rest: list[bytes] = []
+        self._rest_size = 0
+        # Damage right before `_offset`: how many bytes, how many of them since the last LF, and what to call it.
+        self._bad = self._bad_run = 0
+        self._bad_cause: Cause = "corrupt"
+        self._loads: Callable[[bytes], Any] = orjson.loads
+        # The number that the next record should have; None if unknown.
+        self._expected: int | None = None
+
+    def feed(self, chunk: bytes) -> list[Item]:
+        """The items that `chunk` completes. Damage comes once its extent is known."""
+        lines = chunk.split(b"\n")
+        if len(lines) > 1:
+            self._rest.append(lines[0])
+            lines[0] = b"".join(self._rest)
+            self._rest, self._rest_size = [], 0
+        rest = lines.pop()
+        items: list[Item] = []
+        for line in lines:
+            size = len(line) + 1
+            values = values_of(line, self._loads) if SHORTEST < size <= MAX_LINE and not self._bad else None
+            if values is not None:
+                items.append(self._made(values, line))
+                self._expected = values["seq"] + 1
+                self._offset += size
+            elif size <= SHORTEST:
+                self._spoil(size, ended=True)
+            else:
+                items += self._salvaged(line + b"\n")
+        self._rest.append(rest)
+        self._rest_size += len(rest)
+        if self._rest_size >= MAX_LINE + len(LINE_START):
+            items += self._relieved()
+        return items
+
+    def end(self) -> list[Item]:
+        """The rest when no more bytes will come: nothing, or a torn tail."""
+        rest, self._rest, self._rest_size = b"".join(self._rest), [], 0
+        start = max(0, rest.rfind(LINE_START))
+        items: list[Item] = self._salvaged(rest[:start])
+        record = record_in(rest[start:], self._offset)
+        if record is not None:
+            items += self._kept(record)
+            start += len(record.line)
+        tail = rest[start:]
+        if (tail or record) and (tail.startswith(LINE_START) or LINE_START.startswith(tail)):
+            items += self._told()
+            items.append(Damage(self._path, self._offset, len(tail), "torn"))
+            return items
+        self._spoil(len(tail))
+        items += self._told()
+        return items
+
+    def _made(self, values: dict[str, Any], line: bytes) -> Item:
+        """The item that a whole line stands for."""
+        # This takes half the time of a named tuple's own __new__.
+        record = tuple.__new__(Record, (values["seq"], values["rec"], values["t_ns"], values, self._offset, line, 0))
+        return record if record.seq == self._expected else self._after_others(record)
+
+    def _relieved(self) -> list[Item]:
+        """Drop a line that is too long, but keep a possible beginning of a record at its end."""
+        rest = b"".join(self._rest)
+        keep_from = rest.rfind(LINE_START)
+        if keep_from <= 0:
+            keep_from = len(rest) - len(LINE_START) + 1  # part of a beginning may have arrived
+        self._rest, self._rest_size = [rest[keep_from:]], len(rest) - keep_from
+        return self._salvaged(rest[:keep_from])
+
+    def _salvaged(self, data: bytes) -> list[Item]:
+        """The whole records in data that is not exactly one line: each occurrence of `{"seq":` may begin one."""
+        items: list[Item] = []
+        for piece in _pieces(data):
+            record = record_in(piece, self._offset) if len(piece) >= SHORTEST else None
+            rest = piece
+            if record is not None:
+                items += self._kept(record)
+                rest = piece[len(record.line) :]
+            if record is not None and rest == b"\n":
+                self._offset += 1
+            else:
+                self._spoil(len(rest), ended=rest.endswith(b"\n"))
+        return items
+
+    def _kept(self, record: Record) -> list[Record | Damage]:
+        items = [*self._told(), self._after_others(record)]
+        self._expected = record.seq + 1
+        self._offset += len(record.line)
+        return items
+
+    def _after_others(self, record: Record) -> Record:
+        """A record with the count of those missing before it, if neither damage nor the record itself reports them."""
+        if self._expected is None or record.seq <= self._expected or record.rec in ("gap", "header"):
+            return record
+        return record._replace(skipped=record.seq - self._expected)
+
+    def _spoil(self, size: int, *, ended: bool = False) -> None:
+        """Count bytes as damage; `ended` if the last of them is LF."""
+        self._expected = None
+        self._bad += size
+        self._offset += size
+        self._bad_run += size
+        if self._bad_run > MAX_LINE:
+            self._bad_cause = "overlong"
+        if ended:
+            self._bad_run = 0
+
+    def _told(self) -> list[Record | Damage]:
+        """The damage that ends here, if any."""
+        bad, cause = self._bad, self._bad_cause
+        self._bad, self._bad_run, self._bad_cause = 0, 0, "corrupt"
+        return [Damage(self._path, self._offset - bad, bad, cause)] if bad else []
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    before, *begun = data.split(LINE_START)
+    if before:
+        yield before
+    for rest in begun:
+        yield LINE_START + rest
+
+
+class LineCutter(Cutter[Record | Damage]):
+    """A cutter into records and damage."""
+
+
+class FrameCutter(Cutter[Frame | Record | Damage]):
+    """A cutter that makes frames of most `frame` records; those that need a closer look are left to `FrameAssembler`.
+
+    In a segment of an older format all are left to it. Heads in `exchange` records are shared; see `captures.heads`.
+    """
+
+    _has_begun = _is_old = False
+
+    def _made(self, values: dict[str, Any], line: bytes) -> Frame | Record | Damage:
+        if values["rec"] == "frame" and values["seq"] == self._expected and not self._is_old:
+            frame = plain_frame(values, self._offset, len(line))
+            if frame is not None:
+                return frame
+        elif values["rec"] == "exchange" and self._loads is orjson.loads:
+            self._loads = Heads().loads  # from the first exchange on, as all other lines are read faster without
+        return super()._made(values, line)
+
+    def _after_others(self, record: Record) -> Record:
+        # The first record has none before it, so it comes by here.
+        if not self._has_begun:
+            self._has_begun = True
+            self._is_old = record.rec == "header" and version_of(record) != FORMAT_VERSION
+        return super()._after_others(record)
+
+
+def record_in(piece: bytes, offset: int) -> Record | None:
+    """The record at the beginning of a piece. It ends at the first checksum that matches, so one pass is enough."""
+    view, crc, done = memoryview(piece), 0, 0
+    for checksum in _CHECKSUM.finditer(piece, 0, MAX_LINE - 1):
+        crc, done = crc32(view[done : checksum.start()], crc), checksum.start()
+        if checksum[1] == b"%08x" % crc:
+            return decode(piece[: checksum.end()], offset, orjson.loads)
+    return None
+
+
+def version_of(header: Record) -> int | None:
+    """The format version that a header names; None if it is invalid."""
+    version = header.members.get("format")
+    return version if type(version) is int and version >= 1 else None

@@ -1,0 +1,257 @@
+"""Frames from the records of a capture: whole ones, and giant ones from their parts. Each is judged again.
+
+Promises: it never raises, whatever a record holds; a record that is no valid frame stays a record; unfinished giant
+frames are held within a limit.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace
+
+from captures.damage import Damage
+from captures.envelope import READER_LIMIT, judge_and_read
+from captures.flawless import read
+from captures.frame import Frame
+from captures.limits import MOST_VALUES
+from captures.record import Record, raw_bytes
+from captures.verdict import UNJUDGED, Direction, Envelope, Unit
+
+ROOM: Final = 256 << 20
+"""Bytes. The most of unfinished giant frames that a reader holds."""
+PIECE_COST: Final = 2000
+"""The overhead of holding one piece, in bytes."""
+
+
+class _Parts:
+    """The pieces of one giant frame that have arrived so far."""
+
+    def __init__(self, first: Record) -> None:
+        values: dict[str, Any] = {name: first.members.get(name) for name in ("dir", "conn", "exchange")}
+        self.first = first._replace(members={**values, "whole": False, "delim": ""}, line=b"")
+        """The facts reported for a frame whose end was not recorded."""
+        self.pieces: list[bytes] = []
+        self.size = 0
+        self.cost = 0
+        self.broken = False
+
+    def add(self, part: Record, room: int) -> None:
+        """Add a piece, if there is room and none before it is missing."""
+        raw = raw_bytes(part.members)
+        wanted = not self.broken and part.members.get("part") == len(self.pieces) + 1
+        if raw is None or not wanted or len(raw) + PIECE_COST > room:
+            self.broken = True
+            return
+        self.pieces.append(raw)
+        self.size += len(raw)
+        self.cost += len(raw) + PIECE_COST
+
+
+class FrameAssembler:
+    """Turns `frame` and `part` records into frames, judged again; everything else passes unchanged and in order."""
+
+    def __init__(self, limit: int = READER_LIMIT, room: int = ROOM) -> None:
+        """Create an assembler.
+
+        Args:
+            limit: frames of more bytes than this come out `unjudged`.
+            room: the most bytes of unfinished giant frames that are held; any beyond count as lost.
+        """
+        self._limit = limit
+        self._room = room
+        self._parts: dict[tuple[object, ...], _Parts] = {}
+        self._abandoned: list[_Parts] = []
+        self._skipped = 0
+
+    def feed(self, item: Frame | Record | Damage) -> Frame | Record | Damage | None:
+        """Convert an item of a capture; None for a part, whose frame comes later."""
+        if isinstance(item, Frame) and self._skipped:
+            item, self._skipped = replace(item, skipped=self._skipped), 0
+        if not isinstance(item, Record):
+            return item
+        if item.rec == "gap" and self._parts:
+            self._abandon(item.members.get("lost"))
+        if item.rec == "part":
+            self._skipped += item.skipped  # to be reported by the next item that comes out
+            return self._take_part(item)
+        if self._skipped:
+            item, self._skipped = item._replace(skipped=item.skipped + self._skipped), 0
+        if item.rec != "frame":
+            return item
+        parts = self._parts.pop(stream_of(item.members), None) if "parts" in item.members else None
+        self._room += parts.cost if parts is not None else 0
+        return _frame(item, parts, self._limit) or item
+
+    def _take_part(self, part: Record) -> Frame | None:
+        """Keep a part; if it is the first of a frame, an unfinished frame before it in this stream comes out."""
+        stream = stream_of(part.members)
+        left = self._parts.pop(stream, None) if part.members.get("part") == 1 else None
+        self._room += left.cost if left is not None else 0
+        parts = self._parts.get(stream) or _Parts(part)
+        cost = parts.cost
+        parts.add(part, self._room)
+        self._room -= parts.cost - cost
+        if parts.pieces:
+            self._parts[stream] = parts
+        return _frame(left.first, left, self._limit) if left is not None else None
+
+    def _abandon(self, lost: object) -> None:
+        """After lost frames of a stdio direction, give up unfinished frames: later parts belong to another frame."""
+        for stream in list(self._parts):
+            direction, _, exchange = stream
+            side = lost.get(direction) if isinstance(lost, dict) else None
+            if exchange is None and isinstance(side, dict) and side.get("frames"):
+                self._abandoned.append(self._parts.pop(stream))
+
+    def end(self) -> Iterator[Frame | Record]:
+        """The giant frames whose end was not recorded, with `whole` False."""
+        for left in (*self._abandoned, *self._parts.values()):
+            yield _frame(left.first, left, self._limit) or left.first
+
+
+def stream_of(values: dict[str, Any]) -> tuple[str | None, int, int | None]:
+    """The key that the parts of one frame share."""
+    direction = values.get("dir")
+    conn, exchange = _integer(values.get("conn")) or 0, _integer(values.get("exchange"))
+    return (direction if direction in ("c2s", "s2c") else None), conn, exchange
+
+
+_Any = TypeVar("_Any", bound=Frame | Record | Damage)
+
+
+def assembled(
+    items: Iterable[_Any], limit: int = READER_LIMIT
+) -> Iterator[tuple[_Any | None, Frame | Record | Damage | None]]:
+    """All items of a capture, each with what it comes to: a frame, itself, or None for a part whose frame comes later.
+
+    At the end, with None in place of an item: the frames that were never completed.
+    """
+    assembler = FrameAssembler(limit)
+    for item in items:
+        yield item, assembler.feed(item)
+    for left in assembler.end():
+        yield None, left
+
+
+def plain_frame(values: dict[str, Any], offset: int, line_size: int, limit: int = READER_LIMIT) -> Frame | None:
+    """The frame of a record that holds a whole flawless message, or an event without data; None for any other record.
+
+    Args:
+        values: the record's members.
+        offset: the offset of its line in the segment's file.
+        line_size: bytes of the line.
+        limit: frames of more bytes than this are left out.
+    """
+    text, direction = values.get("raw"), values.get("dir")
+    if type(text) is not str or (direction != "c2s" and direction != "s2c"):
+        return None
+    raw = text.encode()  # orjson rejects lone surrogates, so this cannot fail
+    message = read(raw) if len(raw) <= MOST_VALUES and len(raw) <= limit else None
+    if _UNUSUAL.isdisjoint(values):
+        if message is None:
+            return None
+        verdict, body, is_as_written = message
+        return Frame(values["seq"], values["t_ns"], direction, raw, verdict, body, is_as_written, offset, line_size)
+    conn, exchange, event_id = values.get("conn", 0), values.get("exchange"), values.get("event_id")
+    unit: Unit = values.get("unit", "line")
+    is_known = type(conn) is type(exchange) is int and (unit == "http_body" or unit == "sse_event")
+    if not is_known or (event_id is not None and type(event_id) is not str) or not _ODD.isdisjoint(values):
+        return None
+    if message is None:
+        if unit != "sse_event" or raw:
+            return None
+        message = _without_data(direction)
+    verdict, body, is_as_written = message
+    return Frame(
+        values["seq"],
+        values["t_ns"],
+        direction,
+        raw,
+        verdict,
+        body,
+        is_as_written,
+        offset,
+        line_size,
+        b"",
+        conn=conn,
+        exchange=exchange,
+        unit=unit,
+        event_id=event_id,
+        id_again=values.get("id_again") is True,
+    )
+
+
+@cache
+def _without_data(direction: Direction) -> tuple[Envelope, Any, bool]:
+    """The judgement of an event that only has an id, as one begins many streams."""
+    return judge_and_read(b"", direction, "sse_event", whole=True, limit=READER_LIMIT)
+
+
+_UNUSUAL: Final = frozenset({"parts", "delim", "whole", "conn", "exchange", "unit", "event", "event_id"})
+"""Members that a `frame` record from stdio seldom has."""
+_ODD: Final = frozenset({"parts", "delim", "whole", "event"})
+"""Those of them that one from HTTP seldom has."""
+
+
+def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
+    """The frame that a record holds; None if its members are invalid, so that it stays a record."""
+    values = record.members
+    frame = None if parts is not None else plain_frame(values, record.offset, len(record.line), limit)
+    if frame is not None:
+        return replace(frame, skipped=record.skipped) if record.skipped else frame
+    direction = values.get("dir")
+    unit = values.get("unit", "line")
+    if direction not in ("c2s", "s2c") or unit not in ("line", "http_body", "sse_event"):
+        return None
+    raw, whole, is_complete = _content(values, parts)
+    if raw is None:
+        return None
+    event = values["event"] if isinstance(values.get("event"), str) else None
+    verdict, body, is_as_written = (
+        (UNJUDGED, None, False) if event else judge_and_read(raw, direction, unit, whole=whole, limit=limit)
+    )
+    return Frame(
+        seq=record.seq,
+        t_ns=record.t_ns,
+        dir=direction,
+        raw=raw,
+        verdict=verdict,
+        delim=_delimiter(values, unit),
+        whole=whole,
+        conn=_integer(values.get("conn")) or 0,
+        exchange=_integer(values.get("exchange")),
+        unit=unit,
+        event_id=values["event_id"] if isinstance(values.get("event_id"), str) else None,
+        event=event,
+        skipped=record.skipped,
+        is_partial=not is_complete,
+        body=body,
+        id_again=values.get("id_again") is True,
+        is_as_written=is_as_written,
+        offset=record.offset,
+        line_size=len(record.line),
+    )
+
+
+def _content(values: dict[str, Any], parts: _Parts | None) -> tuple[bytes | None, bool, bool]:
+    """The bytes of a frame, whether its delimiter came, and whether the bytes are complete."""
+    whole = values.get("whole") is not False
+    if parts is not None:
+        declared = {"parts": len(parts.pieces), "size": parts.size}
+        is_complete = not parts.broken and {name: values.get(name) for name in declared} == declared
+        return b"".join(parts.pieces), whole and is_complete, is_complete
+    if "parts" in values:
+        return b"", False, False
+    return raw_bytes(values), whole, True
+
+
+def _delimiter(values: dict[str, Any], unit: Unit) -> bytes:
+    delim = values.get("delim")
+    if isinstance(delim, str):
+        return delim.encode("utf-8", "replace")
+    return b"\n" if unit == "line" else b""
+
+
+def _integer(value: object) -> int | None:
+    return value if type(value) is int else None
