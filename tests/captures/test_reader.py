@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures import reader as reader_module
+from captures import cutting
 from captures.damage import Damage
 from captures.errors import NewerFormat, NotACapture, NothingRecorded
 from captures.file import create, let_go
@@ -60,7 +60,7 @@ def check_bytes(data: bytes, items: list[Record | Damage]) -> None:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> int:
     """Lines above 16 KiB are too long, and not only those above 8 MiB."""
-    monkeypatch.setattr(reader_module, "MAX_LINE", 16 << 10)
+    monkeypatch.setattr(cutting, "MAX_LINE", 16 << 10)
     return 16 << 10
 
 
