@@ -74,11 +74,8 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
     gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    """Undo that, as DuckDB complains about objects that still exist at the end."""
-    gc.unfreeze()
+    # DuckDB complains about objects that still exist at the end. Not earlier: pytest collects garbage twice before.
+    atexit.register(gc.unfreeze)
 
 
 @pytest.fixture(scope="session")

@@ -12,17 +12,16 @@ from mcpproxy.importers.trace import Case
 from tests.analysis.traces import (
     SHARED,
     TOLD_BY_RECORDS,
-    by_group,
+    by_name,
     check,
     corpus,
     due_notes,
     expected,
     grave,
+    names,
     read,
     silent,
 )
-
-CASES = by_group(corpus())
 
 
 def mistakes(case: Case, group: str) -> str:
@@ -51,9 +50,9 @@ def _rules_of(group: str) -> Collection[type[Rule]]:
     return rules_for(lambda id_: group_of(id_) == group)
 
 
-@pytest.mark.parametrize("group", CASES)
+@pytest.mark.parametrize("group", names())
 def test_the_cases_of_a_file_give_the_findings_that_they_expect(group: str) -> None:
-    wrong = [told for case in CASES[group] if (told := mistakes(case, group))]
+    wrong = [told for case in by_name()[group] if (told := mistakes(case, group))]
     assert not wrong, "\n".join(wrong)
 
 
