@@ -39,7 +39,6 @@ os.environ.setdefault("NPM_CONFIG_USERCONFIG", os.path.expanduser("~/.npmrc"))  
 for _name in [name for name in os.environ if name.startswith(("XDG_", "MCPPROXY_"))]:
     del os.environ[_name]
 os.environ["HOME"] = OWN_HOME.name
-rules.share()
 
 # If the shell forbids bytecode, each of the suite's hundreds of processes compiles the program again and takes three
 # times as long to start, and every run rewrites and compiles the assertions of every test module again.
