@@ -11,6 +11,7 @@ from tests.analysis.traces import (
     TOLD_BY_RECORDS,
     by_name,
     check,
+    checked_once,
     corpus,
     due_notes,
     expected,
@@ -23,7 +24,7 @@ from tests.analysis.traces import (
 
 def mistakes(case: Case) -> str:
     """What is not as the case expects, and all findings; empty if everything is as expected."""
-    found = check(case)
+    found = checked_once(case)
     unlike = {
         "unexpected": grave(found) - expected(case),
         "missed": expected(case) - grave(found),
@@ -48,7 +49,7 @@ def test_a_group_finds_alone_what_it_finds_among_all(group: str) -> None:
     for case in by_name()[group]:
         of_group = [
             Counter((one.rule, one.frame) for one in those if group_of(one.rule) == group)
-            for those in (check(case), check(case, picked))
+            for those in (checked_once(case), check(case, picked))
         ]
         assert of_group[0] == of_group[1], case.name
 

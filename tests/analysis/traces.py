@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from orjson import loads
 
@@ -51,6 +51,17 @@ def read(path: Path) -> list[Case]:
 def check(case: Case, picked: Iterable[type[Rule]] | None = None) -> list[Found]:
     """What the checker finds in a case, by all rules or by some."""
     return checked(case, picked)[1]
+
+
+def checked_once(case: Case) -> list[Found]:
+    """What all rules find in a case of the corpus; kept, as many tests compare something else with it."""
+    if id(case) not in _KEPT:
+        _KEPT[id(case)] = case, check(case)
+    return _KEPT[id(case)][1]
+
+
+_KEPT: Final[dict[int, tuple[Case, list[Found]]]] = {}
+"""With the case, so that no other one gets its id."""
 
 
 def checked(case: Case, picked: Iterable[type[Rule]] | None = None) -> tuple[Judged, list[Found]]:

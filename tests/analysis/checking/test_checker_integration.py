@@ -21,7 +21,7 @@ from captures.record import Record
 from mcpproxy.importers.trace import Case, cases
 from tests.analysis.http_trace import ASKED, SERVED, notification, request, result
 from tests.analysis.judged import Judged
-from tests.analysis.traces import check, checked, corpus, grave, stdio
+from tests.analysis.traces import check, checked, checked_once, corpus, grave, stdio
 from tests.examples import examples
 
 # ---- any input
@@ -290,7 +290,7 @@ def told_otherwise(every_nth: int) -> list[str]:
     return [
         case.name
         for case in cases
-        if grave(check(changed(case, lambda value: turned(renamed(value))))) != grave(check(case))
+        if grave(check(changed(case, lambda value: turned(renamed(value))))) != grave(checked_once(case))
     ]
 
 
@@ -313,7 +313,7 @@ def changed_by_another(every_nth: int) -> list[str]:
     """The cases whose findings change with an unrelated session beside them."""
     cases = without_times()[::every_nth]
     assert len(cases) > 400 / every_nth
-    return [case.name for case in cases if beside_another(case) != grave(check(case))]
+    return [case.name for case in cases if beside_another(case) != grave(checked_once(case))]
 
 
 def test_an_unrelated_session_beside_it_changes_no_finding() -> None:
