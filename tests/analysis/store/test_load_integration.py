@@ -30,6 +30,7 @@ from captures.identity import capture_id, path_id
 from captures.reader import Capture, Damage, read_frames
 from captures.record import members, seal
 from tests.analysis.judged import Judged
+from tests.analysis.store import spare
 from tests.analysis.store.written import MS, OPENED, Written
 from tests.examples import examples
 
@@ -47,29 +48,16 @@ def readable(path: Path) -> bool:
 READABLE = [path for path in CORPUS if readable(path)]
 
 
-_SPARE: list[duckdb.DuckDBPyConnection] = []
-"""Databases with empty tables: to make one takes twenty milliseconds of processor, as long as to load a capture."""
-
-
 @contextmanager
 def loaded(*paths: Path, findings: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
     """All that can be loaded of some captures."""
-    connection = _SPARE.pop() if _SPARE else _empty()
-    with Loader(connection) as loader:
-        for path in paths:
-            id_ = loader.load(path)
-            if findings:
-                loader.load_findings(path, id_)
-    yield connection
-    for name in NAMES:
-        connection.execute(f"truncate {name}")
-    _SPARE.append(connection)
-
-
-def _empty() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    create(connection)
-    return connection
+    with spare.empty() as connection:
+        with Loader(connection) as loader:
+            for path in paths:
+                id_ = loader.load(path)
+                if findings:
+                    loader.load_findings(path, id_)
+        yield connection
 
 
 def rows(connection: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[Any, ...]]:
