@@ -39,7 +39,6 @@ os.environ.setdefault("NPM_CONFIG_USERCONFIG", os.path.expanduser("~/.npmrc"))  
 for _name in [name for name in os.environ if name.startswith(("XDG_", "MCPPROXY_"))]:
     del os.environ[_name]
 os.environ["HOME"] = OWN_HOME.name
-rules.share()
 
 # If the shell forbids bytecode, each of the suite's hundreds of processes compiles the program again and takes three
 # times as long to start, and every run rewrites and compiles the assertions of every test module again.
@@ -74,11 +73,8 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
     gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    """Undo that, as DuckDB complains about objects that still exist at the end."""
-    gc.unfreeze()
+    # DuckDB complains about objects that still exist at the end. Not earlier: pytest collects garbage twice before.
+    atexit.register(gc.unfreeze)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -81,7 +81,7 @@ class Ended(NamedTuple):
     status: int
 
 
-def smoke(program: Path) -> Iterator[tuple[Job, Ended, float]]:
+def smoke(program: Path, jobs: Iterable[Job] = JOBS) -> Iterator[tuple[Job, Ended, float]]:
     """Run the commands one after another; yields each with its end, and the seconds that it took."""
     with tempfile.TemporaryDirectory(prefix="mcpproxy-smoke-") as home:
         place = Path(home)
@@ -90,7 +90,7 @@ def smoke(program: Path) -> Iterator[tuple[Job, Ended, float]]:
         (place / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"files": entry}}))
         (place / "frames.ndjson").write_text('{"t":0,"dir":"c2s","raw":"{}"}\n')
         given = {"HOME": home, "PATH": os.environ["PATH"], "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
-        for job in JOBS:
+        for job in jobs:
             began = time.perf_counter()
             command = [str(program), *job.words]
             ended = (_drawn if job.ends == "on q" else _ended)(command, job, place, given)

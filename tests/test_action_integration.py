@@ -144,6 +144,8 @@ def test_mcpproxy_is_installed_from_the_checkout_of_the_action(runner: Runner) -
     # What only an index has is that of the tests: no test reaches one.
     (site,) = (Path(sys.prefix) / "lib").glob("python*/site-packages")
     offline = {"PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PYTHONPATH": str(site)}
+    # Most of what is installed does not run here: one command prints its version.
+    offline |= {"PIP_NO_COMPILE": "1"}
     done = runner.step("install.sh", CHECK_PYTHON=sys.executable, **offline)
     assert done.returncode == 0, done
     assert done.stdout.startswith("mcpproxy ")

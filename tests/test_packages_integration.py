@@ -1,5 +1,6 @@
 """The wheel and the source package: built, whole, and tried where nothing else is but what they say they need."""
 
+import ast
 import os
 import re
 import subprocess
@@ -24,6 +25,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("captures", "analysis", "mcpproxy")
 NAME = f"mcpproxy-{__version__}"
 RUN_S = 100
+OF_EXTRAS = {"google", "obstore", "opentelemetry", "pyarrow", "pyspark", "requests", "urllib3", "uvloop"}
+"""Packages that only extras bring, or what these bring."""
 
 
 def build(source: Path, into: Path, *targets: str, repository: str = "") -> None:
@@ -157,12 +160,47 @@ def fresh(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Fresh:
     return Fresh(python.with_name("mcpproxy"), {**variables, "LC_ALL": "C.UTF-8"}, folder / "here")
 
 
-@pytest.mark.costly("starts every command, of a program that nothing has compiled yet")
-def test_every_command_runs_from_the_wheel_with_what_it_asks_for(fresh: Fresh) -> None:
+def imported(folder: Path) -> dict[str, set[str]]:
+    """The packages of others that the files of a folder import, wherever they do, each with these files."""
+    found: dict[str, set[str]] = {}
+    for file in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            match node:
+                case ast.Import(names=names):
+                    modules = [name.name for name in names]
+                case ast.ImportFrom(module=str(module), level=0):
+                    modules = [module]
+                case _:
+                    continue
+            for top in {module.partition(".")[0] for module in modules} - sys.stdlib_module_names - {*PACKAGES}:
+                found.setdefault(top, set()).add(str(file.relative_to(folder)))
+    return found
+
+
+@pytest.mark.costly("parses every module of the packages")
+def test_all_that_a_module_imports_comes_with_the_wheel_or_an_extra(built: Path, fresh: Fresh) -> None:
+    with zipfile.ZipFile(built / f"{NAME}-py3-none-any.whl") as archive:
+        archive.extractall(fresh.here / "unpacked")
+    found = imported(fresh.here / "unpacked")
+    code = "import sys; from importlib.util import find_spec; print(*(n for n in sys.argv[1:] if not find_spec(n)))"
+    done = subprocess.run(
+        [fresh.program.with_name("python"), "-c", code, *found], env=fresh.variables, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert {name: found[name] for name in done.stdout.split() if name not in OF_EXTRAS} == {}
+
+
+FEW = ("demo", "serve", "check", "query")
+"""Commands that load the recorders, the rules and the database; the test above tells what any other would miss."""
+
+
+@pytest.mark.costly("starts commands of a program that nothing has compiled yet")
+@pytest.mark.parametrize("names", [FEW, pytest.param((*COMMANDS, "help"), marks=pytest.mark.soak)], ids=["few", "all"])
+def test_commands_run_from_the_wheel_with_what_it_asks_for(fresh: Fresh, names: tuple[str, ...]) -> None:
     version = fresh.run("--version")
     assert (version.returncode, version.stdout, version.stderr) == (0, f"mcpproxy {__version__}\n", "")
     assert {job.words[0] for job in smoke.JOBS} == {*COMMANDS, "help"}
-    for job, ended, _ in smoke.smoke(fresh.program):
+    for job, ended, _ in smoke.smoke(fresh.program, [job for job in smoke.JOBS if job.words[0] in names]):
         assert smoke.is_right(job, ended), (job, ended)
 
 

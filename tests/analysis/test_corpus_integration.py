@@ -1,42 +1,31 @@
 """Every case of the corpus gives just the findings that it expects, and every rule has a case that fires it."""
 
 from collections import Counter
-from collections.abc import Collection
-from functools import cache
 
 import pytest
 
-from analysis.rules.base import Rule
 from analysis.rules.discovery import GROUPS, group_of, rules, rules_for
 from mcpproxy.importers.trace import Case
 from tests.analysis.traces import (
     SHARED,
     TOLD_BY_RECORDS,
-    by_group,
+    by_name,
     check,
+    checked_once,
     corpus,
     due_notes,
     expected,
     grave,
+    names,
     read,
     silent,
 )
 
-CASES = by_group(corpus())
 
-
-def mistakes(case: Case, group: str) -> str:
-    """What is not as the case expects, and all findings; empty if everything is as expected.
-
-    Rules share what they remember, but each group must do without the others.
-    """
-    found, alone = check(case), check(case, _rules_of(group))
-    of_group = [
-        Counter((one.rule, one.frame) for one in those if group_of(one.rule) == group) for those in (found, alone)
-    ]
+def mistakes(case: Case) -> str:
+    """What is not as the case expects, and all findings; empty if everything is as expected."""
+    found = checked_once(case)
     unlike = {
-        "missed by the group alone": of_group[0] - of_group[1],
-        "found by the group alone": of_group[1] - of_group[0],
         "unexpected": grave(found) - expected(case),
         "missed": expected(case) - grave(found),
         "notes missed": due_notes(case) - {(one.rule, one.frame) for one in found},
@@ -46,15 +35,23 @@ def mistakes(case: Case, group: str) -> str:
     return "\n".join([f"{case.name}: {'; '.join(told)}", *(f"  {one.finding}" for one in found)]) if told else ""
 
 
-@cache
-def _rules_of(group: str) -> Collection[type[Rule]]:
-    return rules_for(lambda id_: group_of(id_) == group)
-
-
-@pytest.mark.parametrize("group", CASES)
+@pytest.mark.parametrize("group", names())
 def test_the_cases_of_a_file_give_the_findings_that_they_expect(group: str) -> None:
-    wrong = [told for case in CASES[group] if (told := mistakes(case, group))]
+    wrong = [told for case in by_name()[group] if (told := mistakes(case))]
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("group", names())
+def test_a_group_finds_alone_what_it_finds_among_all(group: str) -> None:
+    """Rules share what they remember, but each must do without the others, as `checking/test_shares` tells of each."""
+    picked = rules_for(lambda id_: group_of(id_) == group)
+    for case in by_name()[group]:
+        of_group = [
+            Counter((one.rule, one.frame) for one in those if group_of(one.rule) == group)
+            for those in (checked_once(case), check(case, picked))
+        ]
+        assert of_group[0] == of_group[1], case.name
 
 
 def test_every_rule_has_a_case_that_fires_it() -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from orjson import loads
 
@@ -52,6 +52,17 @@ def read(path: Path) -> list[Case]:
 def check(case: Case, picked: Iterable[type[Rule]] | None = None) -> list[Found]:
     """What the checker finds in a case, by all rules or by some."""
     return checked(case, picked)[1]
+
+
+def checked_once(case: Case) -> list[Found]:
+    """What all rules find in a case of the corpus; kept, as many tests compare something else with it."""
+    if id(case) not in _KEPT:
+        _KEPT[id(case)] = case, check(case)
+    return _KEPT[id(case)][1]
+
+
+_KEPT: Final[dict[int, tuple[Case, list[Found]]]] = {}
+"""With the case, so that no other one gets its id."""
 
 
 def checked(case: Case, picked: Iterable[type[Rule]] | None = None) -> tuple[Judged, list[Found]]:
@@ -130,16 +141,20 @@ def stdio(name: str, *frames: Any, start_observed: bool = True, **more: Any) -> 
     return made
 
 
+def names() -> list[str]:
+    """The names of the files of the corpus: a test for each, as thousands of tests cost more than their cases.
+
+    Tests are collected by these, as each process of a run collects all tests, and need not read all cases for it.
+    """
+    return [path.stem for path in sorted(CORPUS.glob("*.ndjson")) if path.stem != "import"]
+
+
 @cache
+def by_name() -> dict[str, list[Case]]:
+    """The cases of the corpus, by the name of their file."""
+    return {name: read(CORPUS / f"{name}.ndjson") for name in names()}
+
+
 def corpus() -> tuple[tuple[str, Case], ...]:
     """Every case of the corpus, with the name of its file."""
-    paths = [path for path in sorted(CORPUS.glob("*.ndjson")) if path.stem != "import"]
-    return tuple((path.stem, case) for path in paths for case in read(path))
-
-
-def by_group(told: Iterable[tuple[str, Case]]) -> dict[str, list[Case]]:
-    """Cases by the name of their file: a test for each file, as thousands of tests cost more than their cases."""
-    groups: dict[str, list[Case]] = {}
-    for group, case in told:
-        groups.setdefault(group, []).append(case)
-    return groups
+    return tuple((name, case) for name, cases in by_name().items() for case in cases)

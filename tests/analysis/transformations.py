@@ -22,7 +22,7 @@ from captures.record import Record, decode
 from mcpproxy.importers.trace import Case, cases
 from tests.analysis.judged import Judged
 from tests.analysis.talk import unanswered
-from tests.analysis.traces import check
+from tests.analysis.traces import Found, check, checked_once
 
 FrameLine: TypeAlias = dict[str, Any]
 """A frame of a trace as its JSON."""
@@ -38,16 +38,16 @@ def blamed(findings: Iterable[Finding]) -> set[tuple[str, str]]:
     return {(one.rule, one.blames) for one in findings if one.level > Level.NOTE and one.blames in ("client", "server")}
 
 
-def blames(case: Case) -> set[tuple[str, str]]:
-    """The same for a case."""
-    return blamed(found.finding for found in check(case))
+def blames(found: Iterable[Found]) -> set[tuple[str, str]]:
+    """The same of what was found in a case."""
+    return blamed(one.finding for one in found)
 
 
 def _cancel(case: Case) -> list[str]:
     """A cancellation of the last request is appended: no error may disappear."""
 
-    def errors(case: Case) -> set[tuple[str, int]]:
-        return {(found.rule, found.frame) for found in check(case) if found.level == Level.ERROR}
+    def errors(found: list[Found]) -> set[tuple[str, int]]:
+        return {(one.rule, one.frame) for one in found if one.level == Level.ERROR}
 
     frames = _frames(case)
     last = _last_request(frames)
@@ -62,7 +62,8 @@ def _cancel(case: Case) -> list[str]:
         {"dir": "s2c", "k": "res", "x": number, "raw": "HTTP/1.1 202 Accepted\r\n\r\n"},
     ]
     return [
-        f"hides {rule} of frame {frame}" for rule, frame in sorted(errors(case) - errors(_made(case, [*frames, *more])))
+        f"hides {rule} of frame {frame}"
+        for rule, frame in sorted(errors(checked_once(case)) - errors(check(_made(case, [*frames, *more]))))
     ]
 
 
@@ -111,13 +112,13 @@ def _redirect(case: Case) -> list[str]:
             number += 1
         longer.append(frame)
     redirected = _made(case, longer)
-    told = [f"changes {rule}, {who}" for rule, who in sorted(blames(case) ^ blames(redirected))]
+    told = [f"changes {rule}, {who}" for rule, who in sorted(blames(checked_once(case)) ^ blames(check(redirected)))]
     return told or ([] if _outcomes(case) == _outcomes(redirected) else ["changes the outcomes of requests"])
 
 
 def _break_off(case: Case) -> list[str]:
     """The recording breaks off, at each record or at `CUTS` of them: nobody may be blamed for anything new."""
-    lines, whole = [line for _, line in case.records()], blames(case)
+    lines, whole = [line for _, line in case.records()], blames(checked_once(case))
     wrong = dict[str, None]()
     for count in range(1, len(lines), max(1, len(lines) // CUTS)):
         checker, findings = Judged(), list[Finding]()
@@ -155,7 +156,10 @@ def _made(case: Case, frames: list[FrameLine]) -> Case:
 
 def _more(case: Case, frames: list[FrameLine]) -> list[str]:
     """What is blamed with other frames, and was not before."""
-    return [f"blames {who} by {rule}" for rule, who in sorted(blames(_made(case, frames)) - blames(case))]
+    return [
+        f"blames {who} by {rule}"
+        for rule, who in sorted(blames(check(_made(case, frames))) - blames(checked_once(case)))
+    ]
 
 
 def _outcomes(case: Case) -> Counter[tuple[str, str]]:

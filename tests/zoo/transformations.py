@@ -9,7 +9,7 @@ from captures.frame import Frame
 from captures.reader import Capture, read_frames
 from captures.record import Record
 from mcpproxy.importers.trace import Case, cases
-from tests.analysis.traces import findings_of
+from tests.analysis.traces import check, findings_of
 from tests.analysis.transformations import TRANSFORMATIONS, FrameLine, blamed, blames
 
 _OF_THE_TRANSFER = frozenset({"content-encoding", "content-length", "transfer-encoding"})
@@ -27,7 +27,7 @@ def judged_otherwise(capture: Path) -> list[str]:
     if case is None or not case.members["frames"]:
         return []
     as_recorded = blamed(findings_of(capture))
-    told = [f"told as a trace: {rule}, {who}" for rule, who in sorted(blames(case) ^ as_recorded)]
+    told = [f"told as a trace: {rule}, {who}" for rule, who in sorted(blames(check(case)) ^ as_recorded)]
     return told + [f"{change}: {what}" for change, apply in TRANSFORMATIONS.items() for what in apply(case)]
 
 

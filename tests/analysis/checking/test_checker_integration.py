@@ -21,7 +21,7 @@ from captures.record import Record
 from mcpproxy.importers.trace import Case, cases
 from tests.analysis.http_trace import ASKED, SERVED, notification, request, result
 from tests.analysis.judged import Judged
-from tests.analysis.traces import check, checked, corpus, grave, stdio
+from tests.analysis.traces import check, checked, checked_once, corpus, grave, stdio
 from tests.examples import examples
 
 # ---- any input
@@ -225,11 +225,10 @@ def test_a_rule_that_raises_is_switched_off_and_named() -> None:
 
 # ---- the same conversation, told in another way
 
-STDIO = [
-    (group, case)
-    for group, case in corpus()
-    if case.transport == "stdio" and group not in ("id", "jsonrpc", "framing", "error", "schema")
-]
+
+def on_stdio() -> list[Case]:
+    others = ("id", "jsonrpc", "framing", "error", "schema")
+    return [case for group, case in corpus() if case.transport == "stdio" and group not in others]
 
 
 def changed(case: Case, change: Callable[[Any], Any]) -> Case:
@@ -286,12 +285,12 @@ SHARE = 16
 
 def told_otherwise(every_nth: int) -> list[str]:
     """The cases whose findings change with the ids, and with the order of the members."""
-    cases = [case for _, case in STDIO if is_json(case)][::every_nth]
+    cases = [case for case in on_stdio() if is_json(case)][::every_nth]
     assert len(cases) > 500 / every_nth
     return [
         case.name
         for case in cases
-        if grave(check(changed(case, lambda value: turned(renamed(value))))) != grave(check(case))
+        if grave(check(changed(case, lambda value: turned(renamed(value))))) != grave(checked_once(case))
     ]
 
 
@@ -304,19 +303,17 @@ def test_other_ids_and_another_order_of_members_change_no_finding_of_any_case() 
     assert told_otherwise(1) == []
 
 
-# Where a case has times, they matter, and what stands between its frames would change them.
-HTTP = [
-    case
-    for _, case in corpus()
-    if case.transport == "http" and not any("t" in frame for frame in case.members["frames"])
-]
+def without_times() -> list[Case]:
+    """Where a case over HTTP has times, they matter, and what stands between its frames would change them."""
+    cases = [case for _, case in corpus() if case.transport == "http"]
+    return [case for case in cases if not any("t" in frame for frame in case.members["frames"])]
 
 
 def changed_by_another(every_nth: int) -> list[str]:
     """The cases whose findings change with an unrelated session beside them."""
-    cases = HTTP[::every_nth]
+    cases = without_times()[::every_nth]
     assert len(cases) > 400 / every_nth
-    return [case.name for case in cases if beside_another(case) != grave(check(case))]
+    return [case.name for case in cases if beside_another(case) != grave(checked_once(case))]
 
 
 def test_an_unrelated_session_beside_it_changes_no_finding() -> None:

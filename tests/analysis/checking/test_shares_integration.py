@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cache
 
 import pytest
 from orjson import loads
@@ -47,7 +48,9 @@ def merged(parts: list[list[tuple[int, Finding]]]) -> list[tuple[int, Finding]]:
     return sorted((each for part in parts for each in part), key=lambda each: (each[0], place_of(each[1])))
 
 
-ALONE = {name: rules_for(name.__eq__) for name in rules()}
+@cache
+def only(rule: str) -> list[type[Rule]]:
+    return rules_for(rule.__eq__)
 
 
 def is_found_alone(case: Case, picked: Iterable[str] | None = None) -> set[str]:
@@ -56,7 +59,7 @@ def is_found_alone(case: Case, picked: Iterable[str] | None = None) -> set[str]:
     among_all = found_in(items, rules().values())
     fired = {finding.rule for _, finding in among_all}
     for rule in fired if picked is None else fired.intersection(picked):
-        alone = [each for each in found_in(items, ALONE[rule]) if each[1].rule == rule]
+        alone = [each for each in found_in(items, only(rule)) if each[1].rule == rule]
         assert alone == [each for each in among_all if each[1].rule == rule], (case.name, rule)
     return fired
 

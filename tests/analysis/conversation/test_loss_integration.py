@@ -11,7 +11,7 @@ from captures.frames import FrameAssembler
 from captures.record import Record, decode
 from mcpproxy.importers.trace import Case
 from tests.analysis.judged import Judged
-from tests.analysis.traces import by_group, corpus, expected
+from tests.analysis.traces import by_name, expected, names
 
 DAMAGE = Damage(Path("lost.mcpcap"), 0, 9, "corrupt")
 
@@ -38,7 +38,6 @@ def records_of(case: Case) -> list[Record]:
     return [record for record in made if record is not None]
 
 
-CASES = by_group(corpus())
 SHARE = 96
 """The suite loses one record in so many, different ones in each case; `make soak` loses each in turn."""
 
@@ -58,7 +57,7 @@ def accused(group: str, share: int) -> list[str]:
     A case that breaks a rule may seem to break another one by what is left.
     """
     wrong = []
-    sound = [case for case in CASES[group] if not expected(case)]
+    sound = [case for case in by_name()[group] if not expected(case)]
     for number, case in enumerate(sound):
         items = records_of(case)
         tries = [(at, how) for at in range(1, len(items)) for how in ("spoiled", "gone")]
@@ -71,11 +70,11 @@ def accused(group: str, share: int) -> list[str]:
 
 @pytest.mark.costly("a check for one in so many records of a thousand cases")
 def test_one_record_less_accuses_nobody() -> None:
-    wrong = [told for group in CASES for told in accused(group, SHARE)]
+    wrong = [told for group in names() for told in accused(group, SHARE)]
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.soak
 def test_whichever_record_is_less_accuses_nobody() -> None:
-    wrong = [told for group in CASES for told in accused(group, 1)]
+    wrong = [told for group in names() for told in accused(group, 1)]
     assert not wrong, "\n".join(wrong)

@@ -17,7 +17,8 @@ from analysis.store.plain import child, parent
 from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.parent import load_plain
 from analysis.store.plain.pipes import read, write
-from analysis.store.tables import NAMES, creation
+from analysis.store.tables import NAMES
+from tests.analysis.store import spare
 
 MEMORY = 256_000_000
 
@@ -89,8 +90,7 @@ class Both:
         except Doubt as doubt:
             self.doubt = str(doubt)
             return
-        with duckdb.connect() as connection:
-            connection.execute(creation())
+        with spare.empty() as connection:
             with Loader(connection) as loader:
                 loader.load(path, "A")
             self._folded = _rows(connection)

@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Sequence
 from enum import IntEnum, StrEnum
+from functools import cache
 from pathlib import Path
 from resource import getpagesize
 from typing import Any, Final
@@ -50,12 +51,18 @@ def test_every_type_of_a_column_is_tried() -> None:
     assert set(types) == set(VALUES)
 
 
+@cache
+def database() -> duckdb.DuckDBPyConnection:
+    """One for all: to make one takes twenty times as long as to ask it. What is temporary goes with its connection."""
+    return duckdb.connect(config={"threads": 1})
+
+
 def scanned(types: dict[str, str], columns: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
     batch = Batch()
-    with duckdb.connect(config={"threads": 1}) as connection:
+    with database().cursor() as connection:
         connection.register("batch", batch)
         batch.hold(types, columns)
-        connection.execute("create table found as from batch")
+        connection.execute("create temp table found as from batch")
         told = connection.execute("select column_name, data_type from duckdb_columns() where table_name = 'found'")
         assert dict(told.fetchall()) == types
         batch.clear()
@@ -64,8 +71,8 @@ def scanned(types: dict[str, str], columns: Sequence[Sequence[Any]]) -> list[tup
 
 
 def appended(types: dict[str, str], rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    with duckdb.connect(config={"threads": 1}) as connection:
-        connection.execute(f"create table found ({', '.join(f'{name} {type_}' for name, type_ in types.items())})")
+    with database().cursor() as connection:
+        connection.execute(f"create temp table found ({', '.join(f'{name} {type_}' for name, type_ in types.items())})")
         appender = connection.appender("found")
         appender.append_rows(rows)
         appender.flush()
@@ -75,7 +82,6 @@ def appended(types: dict[str, str], rows: list[tuple[Any, ...]]) -> list[tuple[A
 TYPES: Final = {f"column_{number}": type_ for number, type_ in enumerate(VALUES)}
 
 
-@pytest.mark.costly("two databases for each example")
 @given(st.lists(st.tuples(*VALUES.values()), min_size=1, max_size=30))
 def test_any_rows_are_those_of_the_appender(rows: list[tuple[Any, ...]]) -> None:
     assert scanned(TYPES, list(zip(*rows, strict=True))) == appended(TYPES, rows)

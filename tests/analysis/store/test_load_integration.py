@@ -4,6 +4,8 @@ import gc
 import json
 from base64 import b64encode
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from captures.reader import Capture, read_frames
 from captures.record import members, seal
 from captures.verdict import Direction
 from tests.analysis.judged import Judged
+from tests.analysis.store import spare
 from tests.analysis.store.written import MS, OPENED, Written
 from tests.examples import examples
 
@@ -47,15 +50,16 @@ def readable(path: Path) -> bool:
 READABLE = [path for path in CORPUS if readable(path)]
 
 
-def loaded(*paths: Path, findings: bool = False) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    create(connection)
-    with Loader(connection) as loader:
-        for path in paths:
-            id_ = loader.load(path)
-            if findings:
-                loader.load_findings(path, id_)
-    return connection
+@contextmanager
+def loaded(*paths: Path, findings: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+    """All that can be loaded of some captures."""
+    with spare.empty() as connection:
+        with Loader(connection) as loader:
+            for path in paths:
+                id_ = loader.load(path)
+                if findings:
+                    loader.load_findings(path, id_)
+        yield connection
 
 
 def rows(connection: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[Any, ...]]:
@@ -200,8 +204,8 @@ def test_tables_hold_what_the_reader_the_fold_and_the_checker_say(path: Path) ->
 
 
 def test_loading_again_gives_the_same_rows() -> None:
-    first, second = loaded(*_one_of_each(), findings=True), loaded(*_one_of_each(), findings=True)
-    with first, second:
+    again = loaded(*_one_of_each(), findings=True)
+    with loaded(*_one_of_each(), findings=True) as first, again as second:
         assert everything(first) == everything(second)
 
 

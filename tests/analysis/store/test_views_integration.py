@@ -24,9 +24,8 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.message import Message, Notification, Request, Response
 from analysis.conversation.session import Seen
 from analysis.rules.finding import Finding
-from analysis.store.load import Loader, create
+from analysis.store.load import Loader
 from analysis.store.reference import Relation, relations, view_texts
-from analysis.store.tables import NAMES
 from captures.errors import CaptureError
 from captures.frame import Frame
 from captures.identity import path_id
@@ -35,6 +34,7 @@ from captures.record import Record
 from captures.verdict import Direction
 from mcpproxy.report.sql_page import page
 from tests.analysis.judged import Judged
+from tests.analysis.store import spare
 from tests.analysis.store.written import DAY, MS, OPENED, Written
 from tests.analysis.talk import unanswered
 from tests.examples import examples
@@ -252,26 +252,11 @@ class Base(NamedTuple):
         return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
-_SPARE: list[duckdb.DuckDBPyConnection] = []
-"""Databases whose tables are empty; to make one, with its views, takes longer than most tests."""
-
-
 @contextmanager
 def loaded(paths: Iterable[Path]) -> Iterator[Base]:
     """All that can be loaded of some captures."""
-    connection = _SPARE.pop() if _SPARE else _empty()
-    yield _load(connection, paths)
-    for name in NAMES:
-        connection.execute(f"truncate {name}")
-    _SPARE.append(connection)
-
-
-def _empty() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    create(connection)
-    for text in view_texts().values():
-        connection.execute(text)
-    return connection
+    with spare.empty() as connection:
+        yield _load(connection, paths)
 
 
 def _load(connection: duckdb.DuckDBPyConnection, paths: Iterable[Path]) -> Base:

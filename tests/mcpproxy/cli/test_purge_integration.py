@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +42,10 @@ def there(home: Path) -> set[str]:
     return {str(path.relative_to(home)) for path in home.rglob("*") if not path.is_dir() or path.is_symlink()}
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home with all that commands and screens leave; no server is routed any more."""
-    home = tmp_path / "home"
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with all that commands leave; no server is routed any more."""
+    home = tmp_path_factory.mktemp("used") / "home"
     (home / ".cursor").mkdir(parents=True)
     entry = {"command": sys.executable, "args": ["-c", "pass"]}
     (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"files": entry}}))
@@ -60,13 +62,24 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         assert done.returncode == 0, done.stderr
     run(home, "ship", "lake", "--unredacted", "--service")
     run(home, "up", "--service")
+    return home
+
+
+@pytest.fixture
+def home(used: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The same home for each test, as files in it name it, with all that screens leave as well."""
+    kept = used.with_name("kept")
+    used.rename(kept)
+    home = Path(shutil.copytree(kept, used, symlinks=True))
     monkeypatch.setenv("HOME", str(home))
     for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     remember_filter("traffic", "id:1")
     keep_theme("nord")
     write_copied("a secret")
-    return home
+    yield home
+    shutil.rmtree(home)
+    kept.rename(home)
 
 
 def test_all_that_was_written_is_listed_with_its_size_and_removed(home: Path) -> None:

@@ -1,14 +1,21 @@
-"""A report in Debian's Chromium: what it shows, what it asks for, and what its policy stops."""
+"""A report in Debian's Chromium: what it shows, what it asks for, and what its policy stops.
+
+Playwright is loaded with the browser, as that takes half a second, and each process of a run collects all tests.
+"""
+
+from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "chrome")
 DEADLINE_MS: Final = 120_000
@@ -43,6 +50,8 @@ def chromium() -> str:
 @contextmanager
 def browser() -> Iterator[Browser]:
     """The browser, without a network that it could reach by name."""
+    from playwright.sync_api import sync_playwright
+
     program = chromium()
     with sync_playwright() as playwright:
         # In a container there is no user namespace for the sandbox of a browser.

@@ -3,13 +3,18 @@
 Not one for all modules: while Playwright runs, its thread has an event loop, and nothing else can run one there.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser
 
 from tests.mcpproxy.html_report.browser import Opened, browser, opened
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 @pytest.fixture(scope="module")

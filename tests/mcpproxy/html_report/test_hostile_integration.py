@@ -1,15 +1,20 @@
 """Reports of captures that attack the page: nothing of them runs, loads, or becomes markup."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser
 
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.html_report.browser import Opened, opened
 from tests.mcpproxy.html_report.conversations import ATTACKS, LANDMARK, hostile
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 SECTIONS = ("overview", "findings", "startup", "latency", "waterfall", "tools", "stderr", "traffic")
 

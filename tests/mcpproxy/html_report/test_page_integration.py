@@ -1,17 +1,22 @@
 """The page in a browser: links, filter, keyboard, lists of any length, accessibility, print."""
 
+from __future__ import annotations
+
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 import pytest
-from playwright.sync_api import Browser
 
 from tests.analysis.store.written import OPENED, Written
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.html_report.browser import Opened, opened
 from tests.mcpproxy.html_report.conversations import busy, hostile
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 FRAMES = 800
 CORPUS = ROOT / "tests/corpus/captures"

@@ -1,14 +1,20 @@
 """The page escapes what hides, reverses or moves text as the terminal does (mcpproxy/sanitise.py)."""
 
+from __future__ import annotations
+
 import sys
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser, CDPSession
 
 import mcpproxy.html_report.page as page
 from mcpproxy.sanitise import sanitise
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, CDPSession
 
 SCRIPT = (page.PLACE / "visible.js").read_text("utf-8")
 BESIDE = ("", "a", "1", "中", "☎", "\u0301", "a" + 9 * "\u0301", "\x1b")
@@ -34,9 +40,11 @@ def shown(session: CDPSession, texts: list[str]) -> list[str]:
     return made
 
 
-# Unassigned characters differ with the version of Unicode, and are escaped by whichever knows fewer.
-CHARS = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) not in ("Cn", "Co")]
-CHARS = [char for char in CHARS if unicodedata.category(char) not in ("Lo", "So") or ord(char) < 0x3000]
+@cache
+def assigned() -> list[str]:
+    """Unassigned characters differ with the version of Unicode, and are escaped by whichever knows fewer."""
+    chars = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) not in ("Cn", "Co")]
+    return [char for char in chars if unicodedata.category(char) not in ("Lo", "So") or ord(char) < 0x3000]
 
 
 def check(session: CDPSession, before: str, chars: list[str]) -> None:
@@ -49,9 +57,10 @@ def check(session: CDPSession, before: str, chars: list[str]) -> None:
 
 
 def test_page_escapes_what_the_terminal_escapes(session: CDPSession) -> None:
-    check(session, "", CHARS)
+    chars = assigned()
+    check(session, "", chars)
     # What letters, digits and signs stand behind makes no difference to most of them.
-    special = [char for number, char in enumerate(CHARS) if unicodedata.category(char)[0] in "MC" or number % 40 == 0]
+    special = [char for number, char in enumerate(chars) if unicodedata.category(char)[0] in "MC" or number % 40 == 0]
     for before in BESIDE:
         check(session, before, special)
 
@@ -59,7 +68,7 @@ def test_page_escapes_what_the_terminal_escapes(session: CDPSession) -> None:
 @pytest.mark.soak
 def test_page_escapes_what_the_terminal_escapes_beside_all_others(session: CDPSession) -> None:
     for before in BESIDE:
-        check(session, before, CHARS)
+        check(session, before, assigned())
 
 
 def test_private_and_unassigned_characters_are_escaped(session: CDPSession) -> None:

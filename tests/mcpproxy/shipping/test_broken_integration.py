@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,10 @@ from mcpproxy.shipping.bucket import Bucket
 from mcpproxy.shipping.folder import Folder
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.shipping.data_set import DAY, OPENED, documents, is_tidy, rows, written
-from tests.mcpproxy.shipping.s3 import copied, environment, server
+from tests.mcpproxy.shipping.s3 import copied, environment
 
 COUNT = 5
 """Of captures, all of one day but the last."""
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[int]:
-    """The port of the server."""
-    with server() as port:
-        yield port
 
 
 class Lake:
@@ -159,7 +151,16 @@ def test_what_is_gone_or_cut_short_is_shipped_again(lake: Lake) -> None:
 
 
 @pytest.mark.costly("it ships five captures")
-@pytest.mark.parametrize("how", ["gone", "cut"])
+@pytest.mark.parametrize(
+    ("lake", "how"),
+    [
+        ("directory", "gone"),
+        ("S3", "cut"),
+        pytest.param("directory", "cut", marks=pytest.mark.soak),
+        pytest.param("S3", "gone", marks=pytest.mark.soak),
+    ],
+    indirect=["lake"],
+)
 def test_a_compacted_file_that_is_gone_is_made_good_by_each_machine(
     lake: Lake, how: str, shipped: Path, compacted: Path
 ) -> None:

@@ -5,7 +5,6 @@ import queue
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,18 +16,11 @@ from mcpproxy.shipping.destination import Broken
 from tests.harness import DEADLINE_S
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, surroundings
 from tests.mcpproxy.shipping.data_set import is_tidy, large, rows, written
-from tests.mcpproxy.shipping.s3 import FAULTS, Connection, copied, environment, relayed, server
+from tests.mcpproxy.shipping.s3 import FAULTS, Connection, copied, environment, relayed
 from tests.rows import row
 from tests.warm import forks
 
 GIVEN = ("--unredacted", "--raw")
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[int]:
-    """The port of the server."""
-    with server() as port:
-        yield port
 
 
 def ship(port: int, prefix: str, home: Path, *arguments: str | Path) -> "subprocess.CompletedProcess[bytes]":

@@ -1,0 +1,30 @@
+"""Databases that are used again: to make one, with its tables and views, takes longer than to load most captures."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import duckdb
+
+from analysis.store.load import create
+from analysis.store.reference import view_texts
+from analysis.store.tables import NAMES
+
+_SPARE: list[duckdb.DuckDBPyConnection] = []
+
+
+@contextmanager
+def empty() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database with all tables and views, and no rows; nothing else may be made in it."""
+    connection = _SPARE.pop() if _SPARE else _made()
+    yield connection
+    for name in NAMES:
+        connection.execute(f"truncate {name}")
+    _SPARE.append(connection)
+
+
+def _made() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    create(connection)
+    for text in view_texts().values():
+        connection.execute(text)
+    return connection

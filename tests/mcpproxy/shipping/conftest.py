@@ -1,0 +1,14 @@
+"""One S3 server for all modules: it takes two seconds of processor to start, and each test has a prefix of its own."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.mcpproxy.shipping.s3 import server
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[int]:
+    """The port of the server."""
+    with server() as port:
+        yield port
