@@ -303,11 +303,12 @@ class Fold:
         is_again = session.state in ("init-answered", "ready") or session.lost_seq >= 0
         if request.method == "initialize" and is_again and not session.is_http:
             session.used.clear()  # a second handshake on a pipe starts over
-        before = session.used.get((session.number, request.sender, request.id))
-        earlier = None if before is None else Earlier(before[0], before[1], table.state(before[2]))
+        before = session.used.last(session.number, request.sender, request.id)
+        earlier = None if before is None else Earlier(before.seq, before.conn, table.state(before.key))
         if earlier is not None and by_client and http is not None and earlier.state is IdState.OPEN:
             self.routing.reused(session, http)
-        session.used.keep((session.number, request.sender, request.id), (request.seq, request.frames[0].conn, key))
+        if http is not None:
+            self.routing.used.keep(session.number, request, key)
         session.last_request[request.sender] = request.seq
         call = Call(request, revision, era, http, session, self.under_way.count)
         state = table.open(call, key)

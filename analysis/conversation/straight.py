@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from analysis.conversation.addressing import Key
 from analysis.conversation.assembly import Assembly
-from analysis.conversation.call import Call
+from analysis.conversation.call import Call, IdState
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.cancellations import CANCELLATIONS
 from analysis.conversation.links import METHODS, Links
@@ -29,6 +29,7 @@ _MOVES: Final = (
     | {short for short, name in UNPREFIXED.items() if name == "notifications/initialized"}
 )
 """Methods that change more than their call."""
+_NEVER_SEEN: Final = IdState.NEVER_SEEN  # enumeration members are slow to look up
 _NO_SESSION: Final = Session(0, None, {}, 0)
 
 
@@ -102,8 +103,8 @@ class Straight:
 
     def _request(self, request: Request) -> Seen | None:
         session, side = self._session, request.sender
-        used = session.number, side, request.id
-        if used in session.used:
+        table, key = self._tables[side], tuple.__new__(Key, (None, request.id))
+        if key in table:
             return None
         revision, era = self._asked if side == "client" else self._around
         if side == "client":
@@ -113,11 +114,9 @@ class Straight:
                     return None
             elif PROTOCOL_VERSION in request.meta:
                 return None
-        key = tuple.__new__(Key, (None, request.id))
-        session.used.keep(used, (request.seq, request.frames[0].conn, key))
         session.last_request[side] = session.heard[side] = request.seq
         call = Call(request, revision, era, None, session, self._under_way.count)
-        state = self._tables[side].open(call, key)
+        table.open_first(call, key)
         self._under_way.begin(call)
         rank = self._ranks[side]
         return Seen(
@@ -126,7 +125,7 @@ class Straight:
             request.body,
             call,
             None,
-            state,
+            _NEVER_SEEN,
             revision,
             rank,
             state=self._state,

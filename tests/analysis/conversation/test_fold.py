@@ -428,7 +428,7 @@ def test_the_requests_of_one_batch_count_its_bytes_once() -> None:
 
 
 def test_answered_ids_are_forgotten_at_last_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_table, "ANSWERED_LIMIT", 10)
+    monkeypatch.setattr(call_table, "PAST_LIMIT", 10)
     table = CallTable()
     for request in requests(15):
         table.open(Call(request), key_of(request))
