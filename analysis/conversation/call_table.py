@@ -10,6 +10,7 @@ of ids remembered as answered. Everything forgotten is counted.
 """
 
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
@@ -18,7 +19,7 @@ from msgspec import Struct
 from analysis.conversation.addressing import Key
 from analysis.conversation.call import Call, IdState, Losses
 from analysis.conversation.http_exchange import Mark
-from analysis.conversation.message import Id, Request
+from analysis.conversation.message import Id
 
 OPEN_LIMIT: Final = 50_000
 """The most requests of one side that wait for a response; the oldest are forgotten first."""
@@ -78,6 +79,10 @@ class CallTable:
         self._losses = Losses()
         self._open: OrderedDict[Key, Call] = OrderedDict()
         self._past: dict[Key, Past] = {}
+        self.get: Callable[[Key], Call | None] = self._open.get
+        """The call that a response under a key would answer now."""
+        self.past: Callable[[Key], Past | None] = self._past.get
+        """What is left of the last call under a key that has none open."""
         # Later requests under the same key: rarely needed, so other keys have no such queue.
         self._later: dict[Key, deque[Call]] = {}
         # How many under a key are cancelled: always the first ones, as responses and cancellations both go in order.
@@ -85,8 +90,8 @@ class CallTable:
         self._forgotten = 0
         # Requests whose responses may be among lost records, and whose id was reused: no response can match them.
         self._given_up: deque[Call] = deque()
-        # Requests whose values are kept, while there are many; in the order in which they were sent.
-        self._whole: deque[Request] = deque()
+        # Calls whose requests keep their values, while there are many; in the order in which they were sent.
+        self._whole: deque[Call] = deque()
         self._whole_bytes = 0
         # For frames with several requests, by number: how many are open. They share the frame's bytes.
         self._frames: dict[int, int] = {}
@@ -100,10 +105,6 @@ class CallTable:
     def forgotten(self) -> int:
         """Counts forgotten ids, of any state, and losses of records; above 0, NEVER_SEEN proves nothing."""
         return self._forgotten + self._losses.count + self.evicted
-
-    def __contains__(self, key: Key) -> bool:
-        """Whether any request is known to have had a key."""
-        return key in self._open or key in self._past
 
     def open(self, call: Call, key: Key) -> IdState:
         """Enter a call. One that cannot be answered (id null or an object) is not open.
@@ -120,7 +121,8 @@ class CallTable:
         while (first := self._open.get(key)) is not None and first.may_be_lost:
             if len(self._given_up) == GIVEN_UP_LIMIT:
                 self.dropped.append(self._given_up.popleft())
-            self._given_up.append(self._release(key))
+            self._release(key, first)
+            self._given_up.append(first)
         if key in self._open:
             self._later.setdefault(key, deque()).append(call)
         else:
@@ -135,19 +137,16 @@ class CallTable:
 
     def answer(self, key: Key | None, t_ns: int = 0) -> Call | None:
         """Take a response: return the request that it answers, which is open no longer, or None if it fits none."""
-        if key is None or key not in self._open:
-            return None
-        call = self._release(key)
-        if key not in self._open:
-            self._leave(key, call, _ID_ANSWERED, t_ns)
+        call = None if key is None else self._open.get(key)
+        if key is not None and call is not None:
+            self._close(key, call, _ID_ANSWERED, t_ns)
         return call
 
     def fail(self, key: Key) -> None:
         """Close a request that can no longer be answered."""
-        if key in self._open:
-            call = self._release(key)
-            if key not in self._open:
-                self._leave(key, call, _ID_FAILED)
+        call = self._open.get(key)
+        if call is not None:
+            self._close(key, call, _ID_FAILED)
 
     def cancel(self, key: Key, t_ns: int, seq: int = -1, reason: str | None = None) -> Call | None:
         """Take a cancellation: return the request that it names, which stays open, or None if there is none."""
@@ -158,10 +157,6 @@ class CallTable:
         waiting.cancellation, waiting.cancel_reason = Mark(seq, t_ns), reason
         self._cancelled[key] = before + 1
         return waiting
-
-    def get(self, key: Key) -> Call | None:
-        """The request that a response would answer now."""
-        return self._open.get(key)
 
     def last(self, key: Key) -> tuple[int, int, int] | None:
         """Number of the call, of its frame, and connection of the last request under a key, open or not."""
@@ -226,14 +221,15 @@ class CallTable:
         """The requests under the first `count` waiting ids, roughly in the order they were sent; one per id."""
         return [*islice(self._open.values(), count)]
 
-    def _pack(self, request: Request) -> None:
-        """Pack older requests when there are very many, so that only the last ones keep their values."""
-        self._whole.append(request)
-        self._whole_bytes += len(request.frames[0].raw)
+    def _pack(self, call: Call) -> None:
+        """Pack older open requests when there are very many, so that only the last ones keep their values."""
+        self._whole.append(call)
+        self._whole_bytes += len(call.request.frames[0].raw)
         while len(self._whole) > 1 and (len(self._whole) > WHOLE or self._whole_bytes > WHOLE_BYTES):
             oldest = self._whole.popleft()
-            self._whole_bytes -= len(oldest.frames[0].raw)
-            oldest.pack()
+            self._whole_bytes -= len(oldest.request.frames[0].raw)
+            if oldest.settled is None:
+                oldest.request.pack()
 
     def _hold(self, call: Call) -> None:
         """Count a call as open, and let go of others if there are too many."""
@@ -252,19 +248,23 @@ class CallTable:
     def _bound(self, call: Call) -> None:
         """Keep less of older calls now that there are many, and forget the oldest if there are too many."""
         if self._count > CROWD or self._bytes > CROWD_BYTES:
-            self._pack(call.request)
+            self._pack(call)
         limit = self._limit if call.http is None else min(self._limit, OPEN_HTTP_LIMIT)
         while self._count > 1 and (self._count > limit or self._bytes > self._bytes_limit):
-            key = next(iter(self._open))
-            oldest = self._release(key)
+            key, oldest = next(iter(self._open.items()))
+            self._close(key, oldest, _ID_NEVER_SEEN)
             self.dropped.append(oldest)
             self.evicted += 1
-            if key not in self._open:
-                self._leave(key, oldest, _ID_NEVER_SEEN)
 
-    def _release(self, key: Key) -> Call:
-        """Remove and return the oldest request under `key`."""
-        call, later = self._open[key], self._later.get(key) if self._later else None
+    def _close(self, key: Key, call: Call, state: IdState, t_ns: int = 0) -> None:
+        """Remove the oldest call under a key, which has come to an end."""
+        self._release(key, call)
+        if key not in self._open:
+            self._leave(key, call, state, t_ns)
+
+    def _release(self, key: Key, call: Call) -> None:
+        """Remove the oldest call under a key; it is no longer open."""
+        later = self._later.get(key) if self._later else None
         if later is None:
             del self._open[key]
         else:
@@ -275,14 +275,14 @@ class CallTable:
             self._cancelled[key] -= 1
             if not self._cancelled[key]:
                 del self._cancelled[key]
-        frame, users = call.request.frames[0], 1
-        if call.request.index is not None:
+        request = call.request
+        frame, users = request.frames[0], 1
+        if request.index is not None:
             users = self._frames.pop(frame.seq)
             if users > 1:
                 self._frames[frame.seq] = users - 1
         self._bytes -= 0 if users > 1 else len(frame.raw)
         self._count -= 1
-        return call
 
     def _leave(self, key: Key, call: Call, state: IdState, t_ns: int = 0) -> None:
         """Keep what is left of a call whose id has no open request."""

@@ -50,7 +50,8 @@ class Routing:
         self.transport: str | None = None
         self.observed_start = False
         self._tables, self._links = tables, links
-        self._only: Session | None = None
+        self.of_pipe: Session | None = None
+        """The only session of a pipe, once it has begun."""
         self._has_lost = False
         self._lookalikes = Lookalikes()
         self._on_conn: Limited[int, tuple[str, Session]] = Limited(KEPT)
@@ -119,9 +120,9 @@ class Routing:
 
     def begin(self, t_ns: int) -> Session:
         """Begin the only session of a pipe, which exists before the first message."""
-        if self._only is None:
-            self._only = self._new(t_ns, observed_start=self.observed_start, used=UsedOnPipe(self._tables))
-        return self._only
+        if self.of_pipe is None:
+            self.of_pipe = self._new(t_ns, observed_start=self.observed_start, used=UsedOnPipe(self._tables))
+        return self.of_pipe
 
     def session_of(self, message: Message, http: HttpExchange | None, *, is_modern: bool) -> Session:
         """The session of a message; a new one if the message opens one.

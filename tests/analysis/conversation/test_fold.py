@@ -449,6 +449,17 @@ def test_when_a_request_was_answered_is_remembered_with_its_id() -> None:
     assert (table.answered(key), table.answered_ns(key)) == (request.seq, 7)
 
 
+def test_an_id_is_answered_when_all_its_requests_are() -> None:
+    table, (first, second) = CallTable(), requests(2)
+    key = key_of(first)
+    table.open(Call(first), key)
+    table.open(Call(second), key)
+    table.answer(key)
+    assert (table.answered(key), table.state(key)) == (None, IdState.OPEN)
+    table.answer(key)
+    assert (table.answered(key), table.state(key)) == (second.seq, IdState.ANSWERED)
+
+
 def test_the_first_cancellation_of_a_request_is_named(talk: Talk) -> None:
     talk.ask(1)
     first = talk.say("c2s", method="notifications/cancelled", params={"requestId": 1})
