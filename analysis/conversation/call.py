@@ -86,6 +86,7 @@ FAILURES: Final = frozenset({_UNANSWERED, _FAILED})
 ENDLESS: Final = frozenset({"subscriptions/listen"})
 """Methods of requests that normally get no response, and end by a cancellation."""
 _NO_SUCCESS: Final = 300
+_TOKEN: Final = (str, int, float)
 _TIMED_OUT: Final = re.compile(rf"tim(?:e|ed)[\s_-]?out|deadline|{REQUEST_TIMEOUT}", re.IGNORECASE)
 
 
@@ -339,7 +340,7 @@ class Call(Struct, eq=False):
 
 def token_of(value: object) -> Id | None:
     """A progress token as a key."""
-    return id_of(value) if isinstance(value, str | int | float) else None
+    return id_of(value) if isinstance(value, _TOKEN) else None
 
 
 def timed_out(reason: str | None) -> bool:

@@ -67,6 +67,7 @@ class Id(Struct, frozen=True, gc=False):
 _LONGEST_ID: Final = 256
 # Integers up to this many digits are written out; 1e400000 must not become 400,000 zeros.
 _PLAIN_DIGITS: Final = 40
+_PLAIN: Final = 10**_PLAIN_DIGITS
 _INTEGER_DIGITS: Final = 400
 
 
@@ -86,6 +87,8 @@ def id_of(value: object) -> Id:
     """The key of a parsed id. Exact if `parse_exactly` parsed it; a plain float has already lost digits."""
     if isinstance(value, str):
         return _short("string", value)
+    if type(value) is int and 0 <= value < _PLAIN:
+        return Id("number", str(value))
     if value is None:
         return Id("null", "null")
     if isinstance(value, bool):
