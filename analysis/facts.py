@@ -19,6 +19,9 @@ def name_in(params: Any) -> str | None:
     """
     if not isinstance(params, dict):
         return None
+    name = params.get("name")
+    if isinstance(name, str):
+        return name or None  # the usual case
     reference = params.get("ref")
     for place in (params, reference if isinstance(reference, dict) else {}):
         for member in ("name", "uri"):

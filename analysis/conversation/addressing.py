@@ -9,7 +9,9 @@ outside its exchange, and a client's response only an open request of that id.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from msgspec import Struct
 
 from analysis.conversation.limited import Limited
 from analysis.conversation.message import Id, Side
@@ -20,7 +22,7 @@ KEPT: Final = 50_000
 """The most exchanges, and ids of a session, that are kept; the oldest are forgotten first."""
 
 
-class Key(NamedTuple):
+class Key(Struct, frozen=True, gc=False):
     """The key by which a response finds its request."""
 
     exchange: int | None
@@ -51,7 +53,7 @@ class Addressing:
     def request(self, side: Side, frame: Frame, id_: Id) -> Key:
         """The key of a request in a frame."""
         number = frame.exchange
-        key: Key = tuple.__new__(Key, (number, id_))  # half the time of the named tuple's own
+        key = Key(number, id_)
         if number is not None:
             name = side, self._sessions.get(number, ""), id_
             asked = self._asked.get(name)

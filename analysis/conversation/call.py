@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from msgspec import Struct
 
 from analysis.conversation.message import Id, Request, Response, id_of
-from analysis.facts import is_tool_error, name_in
 from analysis.protocol.error_codes import REQUEST_TIMEOUT
 from analysis.protocol.revisions import Era
 
@@ -87,6 +86,7 @@ FAILURES: Final = frozenset({_UNANSWERED, _FAILED})
 ENDLESS: Final = frozenset({"subscriptions/listen"})
 """Methods of requests that normally get no response, and end by a cancellation."""
 _NO_SUCCESS: Final = 300
+_TOKEN: Final = (str, int, float)
 _TIMED_OUT: Final = re.compile(rf"tim(?:e|ed)[\s_-]?out|deadline|{REQUEST_TIMEOUT}", re.IGNORECASE)
 
 
@@ -324,25 +324,12 @@ class Call(Struct, eq=False):
 
     # ---- changes, by the fold
 
-    def begin(self, in_flight: int) -> None:
-        """Take what the request itself says.
-
-        Args:
-            in_flight: how many requests wait in its session with it.
-        """
-        self.in_flight = in_flight
-        params = self.request.body.get("params")
-        if type(params) is dict:
-            self.name = name_in(params)
-            meta = params.get("_meta")
-            if type(meta) is dict and "progressToken" in meta:
-                self.token = token_of(meta["progressToken"])
-
     def answer(self, response: Response) -> None:
         """Take its response."""
         self.response, self.ended_ns = response, response.t_ns
         self.settled = outcome_of(response, self.request)
-        self.broken, self.has_left = None, False
+        if self.broken is not None or self.has_left:
+            self.broken, self.has_left = None, False
         outer = self.outer
         if outer is not None and outer.settled is None and self.request.method != "ping":
             if outer.spans is None:
@@ -353,7 +340,7 @@ class Call(Struct, eq=False):
 
 def token_of(value: object) -> Id | None:
     """A progress token as a key."""
-    return id_of(value) if isinstance(value, str | int | float) else None
+    return id_of(value) if isinstance(value, _TOKEN) else None
 
 
 def timed_out(reason: str | None) -> bool:
@@ -363,17 +350,17 @@ def timed_out(reason: str | None) -> bool:
 
 def outcome_of(response: Response, request: Request | None) -> Outcome:
     """The outcome that a response means for its request, or by itself if that is unknown."""
-    if response.is_error:
+    if "error" in response.body and response.is_error:
         return _ERROR
-    if is_tool_error(response):
-        return _TOOL_ERROR
     result: Any = response.result
     if not isinstance(result, dict):
         return _RESULT
+    if result.get("isError") is True:
+        return _TOOL_ERROR
     type_ = result.get("resultType")
     if type_ == "input_required":
         return _INPUT_REQUIRED
     # 2025-11-25 answers with `task` if the request asked for one; later revisions name the type.
-    params = request.params if request is not None else None
-    is_stub = isinstance(params, dict) and "task" in params and isinstance(result.get("task"), dict)
+    params = request.params if request is not None and "task" in result else None
+    is_stub = isinstance(params, dict) and "task" in params and isinstance(result["task"], dict)
     return _TASK if type_ == "task" or is_stub else _RESULT

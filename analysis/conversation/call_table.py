@@ -1,22 +1,25 @@
 """The calls that wait for a response, by the id of their request: pairs requests with responses.
 
-There is one table per requesting side, as ids belong to the side that chose them. An id is free again once it has been
-answered; two requests in flight under one id are answered in the order in which they were sent. A response that fits no
-request pairs with nothing: a wrong link is worse than none.
+There is one table per requesting side, as ids belong to the side that chose them. Each id is in it once: with its open
+request, or with what is left of its last one. An id is free again once it has been answered; two requests in flight
+under one id are answered in the order in which they were sent. A response that fits no request pairs with nothing: a
+wrong link is worse than none.
 
 Memory is bounded whatever the traffic: by the number of open requests, by the bytes of their frames, and by the number
 of ids remembered as answered. Everything forgotten is counted.
 """
 
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from itertools import islice
 from typing import Final
+
+from msgspec import Struct
 
 from analysis.conversation.addressing import Key
 from analysis.conversation.call import Call, IdState, Losses
 from analysis.conversation.http_exchange import Mark
-from analysis.conversation.limited import Limited
-from analysis.conversation.message import Request
+from analysis.conversation.message import Id
 
 OPEN_LIMIT: Final = 50_000
 """The most requests of one side that wait for a response; the oldest are forgotten first."""
@@ -32,13 +35,27 @@ WHOLE_BYTES: Final = 1 << 20
 """How many of the last ones are not packed."""
 GIVEN_UP_LIMIT: Final = 10_000
 """The most requests kept whose response may be lost and whose id was reused."""
-ANSWERED_LIMIT: Final = 100_000
-"""The most ids of one side that are remembered as answered, and as failed."""
+PAST_LIMIT: Final = 100_000
+"""The most ids of one side that are remembered without an open request; the oldest tenth is forgotten first."""
 
 # Enumeration members take ten times as long to look up as these.
 _ID_NEVER_SEEN: Final = IdState.NEVER_SEEN
 _ID_ANSWERED: Final = IdState.ANSWERED
 _ID_FAILED: Final = IdState.FAILED
+
+
+class Past(Struct, eq=False, gc=False):
+    """What is left of the last request under an id that has none open."""
+
+    number: int
+    """The number of its call."""
+    seq: int
+    conn: int
+    """The connection that carried it; 0 on stdio."""
+    state: IdState
+    """How it ended; NEVER_SEEN if that is not known, because it was forgotten or nothing can answer it."""
+    t_ns: int
+    """The stamp of its response, if it has one; else 0."""
 
 
 class CallTable:
@@ -55,19 +72,26 @@ class CallTable:
         """Open requests that had to be forgotten: their responses pair with nothing."""
         self.dropped: list[Call] = []
         """Calls that this table has let go of without their end; whoever handles them takes them away."""
+        self.newest = -1
+        """The number of the last call that was entered."""
         self._limit, self._bytes_limit = limit, bytes_limit
+        self._many, self._many_bytes = min(limit, OPEN_HTTP_LIMIT, CROWD), min(bytes_limit, CROWD_BYTES)
         self._losses = Losses()
         self._open: OrderedDict[Key, Call] = OrderedDict()
+        self._past: dict[Key, Past] = {}
+        self.get: Callable[[Key], Call | None] = self._open.get
+        """The call that a response under a key would answer now."""
+        self.past: Callable[[Key], Past | None] = self._past.get
+        """What is left of the last call under a key that has none open."""
         # Later requests under the same key: rarely needed, so other keys have no such queue.
         self._later: dict[Key, deque[Call]] = {}
         # How many under a key are cancelled: always the first ones, as responses and cancellations both go in order.
         self._cancelled: dict[Key, int] = {}
-        self._answered: Limited[Key, tuple[int, int]] = Limited(ANSWERED_LIMIT)
-        self._failed: Limited[Key, int] = Limited(ANSWERED_LIMIT)
+        self._forgotten = 0
         # Requests whose responses may be among lost records, and whose id was reused: no response can match them.
         self._given_up: deque[Call] = deque()
-        # Requests whose values are kept, while there are many; in the order in which they were sent.
-        self._whole: deque[Request] = deque()
+        # Calls whose requests keep their values, while there are many; in the order in which they were sent.
+        self._whole: deque[Call] = deque()
         self._whole_bytes = 0
         # For frames with several requests, by number: how many are open. They share the frame's bytes.
         self._frames: dict[int, int] = {}
@@ -80,52 +104,49 @@ class CallTable:
     @property
     def forgotten(self) -> int:
         """Counts forgotten ids, of any state, and losses of records; above 0, NEVER_SEEN proves nothing."""
-        return self._answered.forgotten + self._failed.forgotten + self._losses.count + self.evicted
+        return self._forgotten + self._losses.count + self.evicted
 
     def open(self, call: Call, key: Key) -> IdState:
-        """Enter a call. One that cannot be answered (id null or an object) is not entered.
+        """Enter a call. One that cannot be answered (id null or an object) is not open.
 
         Returns:
             The state of its key before.
         """
-        state, request = self.state(key), call.request
-        if not request.id.pairs:
+        state = self.state(key)
+        if not call.request.id.pairs:
+            self.newest = call.number
+            self._leave(key, call, _ID_NEVER_SEEN)
             return state
-        if state is _ID_ANSWERED:
-            del self._answered[key]
-        elif state is _ID_FAILED:
-            self._failed.pop(key, None)
+        self._past.pop(key, None)
         while (first := self._open.get(key)) is not None and first.may_be_lost:
             if len(self._given_up) == GIVEN_UP_LIMIT:
                 self.dropped.append(self._given_up.popleft())
-            self._given_up.append(self._release(key))
-        call.losses, call.losses_before = self._losses, self._losses.count
+            self._release(key, first)
+            self._given_up.append(first)
         if key in self._open:
             self._later.setdefault(key, deque()).append(call)
         else:
             self._open[key] = call
-        self._hold(request)
-        if self._count > CROWD or self._bytes > CROWD_BYTES:
-            self._pack(request)
-        limit = self._limit if call.http is None else min(self._limit, OPEN_HTTP_LIMIT)
-        while self._count > 1 and (self._count > limit or self._bytes > self._bytes_limit):
-            self.dropped.append(self._release(next(iter(self._open))))
-            self.evicted += 1
+        self._hold(call)
         return state
+
+    def open_first(self, call: Call, key: Key) -> None:
+        """Enter a call under a key that no request is known to have had."""
+        self._open[key] = call
+        self._hold(call)
 
     def answer(self, key: Key | None, t_ns: int = 0) -> Call | None:
         """Take a response: return the request that it answers, which is open no longer, or None if it fits none."""
-        if key is None or key not in self._open:
-            return None
-        waiting = self._release(key)
-        if key not in self._open:
-            self._answered.keep(key, (waiting.request.seq, t_ns))
-        return waiting
+        call = None if key is None else self._open.get(key)
+        if key is not None and call is not None:
+            self._close(key, call, _ID_ANSWERED, t_ns)
+        return call
 
     def fail(self, key: Key) -> None:
         """Close a request that can no longer be answered."""
-        if key in self._open:
-            self._failed.keep(key, self._release(key).request.seq)
+        call = self._open.get(key)
+        if call is not None:
+            self._close(key, call, _ID_FAILED)
 
     def cancel(self, key: Key, t_ns: int, seq: int = -1, reason: str | None = None) -> Call | None:
         """Take a cancellation: return the request that it names, which stays open, or None if there is none."""
@@ -137,19 +158,36 @@ class CallTable:
         self._cancelled[key] = before + 1
         return waiting
 
-    def get(self, key: Key) -> Call | None:
-        """The request that a response would answer now."""
-        return self._open.get(key)
+    def last(self, key: Key) -> tuple[int, int, int] | None:
+        """Number of the call, of its frame, and connection of the last request under a key, open or not."""
+        call = self._open.get(key)
+        if call is None:
+            past = self._past.get(key)
+            return None if past is None else (past.number, past.seq, past.conn)
+        later = self._later.get(key)
+        return _place(later[-1] if later else call)
+
+    def latest(self, count: int, after: int) -> list[Id]:
+        """The ids of the last requests, the last one first.
+
+        Args:
+            count: how many at most.
+            after: the number of a call, to leave out this and those before it.
+        """
+        open_ = islice(reversed(self._open), count)
+        numbers = [(self._open[key].number, key.id) for key in open_]
+        numbers += [(self._past[key].number, key.id) for key in islice(reversed(self._past), count)]
+        return [id_ for number, id_ in sorted(numbers, key=_first, reverse=True)[:count] if number > after]
 
     def answered(self, key: Key) -> int | None:
         """Number of the frame of the last request under a key, if that has been answered."""
-        answered = self._answered.get(key)
-        return None if answered is None else answered[0]
+        past = self._past.get(key)
+        return None if past is None or past.state is not _ID_ANSWERED else past.seq
 
     def answered_ns(self, key: Key) -> int | None:
         """The stamp of its response, likewise."""
-        answered = self._answered.get(key)
-        return None if answered is None else answered[1]
+        past = self._past.get(key)
+        return None if past is None or past.state is not _ID_ANSWERED else past.t_ns
 
     def forget(self) -> None:
         """Note lost frames, perhaps with responses and requests: open requests may be answered, any id may be used.
@@ -157,34 +195,22 @@ class CallTable:
         Responses to open requests are still accepted. Nothing else that was known proves anything from now on.
         """
         self._losses.count += 1
-        self._answered.clear()
-        self._failed.clear()
+        self._past.clear()
 
     def clear(self) -> None:
         """Forget everything. Call requests refer to their session, and that to the table: a reference cycle."""
-        tables = (
-            self._open,
-            self._later,
-            self._cancelled,
-            self._answered,
-            self._failed,
-            self._given_up,
-            self._frames,
-        )
-        for known in tables:
+        for known in (self._open, self._past, self._later, self._cancelled, self._given_up, self._frames):
             known.clear()
         self._whole.clear()
         self._count = self._bytes = self._whole_bytes = 0
 
     def state(self, key: Key) -> IdState:
         """The state of a key."""
-        waiting = self.get(key)
-        if waiting is not None:
-            return waiting.id_state
-        if key in self._answered:
-            return _ID_ANSWERED
-        # Hashing a key takes longer than all the rest.
-        return _ID_FAILED if self._failed and key in self._failed else _ID_NEVER_SEEN
+        call = self._open.get(key)
+        if call is not None:
+            return call.id_state
+        past = self._past.get(key)
+        return _ID_NEVER_SEEN if past is None else past.state
 
     def waiting(self) -> list[Call]:
         """All requests that wait, or waited when records were lost, in the order in which they were sent."""
@@ -195,43 +221,87 @@ class CallTable:
         """The requests under the first `count` waiting ids, roughly in the order they were sent; one per id."""
         return [*islice(self._open.values(), count)]
 
-    def _pack(self, request: Request) -> None:
-        """Pack older requests when there are very many, so that only the last ones keep their values."""
-        self._whole.append(request)
-        self._whole_bytes += len(request.frames[0].raw)
+    def _pack(self, call: Call) -> None:
+        """Pack older open requests when there are very many, so that only the last ones keep their values."""
+        self._whole.append(call)
+        self._whole_bytes += len(call.request.frames[0].raw)
         while len(self._whole) > 1 and (len(self._whole) > WHOLE or self._whole_bytes > WHOLE_BYTES):
             oldest = self._whole.popleft()
-            self._whole_bytes -= len(oldest.frames[0].raw)
-            oldest.pack()
+            self._whole_bytes -= len(oldest.request.frames[0].raw)
+            if oldest.settled is None:
+                oldest.request.pack()
 
-    def _hold(self, request: Request) -> None:
+    def _hold(self, call: Call) -> None:
+        """Count a call as open, and let go of others if there are too many."""
+        self.newest = call.number
+        losses, request = self._losses, call.request
+        call.losses, call.losses_before = losses, losses.count
         frame, users = request.frames[0], 0
         if request.index is not None:
             users = self._frames.get(frame.seq, 0)
             self._frames[frame.seq] = users + 1
         self._bytes += 0 if users else len(frame.raw)
         self._count += 1
+        if self._count > self._many or self._bytes > self._many_bytes:
+            self._bound(call)
 
-    def _release(self, key: Key) -> Call:
-        """Remove and return the oldest request under `key`."""
-        waiting, later = self._open[key], self._later.get(key)
-        if waiting.cancellation is not None:
-            self._cancelled[key] -= 1
+    def _bound(self, call: Call) -> None:
+        """Keep less of older calls now that there are many, and forget the oldest if there are too many."""
+        if self._count > CROWD or self._bytes > CROWD_BYTES:
+            self._pack(call)
+        limit = self._limit if call.http is None else min(self._limit, OPEN_HTTP_LIMIT)
+        while self._count > 1 and (self._count > limit or self._bytes > self._bytes_limit):
+            key, oldest = next(iter(self._open.items()))
+            self._close(key, oldest, _ID_NEVER_SEEN)
+            self.dropped.append(oldest)
+            self.evicted += 1
+
+    def _close(self, key: Key, call: Call, state: IdState, t_ns: int = 0) -> None:
+        """Remove the oldest call under a key, which has come to an end."""
+        self._release(key, call)
+        if key not in self._open:
+            self._leave(key, call, state, t_ns)
+
+    def _release(self, key: Key, call: Call) -> None:
+        """Remove the oldest call under a key; it is no longer open."""
+        later = self._later.get(key) if self._later else None
         if later is None:
             del self._open[key]
-            self._cancelled.pop(key, None)
         else:
             self._open[key] = later.popleft()
             if not later:
                 del self._later[key]
-        frame, users = waiting.request.frames[0], 1
-        if waiting.request.index is not None:
+        if call.cancellation is not None:
+            self._cancelled[key] -= 1
+            if not self._cancelled[key]:
+                del self._cancelled[key]
+        request = call.request
+        frame, users = request.frames[0], 1
+        if request.index is not None:
             users = self._frames.pop(frame.seq)
             if users > 1:
                 self._frames[frame.seq] = users - 1
         self._bytes -= 0 if users > 1 else len(frame.raw)
         self._count -= 1
-        return waiting
+
+    def _leave(self, key: Key, call: Call, state: IdState, t_ns: int = 0) -> None:
+        """Keep what is left of a call whose id has no open request."""
+        past, request = self._past, call.request
+        past[key] = Past(call.number, request.seq, request.frames[0].conn, state, t_ns)
+        if len(past) > PAST_LIMIT:
+            # All at once: a dictionary takes linear time to find its first entry after others were removed.
+            oldest = [*islice(past, max(1, PAST_LIMIT // 10))]
+            for key in oldest:
+                del past[key]
+            self._forgotten += len(oldest)
+
+
+def _place(call: Call) -> tuple[int, int, int]:
+    return call.number, call.request.seq, call.request.frames[0].conn
+
+
+def _first(pair: tuple[int, Id]) -> int:
+    return pair[0]
 
 
 def _order(waiting: Call) -> tuple[int, int]:

@@ -110,9 +110,9 @@ class Fold:
         self._pairing = Pairing(self.tables, self.addressing)
         self._cancellations = Cancellations(self.tables, self._pairing, self.under_way)
         self._assembly = Assembly()
-        self._straight = Straight(self.tables, self.under_way, self.links, self._assembly)
+        self._straight = Straight(self.tables, self.under_way, self.links, self._cancellations, self._assembly)
         self._is_moved = True
-        """Whether something other than a plain message came since `_straight` was prepared."""
+        """Whether something may have changed a session since `_straight` was prepared."""
 
     @property
     def client(self) -> Peer | None:
@@ -183,25 +183,24 @@ class Fold:
             if item.skipped:
                 self.lose(item.skipped)
             self.t_ns = item.t_ns
-            if item.event_id is not None and item.exchange is not None:
-                http = self.exchanges.of(item.exchange)
-                self.event_ids.sent(http, item.event_id, item.seq, item.t_ns, item.raw)
-            body = item.body
-            if body is not None and item.exchange is None:
+            body, exchange = item.body, item.exchange
+            if body is not None and exchange is None:
                 straight = self._straight
                 if self._is_moved:
-                    straight.prepare(self._last)
+                    straight.prepare(self._last if self._last is self.routing.of_pipe else None)
                     self._is_moved = False
                 if straight.is_open:
                     plain = straight.take(item, body)
                     if plain is not None:
                         return (plain,)
+            if item.event_id is not None and exchange is not None:
+                http = self.exchanges.of(exchange)
+                self.event_ids.sent(http, item.event_id, item.seq, item.t_ns, item.raw)
             self._is_moved = True
             assembled = self._assembly.feed(item)
             if isinstance(assembled, tuple) and len(assembled) == 1:
                 return (self._see(assembled[0]),)  # the usual case
             return tuple([self._see(message) for message in assembled])
-        self._is_moved = True
         if isinstance(item, Record):
             if item.skipped:
                 self.lose(item.skipped)
@@ -212,7 +211,7 @@ class Fold:
 
     def rest(self) -> tuple[Seen, ...]:
         """The lines that were held back as the beginning of a message that never became complete."""
-        self.under_way.changed, self._is_moved = {}, True
+        self.under_way.changed = {}
         return tuple([self._see(message) for message in self._assembly.end()])
 
     def open_calls(self) -> tuple[Call, ...]:
@@ -230,6 +229,7 @@ class Fold:
     # ---- messages
 
     def _see(self, message: Message) -> Seen:
+        self._is_moved = True
         number = message.frames[0].exchange
         if number is None:
             http, session = None, self.routing.begin(message.t_ns)
@@ -303,15 +303,17 @@ class Fold:
         is_again = session.state in ("init-answered", "ready") or session.lost_seq >= 0
         if request.method == "initialize" and is_again and not session.is_http:
             session.used.clear()  # a second handshake on a pipe starts over
-        before = session.used.get((session.number, request.sender, request.id))
-        earlier = None if before is None else Earlier(before[0], before[1], table.state(before[2]))
+        before = session.used.last(session.number, request.sender, request.id)
+        earlier = None if before is None else Earlier(before.seq, before.conn, table.state(before.key))
         if earlier is not None and by_client and http is not None and earlier.state is IdState.OPEN:
             self.routing.reused(session, http)
-        session.used.keep((session.number, request.sender, request.id), (request.seq, request.frames[0].conn, key))
+        if http is not None:
+            self.routing.used.keep(session.number, request, key)
         session.last_request[request.sender] = request.seq
-        call = Call(request, revision, era, http, session, self.under_way.count)
+        call = self.under_way.begin(request, revision, era, session, http)
         state = table.open(call, key)
-        self.under_way.begin(call)
+        if table.dropped:
+            self.under_way.drop(table.dropped)
         return seen_of(
             request, session, call, state, revision, state=session.state, era=era, earlier=earlier, http=http
         )
@@ -334,7 +336,7 @@ class Fold:
         if http is not None and _is_unread(response, http):
             return self._unread(response, session, http)
         if response.id is not None and response.frames[0].exchange is None:
-            waiting = table.answer(tuple.__new__(Key, (None, response.id)), response.t_ns)  # as nearly always on stdio
+            waiting = table.answer(Key(None, response.id), response.t_ns)  # as nearly always on stdio
         if waiting is None:
             key, state, is_converted = self._pairing.searched(response, table, session)
             waiting = table.answer(key, response.t_ns)
@@ -505,7 +507,7 @@ class Fold:
             count: how many.
             is_torn: whether it is the incomplete last record that a kill leaves.
         """
-        self.lost, self._is_moved = min(MOST_LOST, self.lost + count), True
+        self.lost = min(MOST_LOST, self.lost + count)
         if not is_torn:
             self._distrust()
 
@@ -515,6 +517,7 @@ class Fold:
         Args:
             sessions: of which; None if that is unknown.
         """
+        self._is_moved = True
         for table in self.tables.values():
             table.forget()
         self.exchanges.is_whole = False

@@ -10,7 +10,7 @@ cannot hold keeps its digits (`Number`). Ids are exact in both cases.
 
 import json
 from enum import Enum
-from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import orjson
 from msgspec import Struct
@@ -43,7 +43,7 @@ MISSING: Final = Missing.MISSING
 IdType: TypeAlias = Literal["string", "number", "boolean", "null", "other", "digest"]
 
 
-class Id(NamedTuple):
+class Id(Struct, frozen=True, gc=False):
     """The id of a message as a key: ids are equal if JSON type and exact value are."""
 
     type: IdType
@@ -68,6 +68,7 @@ class Id(NamedTuple):
 _LONGEST_ID: Final = 256
 # Integers up to this many digits are written out; 1e400000 must not become 400,000 zeros.
 _PLAIN_DIGITS: Final = 40
+_PLAIN: Final = 10**_PLAIN_DIGITS
 _INTEGER_DIGITS: Final = 400
 
 
@@ -87,6 +88,8 @@ def id_of(value: object) -> Id:
     """The key of a parsed id. Exact if `parse_exactly` parsed it; a plain float has already lost digits."""
     if isinstance(value, str):
         return _short("string", value)
+    if type(value) is int and 0 <= value < _PLAIN:
+        return Id("number", str(value))
     if value is None:
         return Id("null", "null")
     if isinstance(value, bool):
@@ -108,7 +111,7 @@ def id_of_token(token: bytes) -> Id:
 
 def _short(type_: Literal["string", "number"], value: str) -> Id:
     if len(value) <= _LONGEST_ID:
-        return tuple.__new__(Id, (type_, value))
+        return Id(type_, value)
     # A table of ids must stay small when every id is a megabyte.
     from hashlib import blake2b
 
@@ -301,11 +304,13 @@ def messages(frame: Frame) -> tuple[Message, ...]:
 
 def flawless(frame: Frame, body: dict[str, Any]) -> Request | Notification | Response:
     """The message of a flawless frame; the verdict already determines its kind."""
-    method, by = frame.verdict.method, sender(frame)
-    if method is not None and frame.verdict.id is None:
+    verdict = frame.verdict
+    method = verdict.method
+    by: Side = "client" if frame.dir == "c2s" else "server"
+    if method is not None and verdict.id is None:
         return Notification((frame,), None, by, frame.seq, frame.t_ns, body, method=method)
     ident = body["id"]
-    id_ = _short("string", ident) if type(ident) is str else tuple.__new__(Id, ("number", str(ident)))
+    id_ = _short("string", ident) if type(ident) is str else Id("number", str(ident))
     if method is not None:
         return Request((frame,), None, by, frame.seq, frame.t_ns, body, id=id_, method=method)
     return Response((frame,), None, by, frame.seq, frame.t_ns, body, id=id_)

@@ -97,10 +97,25 @@ class Chain:
         """The `requestState` of its interim result."""
         self.input_requests: dict[str, Any] = {}
         """Its `inputRequests`."""
-        self.params: bytes | None = None
-        """A digest of the params that should be the same in the retry."""
+        self._params: bytes | Literal[False] | None = False
         self.size = 0
         """Bytes in the frames of the interim call."""
+
+    @property
+    def params(self) -> bytes | None:
+        """A digest of the params that should be the same in the retry."""
+        if self._params is False:
+            self._params = None if self.interim is None else fingerprint(self.interim.request.params)
+        return self._params
+
+    def keep(self, call: Call) -> None:
+        """Keep the interim result that ends a call."""
+        result: Any = call.response.result if call.response is not None else None
+        state, asked = result.get("requestState"), result.get("inputRequests")
+        self.interim, self._params = call, False
+        self.state = id_of(state) if isinstance(state, str) else None
+        self.input_requests = asked if isinstance(asked, dict) else {}
+        self.size = _size(call)
 
     @property
     def is_waiting(self) -> bool:
@@ -201,14 +216,8 @@ class Chains:
     # ---- memory
 
     def _hold(self, chain: Chain, call: Call) -> None:
-        """Keep the interim result that ends a call."""
-        result: Any = call.response.result if call.response is not None else None
-        state, asked = result.get("requestState"), result.get("inputRequests")
-        chain.interim = call
-        chain.state = id_of(state) if isinstance(state, str) else None
-        chain.input_requests = asked if isinstance(asked, dict) else {}
-        chain.params = fingerprint(call.request.params)
-        chain.size = _size(call)
+        """Keep a chain with the interim result that ends a call."""
+        chain.keep(call)
         self._bytes += chain.size
         self._held[chain.number] = chain
         self._note(chain)
@@ -259,13 +268,15 @@ class Chains:
 
 def _meant(waiting: list[Chain], params: dict[str, Any]) -> tuple[Chain | None, Evidence | None]:
     """The chain, among those with the same method and target, that a retry continues, and the evidence."""
-    request_state, responses, own = params.get("requestState"), params.get("inputResponses"), fingerprint(params)
+    request_state, responses = params.get("requestState"), params.get("inputResponses")
     state = id_of(request_state) if isinstance(request_state, str) else None
+    given = [] if state is None else [chain for chain in waiting if chain.state == state]
+    if len(given) == 1:
+        return given[0], "state"
+    own = fingerprint(params)
     keys = set(islice(responses, KEYS)) if isinstance(responses, dict) else set()
-    if state is not None:
-        alike = [chain for chain in waiting if chain.state == state]
-        if alike:
-            return _one_of(alike, own, keys), "state"
+    if given:
+        return _one_of(given, own, keys), "state"
     alike = [chain for chain in waiting if not chain.input_requests.keys().isdisjoint(keys)]
     if state is None:
         # Prefer the chain for which this is a correct retry over one whose state was left out.

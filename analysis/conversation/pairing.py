@@ -70,5 +70,5 @@ class Pairing:
 
     def used(self, side: Side, session: Session, id_: Id) -> IdState:
         """The state of an id in a session, whichever exchange carried its request."""
-        used = session.used.get((session.number, side, id_))
-        return _NEVER_SEEN if used is None else self._tables[side].state(used[2])
+        used = session.used.last(session.number, side, id_)
+        return _NEVER_SEEN if used is None else self._tables[side].state(used.key)

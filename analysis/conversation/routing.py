@@ -27,7 +27,8 @@ from analysis.conversation.limited import Limited
 from analysis.conversation.links import Links
 from analysis.conversation.lookalikes import Lookalikes
 from analysis.conversation.message import Message, Request, Side
-from analysis.conversation.session import CLIENT_INFO, USED, Session, Used
+from analysis.conversation.session import CLIENT_INFO, Session
+from analysis.conversation.used_ids import UsedIds, UsedInExchanges, UsedOnPipe
 from analysis.protocol.revisions import MODERN, Era, rank_of
 
 KEPT: Final = 10_000
@@ -49,11 +50,13 @@ class Routing:
         self.transport: str | None = None
         self.observed_start = False
         self._tables, self._links = tables, links
-        self._only: Session | None = None
+        self.of_pipe: Session | None = None
+        """The only session of a pipe, once it has begun."""
         self._has_lost = False
         self._lookalikes = Lookalikes()
         self._on_conn: Limited[int, tuple[str, Session]] = Limited(KEPT)
-        self._used: Used = Limited(USED)
+        self.used = UsedInExchanges()
+        """The ids that sessions over HTTP have used."""
         self._sessions: Limited[int, Session] = Limited(KEPT)
         self.stirred: dict[Session, None] = {}
         """Sessions about which something was learned since the last loss that may concern any of them: that loss has
@@ -117,9 +120,9 @@ class Routing:
 
     def begin(self, t_ns: int) -> Session:
         """Begin the only session of a pipe, which exists before the first message."""
-        if self._only is None:
-            self._only = self._new(t_ns, observed_start=self.observed_start)
-        return self._only
+        if self.of_pipe is None:
+            self.of_pipe = self._new(t_ns, observed_start=self.observed_start, used=UsedOnPipe(self._tables))
+        return self.of_pipe
 
     def session_of(self, message: Message, http: HttpExchange | None, *, is_modern: bool) -> Session:
         """The session of a message; a new one if the message opens one.
@@ -266,9 +269,9 @@ class Routing:
             self._by_key.keep(http.uri_key, session)
             http.session = session
 
-    def _new(self, t_ns: int, *, observed_start: bool) -> Session:
+    def _new(self, t_ns: int, *, observed_start: bool, used: UsedIds | None = None) -> Session:
         self.count += 1
-        session = Session(self.count, self.transport, self._tables, t_ns, self._links, self._used)
+        session = Session(self.count, self.transport, self._tables, t_ns, self._links, used or self.used)
         session.observed_start = observed_start
         session.lost_seq = 0 if self._has_lost else -1
         self._sessions.keep(session.number, session)

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from analysis.conversation.addressing import Key
 from analysis.conversation.call import Call, IdState
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.limited import Limited
 from analysis.conversation.links import Links
-from analysis.conversation.message import Id, Invalid, Message, Notification, Request, Response, Side
+from analysis.conversation.message import Invalid, Message, Notification, Request, Response, Side
+from analysis.conversation.used_ids import UsedIds, UsedOnPipe
 from analysis.protocol.declared_capabilities import Declared
 from analysis.protocol.revisions import Era, era_of, rank_of
 
@@ -28,10 +27,6 @@ State: TypeAlias = Literal["new", "init-sent", "init-answered", "ready"]
 """How far the handshake has come: nothing, `initialize` sent, answered with a result, `initialized` sent."""
 Delimited: TypeAlias = Literal["session", "connection", "peer"]
 """How it is distinguished from others: a handshake or session id, a process run, or a guess."""
-
-USED: Final = 100_000
-"""The most ids that are kept as used; those first used longest ago are forgotten first."""
-Used: TypeAlias = Limited[tuple[int, Side, Id], tuple[int, int, Key]]
 
 META: Final = "io.modelcontextprotocol/"
 PROTOCOL_VERSION: Final = META + "protocolVersion"
@@ -73,7 +68,7 @@ class Session:
         tables: dict[Side, CallTable],
         opened_ns: int,
         links: Links | None = None,
-        used: "Used | None" = None,
+        used: UsedIds | None = None,
     ) -> None:
         self.number = number
         """From 1, in the order in which they began."""
@@ -148,9 +143,8 @@ class Session:
         """When a side closed its stream."""
         self.process: dict[str, Any] | None = None
         """The record of how the server's process ended."""
-        self.used: Used = used if used is not None else Limited(USED)
-        """The last request with an id, by session and side: number, connection, key; since the last `initialize` on a
-        pipe. Of all sessions of the capture."""
+        self.used: UsedIds = UsedOnPipe(tables) if used is None else used
+        """The ids that its requests have used; over HTTP those of all sessions of the capture."""
         self.memory: dict[str, Any] = {}
         """State that rules keep, by their ids; lost records end it."""
         self.lasting: dict[str, Any] = {}

@@ -10,6 +10,8 @@ class Stalls:
     """How long the server took to accept frames. A stall is recorded after the frame that it is about."""
 
     def __init__(self) -> None:
+        self.has_any = False
+        """Whether any frame is known to have waited."""
         self._first: list[int] = []
         self._last: list[int] = []
         self._waited: list[int] = []
@@ -20,6 +22,7 @@ class Stalls:
         last = _integer(members.get("to"))
         if first is None or waited is None or (self._first and first <= self._first[-1]):
             return
+        self.has_any = True
         for column, value in (
             (self._first, first),
             (self._last, first if last is None else last),
@@ -31,8 +34,6 @@ class Stalls:
 
     def waited_ns(self, seq: int) -> int:
         """How long the frame `seq` waited."""
-        if not self._first:
-            return 0
         at = bisect_right(self._first, seq) - 1
         return self._waited[at] if at >= 0 and seq <= self._last[at] else 0
 

@@ -1,4 +1,4 @@
-"""The straight way of a plain message on a pipe: a request, result or notification that changes only its own call.
+"""The straight way of a message on a pipe that changes no more than its own call.
 
 Nearly all messages are like that once a session has begun. What could be odd about them, and what they mean for the
 session, was decided when something last changed it (`prepare`); what is left is to enter the call, or to end it, in the
@@ -6,68 +6,90 @@ state that all messages share. A message about which any of that is not certain 
 way, and comes to the same result (`tests/analysis/conversation/test_straight.py`).
 """
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from analysis.conversation.addressing import Key
 from analysis.conversation.assembly import Assembly
-from analysis.conversation.call import Call
+from analysis.conversation.call import IdState
 from analysis.conversation.call_table import CallTable
-from analysis.conversation.cancellations import CANCELLATIONS
+from analysis.conversation.cancellations import CANCELLATIONS, Cancellations
 from analysis.conversation.links import METHODS, Links
 from analysis.conversation.message import Notification, Request, Response, Side, flawless
 from analysis.conversation.session import CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO, Seen, Session, State, era_in_force
 from analysis.conversation.under_way import PROGRESS, UnderWay
+from analysis.protocol.error_codes import MODERN_CODES
 from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
 from analysis.protocol.revisions import Era, rank_of
 from captures.frame import Frame
 
 _MOVES: Final = (
-    METHODS
-    | MODERN_METHODS
-    | CANCELLATIONS
+    MODERN_METHODS
     | {"initialize", "notifications/initialized"}
     | {short for short, name in UNPREFIXED.items() if name == "notifications/initialized"}
 )
-"""Methods that change more than their call."""
+"""Methods that may change their session."""
+_NEVER_SEEN: Final = IdState.NEVER_SEEN  # enumeration members are slow to look up
 _NO_SESSION: Final = Session(0, None, {}, 0)
+_NO_META: Final[dict[str, Any]] = {}
+_ENVELOPE: Final = 3
+"""The members of a response with one value."""
+
+
+class _Terms(NamedTuple):
+    """What is in force for messages."""
+
+    revision: str | None
+    rank: int | None
+    era: Era | None
+
+
+_UNKNOWN: Final = _Terms(None, None, None)
 
 
 class Straight:
-    """Takes plain messages of one pipe."""
+    """Takes such messages of one pipe."""
 
-    def __init__(self, tables: dict[Side, CallTable], under_way: UnderWay, links: Links, assembly: Assembly) -> None:
+    def __init__(
+        self,
+        tables: dict[Side, CallTable],
+        under_way: UnderWay,
+        links: Links,
+        cancellations: Cancellations,
+        assembly: Assembly,
+    ) -> None:
         """Take none yet.
 
         Args:
             tables: the requests, by the side that sent them.
             under_way: the calls under way.
-            links: must be idle, else any message may belong to one.
+            links: what connects messages beyond a request and its response.
+            cancellations: cancels calls.
             assembly: must be idle, else a line may be a part of a message.
         """
         self._tables, self._under_way, self._links, self._assembly = tables, under_way, links, assembly
+        self._cancellations = cancellations
         self.is_open = False
-        """Whether plain messages may be taken."""
+        """Whether messages may be taken."""
         self._session = _NO_SESSION
         self._state: State = "new"
-        self._asked: tuple[str | None, Era | None] = None, None
-        """Revision and era of the client's requests."""
-        self._around: tuple[str | None, Era | None] = None, None
-        """The same of what is no request of the client, and no response."""
-        self._ranks: dict[Side, int | None] = {}
-        """The ranks of both revisions."""
+        self._asked = _UNKNOWN
+        """For the client's requests."""
+        self._around = _UNKNOWN
+        """For what is no request of the client, and no response."""
         self._client: object = None
         """How the client identified itself last in a request, and the server in a result."""
         self._server: object = None
+        self._is_linked = False
+        """Whether any message may be linked to others."""
 
     def prepare(self, session: Session | None) -> None:
-        """Find out whether plain messages may be taken, after anything but such a message.
+        """Find out whether messages may be taken, after one that was not, or a loss.
 
         Args:
-            session: that of the last message, if there was one.
+            session: that of the pipe; None if it has none, or if the last message was of another.
         """
         self.is_open = (
             session is not None
-            and self._links.is_idle
             and not session.is_http
             and session.lost_seq < 0
             and self._assembly.is_idle
@@ -78,107 +100,152 @@ class Straight:
         self._session, self._state = session, session.state
         revision = session.in_force
         if session.is_modern:
-            self._asked = session.asked, "modern"
-            self._around = revision, era_in_force(session, None)
+            self._asked = _Terms(session.asked, rank_of(session.asked), "modern")
+            self._around = _Terms(revision, rank_of(revision), era_in_force(session, None))
         else:
-            self._asked = session.handshake, "handshake"
-            self._around = revision, era_in_force(session, revision)
-        self._ranks = {"client": rank_of(self._asked[0]), "server": rank_of(revision)}
+            self._asked = _Terms(session.handshake, rank_of(session.handshake), "handshake")
+            self._around = _Terms(revision, rank_of(revision), era_in_force(session, revision))
         self._client, self._server = session.introduced.get("client"), session.introduced.get("server")
+        self._is_linked = not self._links.is_idle
 
     def take(self, frame: Frame, body: dict[str, Any]) -> Seen | None:
-        """The message of a frame with its meaning; None if it is not plain, and nothing has changed.
+        """The message of a frame with its meaning; None if it may change its session, and nothing has changed.
 
         Args:
             frame: one from a pipe.
             body: its message.
         """
         message = flawless(frame, body)
-        if isinstance(message, Response):
+        if type(message) is Response:
             return self._response(message)
-        if message.method in _MOVES:
-            return None
-        return self._request(message) if isinstance(message, Request) else self._notification(message)
+        if type(message) is Request:
+            return self._request(message)
+        return self._notification(message) if type(message) is Notification else None
 
     def _request(self, request: Request) -> Seen | None:
-        session, side = self._session, request.sender
-        used = session.number, side, request.id
-        if used in session.used:
+        session, side, method = self._session, request.sender, request.method
+        table, key = self._tables[side], Key(None, request.id)
+        if method in _MOVES or table.get(key) is not None or table.past(key) is not None:
             return None
-        revision, era = self._asked if side == "client" else self._around
         if side == "client":
-            named = request.meta.get(PROTOCOL_VERSION)
+            revision, rank, era = self._asked
+            params = request.body.get("params")
+            meta = None if params is None else params.get("_meta")
+            if type(meta) is not dict:
+                meta = _NO_META
             if era == "modern":
-                if named != revision or request.meta.get(CLIENT_INFO) != self._client:
+                if meta.get(PROTOCOL_VERSION) != revision or meta.get(CLIENT_INFO) != self._client:
                     return None
-            elif PROTOCOL_VERSION in request.meta:
+            elif PROTOCOL_VERSION in meta:
                 return None
-        key = tuple.__new__(Key, (None, request.id))
-        session.used.keep(used, (request.seq, request.frames[0].conn, key))
+        else:
+            revision, rank, era = self._around
         session.last_request[side] = session.heard[side] = request.seq
-        call = Call(request, revision, era, None, session, self._under_way.count)
-        state = self._tables[side].open(call, key)
-        self._under_way.begin(call)
-        rank = self._ranks[side]
-        return Seen(
+        call = self._under_way.begin(request, revision, era, session, None)
+        table.open_first(call, key)
+        if table.dropped:
+            self._under_way.drop(table.dropped)
+        seen = Seen(
             request,
             session,
             request.body,
             call,
             None,
-            state,
+            _NEVER_SEEN,
             revision,
             rank,
             state=self._state,
             era=era,
             request=request,
         )
+        if self._is_linked or method in METHODS:
+            self._link(seen)
+        return seen
 
     def _response(self, response: Response) -> Seen | None:
-        session, side = self._session, response.sender
-        table = self._tables["server" if side == "client" else "client"]
-        key = tuple.__new__(Key, (None, response.id))
-        call = table.get(key)
-        result: Any = response.body.get("result")
-        if (
-            call is None
-            or result is None
-            or len(response.body) > _ENVELOPE
-            or call.cancellation is not None
-            or call.session is not session
-            or call.request.method in _MOVES
-            or not _UNUSUAL.isdisjoint(result)
-            or result.get("resultType", "complete") != "complete"
-        ):
+        session, side, body = self._session, response.sender, response.body
+        by_server = side == "server"
+        table = self._tables["client" if by_server else "server"]
+        key = None if response.id is None else Key(None, response.id)
+        call = None if key is None else table.get(key)
+        if call is None or len(body) > _ENVELOPE:
             return None
-        if side == "server" and (
-            (call.revision, call.era) != self._asked or response.meta.get(SERVER_INFO) != self._server
-        ):
+        request, result = call.request, body.get("result")
+        if request.method in _MOVES:
             return None
+        if not by_server:
+            rank = rank_of(call.revision)
+        elif result is None:
+            if body["error"]["code"] in MODERN_CODES:
+                return None
+            rank = rank_of(call.revision)
+        else:
+            revision, rank, era = self._asked
+            if call.revision != revision or call.era != era:
+                return None
+            meta = result.get("_meta")
+            if (meta.get(SERVER_INFO) if type(meta) is dict else None) != self._server:
+                return None
+        state = call.id_state
         table.answer(key, response.t_ns)
-        if call.request.seq > session.received[side]:
-            session.received[side] = call.request.seq
+        if request.seq > session.received[side]:
+            session.received[side] = request.seq
         self._under_way.end(call)
         call.answer(response)
         session.heard[side] = response.seq
-        known = call.id_state, call.revision, rank_of(call.revision)
-        return Seen(
-            response, session, response.body, call, call, *known, state=self._state, era=call.era, request=call.request
+        seen = Seen(
+            response,
+            session,
+            body,
+            call,
+            call,
+            state,
+            call.revision,
+            rank,
+            state=self._state,
+            era=call.era,
+            request=request,
         )
+        if (
+            self._is_linked
+            or request.method in METHODS
+            or (result is not None and ("task" in result or result.get("resultType", "complete") != "complete"))
+        ):
+            self._link(seen)
+        return seen
 
-    def _notification(self, notification: Notification) -> Seen:
-        session, (revision, era) = self._session, self._around
-        if notification.method in PROGRESS:
+    def _notification(self, notification: Notification) -> Seen | None:
+        session, method = self._session, notification.method
+        if method in _MOVES:
+            return None
+        revision, rank, era = self._around
+        state = cancels = cancelled = None
+        if method in PROGRESS:
             self._under_way.progress(notification, session)
+        elif method in CANCELLATIONS:
+            state, cancels, cancelled = self._cancellations.take(notification, session)
         session.heard[notification.sender] = notification.seq
-        rank = self._ranks["server"]
-        return Seen(notification, session, notification.body, revision=revision, rank=rank, state=self._state, era=era)
+        seen = Seen(
+            notification,
+            session,
+            notification.body,
+            None,
+            None,
+            state,
+            revision,
+            rank,
+            cancels,
+            cancelled,
+            self._state,
+            era,
+        )
+        if self._is_linked or method in METHODS:
+            self._link(seen)
+        return seen
 
-
-_ENVELOPE: Final = 3
-"""The members of a result and its envelope."""
-_UNUSUAL: Final = frozenset({"task", "supportedVersions"})
-"""Members of a result that may mean more than the result of the call."""
+    def _link(self, seen: Seen) -> None:
+        self._links.follow(seen)
+        self._is_linked = not self._links.is_idle
 
 
 def _is_settled(session: Session) -> bool:

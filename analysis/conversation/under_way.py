@@ -6,9 +6,11 @@ from analysis.conversation.addressing import Addressing
 from analysis.conversation.call import Call, token_of
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.message import Id, Notification, Side, other_side
+from analysis.conversation.message import Id, Notification, Request, Side, other_side
 from analysis.conversation.session import Session
 from analysis.conversation.stalls import Stalls
+from analysis.facts import name_in
+from analysis.protocol.revisions import Era
 
 PROGRESS: Final = frozenset({"notifications/progress", "progress"})
 """Reports of progress, with a spelling that lacks the prefix."""
@@ -37,32 +39,42 @@ class UnderWay:
         self._by_token: dict[tuple[int, Side, Id], Call] = {}
         """The open calls with a progress token: by the session, the side that reports, and the token."""
 
-    def begin(self, call: Call) -> None:
-        """Note that a call is under way."""
-        self.count += 1
-        request, session, http = call.request, call.session, call.http
-        assert session is not None
+    def begin(
+        self, request: Request, revision: str | None, era: Era | None, session: Session, http: HttpExchange | None
+    ) -> Call:
+        """Make the call of a request, which is under way from now on; its table is still to learn of it."""
+        number, side = self.count, request.sender
+        self.count = number + 1
         session.in_flight += 1
-        call.begin(session.in_flight)
-        if request.sender == "server":
+        name = token = None
+        params = request.body.get("params")
+        if type(params) is dict:
+            name, meta = name_in(params), params.get("_meta")
+            if type(meta) is dict and "progressToken" in meta:
+                token = token_of(meta["progressToken"])
+        call = Call(request, revision, era, http, session, number, name, token, session.in_flight)
+        if side == "server":
             call.outer = self._outer(http)
         elif http is None and request.id.pairs:
             self._on_pipe[call] = None
-        if call.token is not None and request.id.pairs:
-            self._by_token[session.number, other_side(request.sender), call.token] = call
+        if token is not None and request.id.pairs:
+            self._by_token[session.number, other_side(side), token] = call
         self.changed[call] = None
-        table = self._tables[request.sender]
-        if table.dropped:
-            for forgotten in table.dropped:
-                forgotten.is_forgotten = True
-                self.end(forgotten)
-            table.dropped.clear()
+        return call
+
+    def drop(self, calls: list[Call]) -> None:
+        """End calls that their table had to forget, and clear their list."""
+        for forgotten in calls:
+            forgotten.is_forgotten = True
+            self.end(forgotten)
+        calls.clear()
 
     def end(self, call: Call) -> None:
         """Note that a call is not under way any more: it was answered, failed or is forgotten."""
         session = call.session
         assert session is not None
-        self.measure(call)
+        if self.stalls.has_any:
+            self.measure(call)
         if call.cancellation is None:
             session.in_flight -= 1
             self._on_pipe.pop(call, None)

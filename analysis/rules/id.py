@@ -1,7 +1,6 @@
 """The group `id`: ids of requests, and the responses that match them."""
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Any, Final
 
 from analysis.conversation.addressing import Key
@@ -389,9 +388,7 @@ def _may_answer_lost(seen: Seen) -> bool:
     type_, opening = message.id.type, session.initialize
     if opening is not None and opening.sender == request.sender and opening.id.type == type_:
         return True
-    latest = islice(reversed(session.used), 10 * _LATEST)  # of all sessions
-    own = ((side, id_) for number, side, id_ in latest if number == session.number)
-    return any(side == request.sender and id_.type == type_ for side, id_ in islice(own, _LATEST))
+    return any(id_.type == type_ for id_ in session.used.latest(session.number, request.sender, _LATEST))
 
 
 def _id(seen: Seen) -> str:
@@ -422,9 +419,9 @@ def _in_other_session(seen: Seen) -> tuple[int, int] | None:
         return None
     side: Side = "server" if message.sender == "client" else "client"
     for number in range(max(1, session.number - _SESSIONS), session.number + _SESSIONS):
-        used = session.used.get((number, side, message.id))
+        used = session.used.last(number, side, message.id)
         if used is not None and number != session.number:
-            return number, used[0]
+            return number, used.seq
     return None
 
 

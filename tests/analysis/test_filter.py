@@ -524,8 +524,7 @@ def exchange_of(answer: object) -> tuple[Seen, Seen, Call]:
     asked, answered = seen_in(CALL), seen_in(answer, "s2c")
     assert isinstance(asked.message, Request)
     assert isinstance(answered.message, Response)
-    exchange = Call(asked.message)
-    exchange.begin(1)
+    exchange = Call(asked.message, name="add", in_flight=1)
     exchange.stall_ns = 6 * MS - asked.message.t_ns
     exchange.answer(answered.message)
     exchange.ended_ns = 9 * MS

@@ -260,8 +260,8 @@ def named_id(seen: Seen) -> Id | None:
 
 def _named(seen: Seen, side: Side, id_: Id) -> Named | None:
     """The last request of a side that has an id in this session."""
-    used = seen.session.used.get((seen.session.number, side, id_))
-    return None if used is None else Named(used[0], used[2])
+    used = seen.session.used.last(seen.session.number, side, id_)
+    return None if used is None else Named(used.seq, used.key)
 
 
 def _open(seen: Seen, side: Side, id_: Id) -> Named | None:
@@ -278,7 +278,7 @@ def _is_unknown(seen: Seen, id_: Id) -> bool:
         return False  # `cancel/by-server` reports these
     if seen.cancels is not None or seen.id_state is not IdState.NEVER_SEEN or not is_of_session(seen):
         return False
-    is_sure = len(session.used) < session.used.limit and not session.tables[sender].forgotten
+    is_sure = session.used.has_all and not session.tables[sender].forgotten
     return is_sure and session.unjudged.get(sender) is None and _named(seen, sender, id_) is None
 
 

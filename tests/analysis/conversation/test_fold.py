@@ -429,7 +429,7 @@ def test_the_requests_of_one_batch_count_its_bytes_once() -> None:
 
 
 def test_answered_ids_are_forgotten_at_last_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_table, "ANSWERED_LIMIT", 10)
+    monkeypatch.setattr(call_table, "PAST_LIMIT", 10)
     table = CallTable()
     for request in requests(15):
         table.open(Call(request), key_of(request))
@@ -448,6 +448,17 @@ def test_when_a_request_was_answered_is_remembered_with_its_id() -> None:
     assert table.answered_ns(key) is None
     table.answer(key, 7)
     assert (table.answered(key), table.answered_ns(key)) == (request.seq, 7)
+
+
+def test_an_id_is_answered_when_all_its_requests_are() -> None:
+    table, (first, second) = CallTable(), requests(2)
+    key = key_of(first)
+    table.open(Call(first), key)
+    table.open(Call(second), key)
+    table.answer(key)
+    assert (table.answered(key), table.state(key)) == (None, IdState.OPEN)
+    table.answer(key)
+    assert (table.answered(key), table.state(key)) == (second.seq, IdState.ANSWERED)
 
 
 def test_the_first_cancellation_of_a_request_is_named(talk: Talk) -> None:

@@ -1,0 +1,90 @@
+"""The ids that requests have used, by session: a second request with one of them is a mistake.
+
+On a pipe the tables of calls know them, as there each id has one key. Over HTTP an id comes with many exchanges, and
+only this table knows in which of them a session has used it last.
+"""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final, NamedTuple, TypeAlias
+
+from analysis.conversation.addressing import Key
+from analysis.conversation.call_table import CallTable
+from analysis.conversation.limited import Limited
+from analysis.conversation.message import Id, Request, Side
+
+USED: Final = 100_000
+"""The most ids over HTTP that are kept as used; those first used longest ago are forgotten first."""
+_OF_ALL: Final = 10
+"""How many times as many ids of all sessions are searched for the latest ones of one."""
+
+
+class UsedId(NamedTuple):
+    """The last request with an id."""
+
+    seq: int
+    conn: int
+    """The connection that carried it; 0 on stdio."""
+    key: Key
+
+
+class UsedOnPipe:
+    """The ids that the session of a pipe has used, since its last `initialize`."""
+
+    has_all: Final = True
+    """Whether none had to be forgotten that the tables of calls do not count as forgotten."""
+
+    def __init__(self, tables: dict[Side, CallTable]) -> None:
+        """None are used yet.
+
+        Args:
+            tables: the requests of both sides.
+        """
+        self._tables = tables
+        self._before = -1
+
+    def last(self, _session: int, side: Side, id_: Id) -> UsedId | None:
+        """The last request of a side with an id, if there is one."""
+        key = Key(None, id_)
+        known = self._tables[side].last(key)
+        return None if known is None or known[0] <= self._before else UsedId(known[1], known[2], key)
+
+    def latest(self, _session: int, side: Side, count: int) -> Iterable[Id]:
+        """The ids that a side used last, at most so many."""
+        return self._tables[side].latest(count, self._before)
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self._before = max(table.newest for table in self._tables.values())
+
+
+class UsedInExchanges:
+    """The ids that the sessions over HTTP have used, since the last loss."""
+
+    def __init__(self) -> None:
+        self._all: Limited[tuple[int, Side, Id], UsedId] = Limited(USED)
+
+    @property
+    def has_all(self) -> bool:
+        """Whether none had to be forgotten."""
+        return len(self._all) < self._all.limit
+
+    def keep(self, session: int, request: Request, key: Key) -> None:
+        """Note that a request has used its id in a session."""
+        self._all.keep((session, request.sender, request.id), UsedId(request.seq, request.frames[0].conn, key))
+
+    def last(self, session: int, side: Side, id_: Id) -> UsedId | None:
+        """The last request of a side in a session with an id, if there is one."""
+        return self._all.get((session, side, id_))
+
+    def latest(self, session: int, side: Side, count: int) -> Iterable[Id]:
+        """The ids that a side of a session used last, at most so many; none that lie far back among those of others."""
+        own = (key for key in islice(reversed(self._all), _OF_ALL * count) if key[0] == session)
+        return (id_ for _, by, id_ in islice(own, count) if by == side)
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self._all.clear()
+
+
+UsedIds: TypeAlias = UsedOnPipe | UsedInExchanges
