@@ -214,6 +214,8 @@ class Checker:
             plan.clean_words.add(words)
 
     def _look_at_shape(self, plan: Plan, seen: Seen, findings: list[Finding]) -> None:
+        if plan.outline.needs_no_params and "params" not in seen.body:
+            return
         problems = problems_of(seen)
         if problems:
             for rule, hook in plan.problems:

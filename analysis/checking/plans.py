@@ -20,7 +20,7 @@ from analysis.rules.finding import Finding
 from analysis.rules.odd import Odd
 from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.unchanged_content import ENVELOPE, LISTS, CleanWords
-from analysis.shapes.bodies import proof_for
+from analysis.shapes.bodies import needs_no_params, proof_for
 
 Hook: TypeAlias = Callable[..., Iterable[Finding]]
 Calls: TypeAlias = tuple[tuple[Rule, Hook], ...]
@@ -47,7 +47,7 @@ _OF_TRANSPORT: Final = ("http/", "sse/")
 _HTTP_METHODS: Final = frozenset({"POST", "GET", "DELETE"})
 _MEDIA: Final = frozenset({"application/json", "text/event-stream"})
 _OF_RESULTS: Final = frozenset(get_args(ResultKind))
-_PROVEN: Final = frozenset({"request", "notification", "complete"})
+_PROVEN: Final = frozenset({"request", "notification", "complete", "failed"})
 _SHAPED: Final = _OF_RESULTS | {"request", "notification"}
 # Enum members are slow to look up.
 _COMPLETE: Final = Outcome.RESULT
@@ -85,6 +85,8 @@ class Outline:
         """Whether a body certainly fits its shape; None if there is no quick test."""
         self.proves_rest: Proof | None = None
         """The same, for a body whose envelope is known to fit."""
+        self.needs_no_params = False
+        """Whether a request or notification without params fits its shape."""
         self.is_list = False
 
     @property
@@ -222,6 +224,7 @@ class _Outlines:
         outline.part = "result" if kind in _OF_RESULTS else "params"
         if outline.problems and kind in _PROVEN:
             outline.proves, outline.proves_rest = proof_for(where), proof_for(where, frozenset(ENVELOPE))
+            outline.needs_no_params = needs_no_params(where)
         for hook in _HOOKS[kind]:
             for rule in self._concerned(hook, where, method):
                 if kind not in _OF_RESULTS or rule.results is None or kind in rule.results:

@@ -324,14 +324,12 @@ class Rule:
             findings: preferably a generator, which does not create findings beyond the limit.
             limit: how many are reported individually.
         """
-        kept, rest = list[Finding](), 0
-        for finding in islice(findings, MOST_COUNTED):
-            if len(kept) < limit:
-                kept.append(finding)
-            else:
-                rest += 1
-        if rest:
-            kept[-1] = kept[-1]._replace(more=rest)
+        counted = islice(findings, MOST_COUNTED)
+        kept = list(islice(counted, limit))
+        if len(kept) == limit:
+            rest = sum(1 for _ in counted)
+            if rest:
+                kept[-1] = kept[-1]._replace(more=rest)
         return kept
 
     @classmethod

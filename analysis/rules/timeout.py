@@ -315,9 +315,11 @@ class AbandonedRequest(Rule):
     exchanges = OddExchange.END
     source = "2025-03-26 basic/lifecycle"
 
-    def on_notification(self, seen: Seen) -> Iterator[Finding]:
-        if seen.cancelled is not None:
-            yield from self._late_findings(seen.session, seen.cancelled)
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the same for both senders
+        return method == "notifications/cancelled"
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        return () if seen.cancelled is None else self._late_findings(seen.session, seen.cancelled)
 
     def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
         for call in http.let_go:

@@ -126,7 +126,7 @@ class MessageAfterCancel(Rule):
         session = seen.session
         if member(seen.body, "method") != _LOG:
             tokens = tokens_of(session)
-            token = tokens.reported(seen)
+            token, _ = tokens.report(seen)
             known = None if token is None else tokens.find("client", None, token)
             cancelled = None if known is None or known.is_shared else cancelled_seq(seen, known)
             if cancelled is None or not session.has_received("server", cancelled):
