@@ -22,6 +22,7 @@ from analysis.checking.plans import Bound, Calls, Hook, Plan, kind_of, named
 from analysis.checking.profile import Costs
 from analysis.conversation.call import Call
 from analysis.conversation.fold import Fold
+from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.limited import Limited
 from analysis.conversation.meta_places import META_WORD, plain_bytes, unusual_metas
 from analysis.conversation.session import Seen, Session
@@ -29,6 +30,7 @@ from analysis.rules.base import Ending, Later, Rule
 from analysis.rules.discovery import numbers, rules
 from analysis.rules.finding import Finding
 from analysis.rules.odd import NOTHING, oddities_of
+from analysis.rules.odd_exchange import oddities_in
 from analysis.rules.unchanged_content import words_of
 from analysis.shapes.bodies import problems_of
 from captures.damage import Damage
@@ -212,6 +214,8 @@ class Checker:
             plan.clean_words.add(words)
 
     def _look_at_shape(self, plan: Plan, seen: Seen, findings: list[Finding]) -> None:
+        if plan.outline.needs_no_params and "params" not in seen.body:
+            return
         problems = problems_of(seen)
         if problems:
             for rule, hook in plan.problems:
@@ -239,19 +243,27 @@ class Checker:
         http = self._fold.exchanges.known(number) if type(number) is int else None
         if http is None:
             return []
-        session, findings = self._fold.routing.of(http), list[Finding]()
-        if http.answered is not None and http.answered.seq == record.seq:
-            for rule, hook in self._bound.of_exchange("answered", http, session):
-                findings += self._ask(rule, hook, http, session)
-        if http.over is None or http.over.seq != record.seq:
-            return findings
-        for rule, hook in self._bound.of_exchange("over", http, session):
-            findings += self._ask(rule, hook, http, session)
-        messages = http.received or http.sent
-        if messages:
-            for rule, hook in self._bound.of_session("http", messages[0].session):
-                findings += self._ask(rule, hook, http, messages[0].session)
+        is_answer, is_end = (mark is not None and mark.seq == record.seq for mark in (http.answered, http.over))
+        findings: list[Finding] = []
+        if is_answer or is_end:
+            session = self._fold.routing.of(http)
+            odd = oddities_in(http, session)
+            if is_answer:
+                self._run_on(self._bound.of_exchange("answered", http, session, odd), http, session, findings)
+            if is_end:
+                self._run_on(self._bound.of_exchange("over", http, session, odd), http, session, findings)
+                messages = http.received or http.sent
+                if messages:
+                    own = messages[0].session
+                    self._run_on(self._bound.of_exchange("http", http, own, odd), http, own, findings)
         return findings
+
+    def _run_on(self, calls: Calls, http: HttpExchange, session: Session | None, findings: list[Finding]) -> None:
+        for rule, call in calls:
+            try:
+                findings += call(http, session)  # keeps what comes before an exception
+            except Exception as error:  # noqa: BLE001 - a faulty rule must not hide the findings of the others
+                self._switch_off(rule, error)
 
     def _run(self, calls: Calls, what: object, findings: list[Finding]) -> None:
         for rule, call in calls:

@@ -18,8 +18,9 @@ from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.rules.base import ResultKind, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.odd import Odd
+from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.unchanged_content import ENVELOPE, LISTS, CleanWords
-from analysis.shapes.bodies import proof_for
+from analysis.shapes.bodies import needs_no_params, proof_for
 
 Hook: TypeAlias = Callable[..., Iterable[Finding]]
 Calls: TypeAlias = tuple[tuple[Rule, Hook], ...]
@@ -46,7 +47,7 @@ _OF_TRANSPORT: Final = ("http/", "sse/")
 _HTTP_METHODS: Final = frozenset({"POST", "GET", "DELETE"})
 _MEDIA: Final = frozenset({"application/json", "text/event-stream"})
 _OF_RESULTS: Final = frozenset(get_args(ResultKind))
-_PROVEN: Final = frozenset({"request", "notification", "complete"})
+_PROVEN: Final = frozenset({"request", "notification", "complete", "failed"})
 _SHAPED: Final = _OF_RESULTS | {"request", "notification"}
 # Enum members are slow to look up.
 _COMPLETE: Final = Outcome.RESULT
@@ -84,6 +85,8 @@ class Outline:
         """Whether a body certainly fits its shape; None if there is no quick test."""
         self.proves_rest: Proof | None = None
         """The same, for a body whose envelope is known to fit."""
+        self.needs_no_params = False
+        """Whether a request or notification without params fits its shape."""
         self.is_list = False
 
     @property
@@ -179,7 +182,9 @@ class _Outlines:
             _keep(self._messages, key, outline)
         return outline
 
-    def of_exchanges(self, key: Hashable, hook: str, http: HttpExchange, session: Session | None) -> Wants:
+    def of_exchanges(
+        self, key: Hashable, hook: str, http: HttpExchange, session: Session | None, odd: OddExchange
+    ) -> Wants:
         """The hooks for HTTP exchanges like this one."""
         wants = self._others.get(key)
         if wants is None:
@@ -188,14 +193,19 @@ class _Outlines:
             wants = tuple(
                 (type(rule), hook)
                 for rule in self._hooks(hook, started, is_http=True)
-                if rule.versions.holds(*(transported if rule.id.startswith(_OF_TRANSPORT) else spoken))
+                if (not rule.exchanges or rule.exchanges & odd)
+                # What is decided for the messages of an exchange depends on the revision of each.
+                and (
+                    hook == "http"
+                    or rule.versions.holds(*(transported if rule.id.startswith(_OF_TRANSPORT) else spoken))
+                )
                 and self._concerns(rule, rule.concerns_exchange, hook, http)
             )
             _keep(self._others, key, wants)
         return wants
 
     def of_sessions(self, hook: str, started: bool, *, is_http: bool) -> Wants:
-        """The hooks that run in all sessions of a kind: `record`, `http` and `end`."""
+        """The hooks that run in all sessions of a kind: `record` and `end`."""
         key = (hook, started, is_http)
         wants = self._others.get(key)
         if wants is None:
@@ -214,6 +224,7 @@ class _Outlines:
         outline.part = "result" if kind in _OF_RESULTS else "params"
         if outline.problems and kind in _PROVEN:
             outline.proves, outline.proves_rest = proof_for(where), proof_for(where, frozenset(ENVELOPE))
+            outline.needs_no_params = needs_no_params(where)
         for hook in _HOOKS[kind]:
             for rule in self._concerned(hook, where, method):
                 if kind not in _OF_RESULTS or rule.results is None or kind in rule.results:
@@ -295,18 +306,20 @@ class Bound:
             _keep(self._messages, key, plan)
         return plan
 
-    def of_exchange(self, hook: Literal["answered", "over"], http: HttpExchange, session: Session | None) -> Calls:
-        """The hooks for HTTP exchanges like this one."""
+    def of_exchange(
+        self, hook: Literal["answered", "over", "http"], http: HttpExchange, session: Session | None, odd: OddExchange
+    ) -> Calls:
+        """The hooks for HTTP exchanges like this one, about which this is odd."""
         media = http.media if http.media in _MEDIA else ""
         method = http.method if http.method in _HTTP_METHODS else ""
         started = session is not None and session.observed_start
         spoken = http.spoken(session)
         # The revision of the transport differs from that only for the oldest one.
         transported = http.transported(session) if spoken[0] == 0 else spoken
-        key = (hook, method, http.status, media, started, spoken, transported)
-        return self._calls(key, partial(self._outlines.of_exchanges, key, hook, http, session))
+        key = (hook, method, http.status, media, started, spoken, transported, odd)
+        return self._calls(key, partial(self._outlines.of_exchanges, key, hook, http, session, odd))
 
-    def of_session(self, hook: Literal["record", "http", "end"], session: Session) -> Calls:
+    def of_session(self, hook: Literal["record", "end"], session: Session) -> Calls:
         """The hooks that run in all sessions like this one."""
         key = (hook, session.observed_start, session.is_http)
         return self._calls(

@@ -2,8 +2,8 @@
 
 A rule consists of its docstring, which is its page (`mcpproxy rule ID`), its attributes, which are the facts on that
 page, and one or two hooks, which check one question. Attributes say where and when it applies, its level in each
-revision, what it must have seen, which oddities of messages it is about (`oddities`, for `on_odd`), and which other
-findings it replaces; the checker applies them, never a hook.
+revision, what it must have seen, which oddities of messages and exchanges it is about (`oddities`, `exchanges`), and
+which other findings it replaces; the checker applies them, never a hook.
 
     class UnknownResponse(Rule):
         (docstring: what is wrong in a sentence, then **Why it matters.** **On the wire.** **Instead.**)
@@ -32,6 +32,7 @@ from analysis.conversation.session import Seen, Session, State
 from analysis.protocol.revisions import ALL, Era, Span
 from analysis.rules.finding import Blames, Finding, Impact, Level
 from analysis.rules.odd import NOTHING, Odd
+from analysis.rules.odd_exchange import USUAL, OddExchange
 from captures.record import Record
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ class Rule:
     """The results that it checks, in `on_result` and `on_response`; None for all."""
     oddities: ClassVar[Odd] = NOTHING
     """For `on_odd`: it is called for messages with any of these."""
+    exchanges: ClassVar[OddExchange] = USUAL
+    """For `on_answered`, `on_over` and `on_http`: it is called for exchanges with any of these; `USUAL` for all."""
     source: ClassVar[str] = ""
     """The source of the obligation: a page of the specification, or an RFC."""
 
@@ -176,7 +179,7 @@ class Rule:
         """Whether it may report exchanges of a kind; called once for each kind, and cached.
 
         Args:
-            hook: `answered` or `over`.
+            hook: `answered`, `over` or `http`.
             like: an exchange of the kind. All of them have its method, if that is POST, GET or DELETE; its status;
                 and the media type of its response, if that is JSON or an event stream.
         """
@@ -321,14 +324,12 @@ class Rule:
             findings: preferably a generator, which does not create findings beyond the limit.
             limit: how many are reported individually.
         """
-        kept, rest = list[Finding](), 0
-        for finding in islice(findings, MOST_COUNTED):
-            if len(kept) < limit:
-                kept.append(finding)
-            else:
-                rest += 1
-        if rest:
-            kept[-1] = kept[-1]._replace(more=rest)
+        counted = islice(findings, MOST_COUNTED)
+        kept = list(islice(counted, limit))
+        if len(kept) == limit:
+            rest = sum(1 for _ in counted)
+            if rest:
+                kept[-1] = kept[-1]._replace(more=rest)
         return kept
 
     @classmethod

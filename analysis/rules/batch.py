@@ -12,6 +12,7 @@ from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.jsonrpc.responses import is_hard_to_read
 from analysis.rules.odd import Odd
+from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.support.message_text import is_first, is_item, items_of, reason
 
 _BATCHES: Final = only("2025-03-26")
@@ -244,6 +245,7 @@ class EmptyResponse(RefusalRule):
     versions = _BATCHES
     impact = Impact.COST
     replaces = ("jsonrpc/notification-answered",)
+    exchanges = OddExchange.SENT
     source = "JSON-RPC 2.0 §6"
     text = "an array of notifications is answered"
 
@@ -290,6 +292,7 @@ class ReceiveUnsupported(RefusalRule):
         *("batch/empty-response", "jsonrpc/notification-answered", "jsonrpc/error-without-id"),
         "error/ping-refused",
     )
+    exchanges = OddExchange.SENT
     source = "2025-03-26 basic/index"
     text = "an array is refused, although it is valid"
 

@@ -14,6 +14,7 @@ from analysis.conversation.session import Seen, Session
 from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
+from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.sse.delivery import NOT_JSON, is_older
 from analysis.rules.support.exchanges import POST, SUCCESS, OverHttp
 from analysis.rules.support.message_text import reason
@@ -146,6 +147,7 @@ class WrongPostUri(_OfPost):
     """
 
     id = "legacy-sse/wrong-post-uri"
+    exchanges = OddExchange.HEADERS | OddExchange.OLDER | OddExchange.SENT
     media = None
 
     def __init__(self) -> None:
@@ -224,6 +226,7 @@ class AnswerInPost(OverHttp):
     level = WARNING
     http_methods: ClassVar[frozenset[str]] = POST
     statuses = SUCCESS
+    exchanges = OddExchange.OLDER
     source = _PAGE
 
     def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -245,6 +248,7 @@ class PostAfterClose(_OfPost):
 
     id = "legacy-sse/post-after-close"
     level = WARNING
+    exchanges = OddExchange.OLDER
     source = "2024-11-05 basic/transports"
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -271,6 +275,7 @@ class NoVersionHeader(_OfPost):
     versions = since("2025-06-18")
     level = NOTE
     once = True
+    exchanges = OddExchange.OLDER
     source = "2025-06-18 basic/lifecycle"
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:

@@ -17,7 +17,7 @@ _INITIALIZED: Final = "notifications/initialized"
 _LIFECYCLE: Final = "2024-11-05 basic/lifecycle"
 _CLIENTS: Final = 10_000
 _KEPT: Final = 1000
-_NO_REFUSAL: Final = frozenset({401, 403, 404, 429})
+_REFUSALS: Final = frozenset(range(400, 500)) - {401, 403, 404, 429}
 
 
 class _Handshake(Rule):
@@ -90,9 +90,11 @@ class RequestBeforeInitialize(_Handshake):
             return ()
         return [self.finding(seen, f"{short(_method(seen.message))} was sent before initialize")]
 
+    def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - there is one hook
+        return like.status in _REFUSALS
+
     def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
-        is_refused = http.status is not None and 400 <= http.status < 500 and http.status not in _NO_REFUSAL
-        if not is_refused or http.is_ours or http.session_id or len(self.begun) >= _CLIENTS or session.lost_seq >= 0:
+        if http.is_ours or http.session_id or len(self.begun) >= _CLIENTS or session.lost_seq >= 0:
             return
         if http.client in self.begun:
             # It has a session, but did not send its id.

@@ -41,12 +41,8 @@ class _OfToken(Rule):
         return method == PROGRESS and not (like.era == "modern" and like.message.sender == "client")
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        tokens = tokens_of(seen.session)
-        token = tokens.reported(seen)
-        if token is None:
-            return ()
-        http, asker = seen.http, other_side(seen.message.sender)
-        return self.check_progress(seen, tokens.find(asker, None if http is None else http.first.number, token), token)
+        token, known = tokens_of(seen.session).report(seen)
+        return () if token is None else self.check_progress(seen, known, token)
 
     def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
         """Check progress for a token.
@@ -309,7 +305,7 @@ class Flood(Rule):
     source = PAGE
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        token = tokens_of(seen.session).reported(seen)
+        token, _ = tokens_of(seen.session).report(seen)
         if token is None or is_replay(seen):
             return ()
         kept: OrderedDict[tuple[Side, Id], deque[int]] = self.memory(seen.session, OrderedDict)

@@ -12,6 +12,7 @@ from analysis.conversation.session import Seen, Session, seen_of
 from analysis.protocol.revisions import HANDSHAKE_ERA, since
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Ending, Rule
 from analysis.rules.finding import Blames, Finding, Impact, with_guess
+from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.support.pipes import pipes_of
 from analysis.rules.support.tokens import WORD
 from captures.record import Record
@@ -133,6 +134,7 @@ class InitializeUnanswered(_AtEnd):
     versions = HANDSHAKE_ERA
     impact = Impact.CONNECTION
     replaces = ("timeout/unanswered",)
+    exchanges = OddExchange.END
     source = "2024-11-05 basic/lifecycle"
 
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
@@ -310,11 +312,14 @@ class AbandonedRequest(Rule):
     level = NOTE
     impact = Impact.MESSAGE
     needs_time = True
+    exchanges = OddExchange.END
     source = "2025-03-26 basic/lifecycle"
 
-    def on_notification(self, seen: Seen) -> Iterator[Finding]:
-        if seen.cancelled is not None:
-            yield from self._late_findings(seen.session, seen.cancelled)
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the same for both senders
+        return method == "notifications/cancelled"
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        return () if seen.cancelled is None else self._late_findings(seen.session, seen.cancelled)
 
     def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
         for call in http.let_go:

@@ -14,7 +14,7 @@ from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.protocol.revisions import MODERN, NEWEST, Era
 from analysis.shapes.body_table import Part
 from analysis.shapes.forms import Problem
-from analysis.shapes.validation import problems, usual_proof
+from analysis.shapes.validation import may_be_absent, problems, usual_proof
 
 
 def problems_of(seen: Seen) -> list[Problem]:
@@ -55,6 +55,13 @@ def proof_for(seen: Seen, known: frozenset[str] = frozenset()) -> Callable[[Any]
     if len(ranks) != 1:
         return None
     return usual_proof(_part(method, is_result=isinstance(message, Response)), method, ranks[0], known)
+
+
+def needs_no_params(seen: Seen) -> bool:
+    """Whether requests or notifications like this one have no problem if their params are absent."""
+    message, method = seen.message, method_of(seen)
+    ranks = _ranks(method, message.sender, seen.rank, seen.era) if method in METHODS else ()
+    return len(ranks) == 1 and may_be_absent(part_of(seen), method, ranks[0])
 
 
 def method_of(seen: Seen) -> str:

@@ -56,7 +56,8 @@ INTERIM: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Methods that an interim result may answer (2026-07-28)."""
 TASKS: Final = RANK["2025-11-25"]
 """The revision that has tasks in its core."""
-_TASK_METHODS: Final = frozenset({"tools/call", "sampling/createMessage", "elicitation/create"})
+TASK_METHODS: Final = frozenset({"tools/call", "sampling/createMessage", "elicitation/create"})
+"""Methods whose requests may create a task there."""
 
 
 def body_of(part: Part, method: str, rank: int, value: object, request_params: object = None) -> Body | None:
@@ -86,7 +87,7 @@ def _answer(method: str, rank: int, value: object, request_params: object) -> An
         return cast("Answer", kind) if kind in ("complete", "input_required") else None
     if rank == TASKS:
         task = request_params.get("task") if isinstance(request_params, dict) else None
-        if isinstance(task, dict) and method in _TASK_METHODS and "task" in body:
+        if isinstance(task, dict) and method in TASK_METHODS and "task" in body:
             return "task"
     return "complete"
 

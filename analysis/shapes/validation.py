@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from analysis.conversation.message import MISSING
 from analysis.protocol.revisions import MODERN
-from analysis.shapes.body_table import Body, Part, body_of, form_of
+from analysis.shapes.body_table import TASK_METHODS, TASKS, Body, Part, body_of, form_of
 from analysis.shapes.forms import (
     MOST,
     Alternatives,
@@ -89,7 +89,19 @@ def usual_proof(
     proves = form.sparing("_meta", known).proves if known and isinstance(form, Object) else form.proves
     if part != "result":
         return proves
-    return lambda value: "inputRequests" not in value and "task" not in value and proves(value)
+    if rank >= MODERN:
+        return lambda value: (
+            "inputRequests" not in value and value.get("resultType", "complete") == "complete" and proves(value)
+        )
+    if rank == TASKS and method in TASK_METHODS:
+        return lambda value: "task" not in value and proves(value)
+    return proves
+
+
+def may_be_absent(part: Part, method: str, rank: int) -> bool:
+    """Whether `problems` finds nothing in a request or notification without params."""
+    body = body_of(part, method, rank, MISSING)
+    return part != "result" and (body is None or not _absent(body))
 
 
 def _absent(body: Body) -> list[Problem]:

@@ -13,6 +13,7 @@ from analysis.conversation.session import CLIENT_INFO, Session
 from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
+from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.support.auth_exchanges import AtEndpoint, scheme_of
 from analysis.rules.support.eras import member
 from analysis.rules.support.exchanges import SUCCESS
@@ -46,6 +47,7 @@ class TokenInQuery(AtEndpoint):
     who = "client"
     versions = since("2025-03-26")
     impact = Impact.SECURITY
+    exchanges = OddExchange.HEADERS
     source = _PAGE
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -76,6 +78,7 @@ class NotBearer(AtEndpoint):
     versions = since("2025-03-26")
     level = NOTE
     once = True
+    exchanges = OddExchange.HEADERS
     source = _PAGE
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -205,6 +208,7 @@ class PlainHttp(AtEndpoint):
     level = WARNING
     impact = Impact.SECURITY
     once = True
+    exchanges = OddExchange.HEADERS
     source = _PAGE
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:

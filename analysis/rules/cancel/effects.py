@@ -14,6 +14,7 @@ from analysis.rules.base import NOTE, Ending, Rule
 from analysis.rules.cancel.targets import CANCELLED, KEPT, PAGE, named_id
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd import Odd
+from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.progress import PROGRESS, cancelled_seq
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.tokens import WORD, tokens_of
@@ -125,7 +126,7 @@ class MessageAfterCancel(Rule):
         session = seen.session
         if member(seen.body, "method") != _LOG:
             tokens = tokens_of(session)
-            token = tokens.reported(seen)
+            token, _ = tokens.report(seen)
             known = None if token is None else tokens.find("client", None, token)
             cancelled = None if known is None or known.is_shared else cancelled_seq(seen, known)
             if cancelled is None or not session.has_received("server", cancelled):
@@ -196,6 +197,7 @@ class ByDisconnect(Rule):
     at_end = True
     methods = frozenset({CANCELLED})
     sender = "client"
+    exchanges = OddExchange.END
     source = "2025-03-26 basic/transports"
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:

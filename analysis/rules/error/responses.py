@@ -19,6 +19,7 @@ from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Span, only
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.error.codes import data_of, params_of, shown, text_of
 from analysis.rules.finding import Finding, Impact, Level
+from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.support.exchanges import lacks_session
 
 
@@ -37,6 +38,7 @@ class PingRefused(Rule):
     versions = HANDSHAKE_ERA
     impact = Impact.CONNECTION
     methods = frozenset({"ping"})
+    exchanges = OddExchange.RECEIVED
     source = "2024-11-05 basic/utilities/ping"
 
     def on_error(self, seen: Seen) -> Iterable[Finding]:

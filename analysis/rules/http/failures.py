@@ -16,6 +16,7 @@ from analysis.conversation.session import Seen, Session
 from analysis.conversation.session_ids import FIELD
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Blames, Finding, Impact
+from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.support.eras import short
 from analysis.rules.support.exchanges import POST, Over, is_open, messages_of, requests_of
 
@@ -268,6 +269,7 @@ class BodyCut(Over):
     needs_body = True
     who = "server"
     statuses = range(200, 300)
+    exchanges = OddExchange.END
     source = "RFC 9112 §8"
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -294,6 +296,7 @@ class NoResponse(Over):
 
     id = "http/no-response"
     who = "server"
+    exchanges = OddExchange.END
     source = "RFC 9112 §9"
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:

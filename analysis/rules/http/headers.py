@@ -11,6 +11,7 @@ from analysis.facts import text_of_error
 from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact, Level
+from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.support.eras import Everywhere, short
 from analysis.rules.support.exchanges import ANY, JSON, NOT_JUDGED, SESSIONS, SUCCESS, Answered, Over, messages_of
 from analysis.rules.support.origins import is_local, is_own
@@ -87,6 +88,7 @@ class PostAccept(_Accept):
     """
 
     id = "http/post-accept"
+    exchanges = OddExchange.HEADERS
     versions = _STREAMABLE
     required = (JSON, STREAM)
 
@@ -134,6 +136,7 @@ class RequestContentType(Answered):
     versions = _STREAMABLE
     level = WARNING
     once = True
+    exchanges = OddExchange.HEADERS
     source = "2026-07-28 basic/transports/streamable-http"
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -170,6 +173,7 @@ class OriginAccepted(Answered):
     http_methods = ANY
     statuses = SUCCESS
     once = True
+    exchanges = OddExchange.HEADERS
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -197,6 +201,7 @@ class OriginStatus(Over):
     versions = since("2025-11-25")
     impact = Impact.CONNECTION
     http_methods = ANY
+    exchanges = OddExchange.HEADERS
     source = "2025-11-25 basic/transports"
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:

@@ -9,6 +9,7 @@ from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
 from analysis.rules.base import NOTE, WARNING, Ending, Rule
 from analysis.rules.finding import Finding, Impact
+from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.support.exchanges import ANY, NOT_JUDGED, SESSIONS, SUCCESS, Answered
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
@@ -49,6 +50,7 @@ class SessionIdCharacters(_Given):
     """
 
     id = "http/session-id-characters"
+    exchanges = OddExchange.OPENING | OddExchange.WITHOUT_ID | OddExchange.OTHER_ID
     impact = Impact.CONNECTION
 
     def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -71,6 +73,7 @@ class SessionIdWeak(_Given):
     """
 
     id = "http/session-id-weak"
+    exchanges = OddExchange.OPENING
     level = WARNING
     impact = Impact.SECURITY
 
@@ -102,6 +105,7 @@ class SessionIdLate(_Given):
     """
 
     id = "http/session-id-late"
+    exchanges = OddExchange.WITHOUT_ID | OddExchange.OTHER_ID
     level = WARNING
     impact = Impact.CONNECTION
     needs_start = True
@@ -128,6 +132,7 @@ class SessionIdChanged(_Given):
     """
 
     id = "http/session-id-changed"
+    exchanges = OddExchange.OTHER_ID
     impact = Impact.CONNECTION
 
     def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -153,6 +158,7 @@ class DeadSessionServed(Answered):
     versions = SESSIONS
     impact = Impact.WRONG
     http_methods = ANY
+    exchanges = OddExchange.WITHOUT_ID | OddExchange.OTHER_ID
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -190,6 +196,7 @@ class SessionNotDeleted(Rule):
     impact = Impact.COST
     at_end = True
     needs_http = True
+    exchanges = OddExchange.OPENING
     source = _TRANSPORTS
 
     def __init__(self) -> None:

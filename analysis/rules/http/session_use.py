@@ -11,6 +11,7 @@ from analysis.protocol.revisions import rank_of
 from analysis.rules.base import ERROR, NOTE, RACE_NS, WARNING
 from analysis.rules.error.codes import text_of
 from analysis.rules.finding import Finding, Impact, Level
+from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.support.eras import Everywhere
 from analysis.rules.support.exchanges import ANY, NOT_JUDGED, SESSIONS, SUCCESS, Answered, Over, lacks_session
 
@@ -55,6 +56,7 @@ class MissingSessionHeader(_Without):
     """
 
     id = "http/missing-session-header"
+    exchanges = OddExchange.WITHOUT_ID
     who = "client"
     needs_start = True
 
@@ -87,6 +89,7 @@ class MissingSessionNot400(_Without):
     """
 
     id = "http/missing-session-not-400"
+    exchanges = OddExchange.WITHOUT_ID
     needs_body = True
     who = "server"
     level = WARNING
@@ -123,6 +126,7 @@ class UnknownSessionId(Answered):
     impact = Impact.CONNECTION
     http_methods = ANY
     needs_start = True
+    exchanges = OddExchange.OTHER_ID
     source = _TRANSPORTS
 
     def __init__(self) -> None:
@@ -184,6 +188,7 @@ class UnknownSessionStatus(Over):
     level = WARNING
     impact = Impact.CONNECTION
     statuses = SUCCESS
+    exchanges = OddExchange.RECEIVED
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -215,6 +220,7 @@ class InitializeWithSessionId(Answered):
     who = "client"
     versions = SESSIONS
     impact = Impact.CONNECTION
+    exchanges = OddExchange.OPENING
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -242,6 +248,7 @@ class SessionReusedAfter404(Answered):
     versions = SESSIONS
     impact = Impact.CONNECTION
     http_methods = ANY
+    exchanges = OddExchange.WITHOUT_ID | OddExchange.OTHER_ID
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -272,6 +279,7 @@ class DeleteWithoutSession(Answered):
     impact = Impact.COST
     http_methods = frozenset({"DELETE"})
     replaces = ("http/missing-session-header",)
+    exchanges = OddExchange.WITHOUT_ID
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:

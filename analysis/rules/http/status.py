@@ -11,6 +11,7 @@ from analysis.conversation.session import Seen, Session
 from analysis.protocol.revisions import since
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding, Impact
+from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.support.echoes import echoed
 from analysis.rules.support.eras import short
 from analysis.rules.support.exchanges import (
@@ -50,6 +51,7 @@ class NotificationStatus(Over):
     who = "server"
     versions = _STREAMABLE
     statuses = frozenset({*SUCCESS} - {_ACCEPTED})
+    exchanges = OddExchange.SENT
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -106,6 +108,7 @@ class RequestNotAnswered(Over):
     who = "server"
     versions = _STREAMABLE
     statuses = SUCCESS
+    exchanges = OddExchange.RECEIVED
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -140,8 +143,11 @@ class ResponseContentType(Over):
     statuses = frozenset({*SUCCESS} - WITHOUT_BODY)
     source = _TRANSPORTS
 
+    def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
+        return like.media not in (JSON, STREAM) and super().concerns_exchange(hook, like)
+
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if not http.response_size or http.media in (JSON, STREAM) or not requests_of(http):
+        if not http.response_size or not requests_of(http):
             return ()
         media, said = short(http.media), f": {http.said}" if http.said else ""
         text = f"a request is answered with {media}{said}" if media else f"a response has no content type{said}"
@@ -162,6 +168,7 @@ class BodyNotJson(OverHttp):
     """
 
     id = "http/body-not-json"
+    exchanges = OddExchange.SENT | OddExchange.RECEIVED
     source = _TRANSPORTS
 
     def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -203,6 +210,7 @@ class JsonNotSingle(Over):
     versions = _STREAMABLE
     statuses = SUCCESS
     media = JSON
+    exchanges = OddExchange.RECEIVED
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:

@@ -9,6 +9,7 @@ from analysis.conversation.session_ids import FIELD
 from analysis.protocol.revisions import HANDSHAKE_ERA, REVISIONS, Span, is_date, rank_of, since
 from analysis.rules.base import ERROR, WARNING
 from analysis.rules.finding import Finding, Impact, Level
+from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.support.eras import Everywhere, listed, short
 from analysis.rules.support.exchanges import ANY, NOT_JUDGED, Answered, Learning
 from analysis.rules.support.http_facts import body_version
@@ -37,6 +38,7 @@ class MissingProtocolVersionHeader(Answered):
     versions = Everywhere(*_NAMED)
     impact = Impact.WRONG
     http_methods = ANY
+    exchanges = OddExchange.VERSION
     source = "2025-06-18 basic/transports; 2026-07-28 basic/transports/streamable-http"
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -65,6 +67,7 @@ class ProtocolVersionMismatch(Answered):
     levels: ClassVar[dict[Span, Level]] = {HANDSHAKE_ERA: WARNING}
     impact = Impact.WRONG
     http_methods = ANY
+    exchanges = OddExchange.VERSION
     source = "2025-06-18 basic/transports; 2026-07-28 basic/transports/streamable-http"
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -101,6 +104,7 @@ class BadVersionAccepted(Learning, Answered):
     impact = Impact.WRONG
     http_methods = ANY
     taught_by = frozenset({"server/discover"})
+    exchanges = OddExchange.VERSION
     source = "2025-06-18 basic/transports"
 
     def __init__(self) -> None:

@@ -10,6 +10,7 @@ from analysis.protocol.methods import METHODS
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd import Odd
+from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.support.message_text import cut, object_of
 
 _MEMBERS: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
@@ -291,6 +292,7 @@ class NotificationAnswered(Rule):
     id = "jsonrpc/notification-answered"
     impact = Impact.COST
     needs_http = True
+    exchanges = OddExchange.SENT
     source = "2025-03-26 basic/index"
 
     def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it

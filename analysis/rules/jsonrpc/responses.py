@@ -11,6 +11,7 @@ from analysis.rules.base import NOTE, WARNING, Ending, Rule
 from analysis.rules.finding import Finding, Impact, with_guess
 from analysis.rules.jsonrpc.envelope import EnvelopeRule, is_asked_for, kind_of
 from analysis.rules.odd import LARGE, Odd
+from analysis.rules.odd_exchange import OddExchange
 from captures.limits import MEMBERS
 
 _CONCISE: Final = 300
@@ -160,6 +161,7 @@ class ErrorWithoutId(Rule):
     # All that `is_hard_to_read` looks at.
     oddities = Odd.ENVELOPE | Odd.MEMBER | Odd.LARGE | Odd.LINE_END | Odd.UNPAIRED | Odd.REUSED | Odd.WITHOUT_ID
     level = WARNING
+    exchanges = OddExchange.RECEIVED
     source = "2025-11-25 basic/index (error responses); JSON-RPC 2.0 §5"
 
     # A line that may begin a multi-line message is held back, and its answer may come meanwhile. The next message of

@@ -9,6 +9,7 @@ from analysis.conversation.session import Session
 from analysis.protocol.revisions import MODERN_ERA, only
 from analysis.rules.base import NOTE, WARNING, Ending, Rule
 from analysis.rules.finding import Finding, Impact
+from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.support.eras import short
 from analysis.rules.support.exchanges import ANY, SESSIONS, SUCCESS, Answered, Over, OverHttp, is_cut, is_open
 from captures.frame import Frame
@@ -169,6 +170,7 @@ class ResumeNotGet(Answered):
     who = "client"
     versions = SESSIONS
     level = WARNING
+    exchanges = OddExchange.HEADERS
     source = _POLLING
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:

@@ -2,12 +2,16 @@
 
 import json
 from hashlib import blake2b
+from typing import Final
 
 import orjson
 
+SHORT: Final = 256
+"""The most bytes of a text that is its own digest."""
+
 
 def json_digest(value: object) -> bytes | None:
-    """16 bytes that identify a JSON value; None if they cannot be computed."""
+    """What identifies a JSON value: its text if that is short, else 16 bytes; None if it cannot be computed."""
     try:
         text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:
@@ -16,4 +20,4 @@ def json_digest(value: object) -> bytes | None:
             text = json.dumps(value, sort_keys=True).encode()
         except (TypeError, ValueError, RecursionError):
             return None
-    return blake2b(text, digest_size=16).digest()
+    return text if len(text) <= SHORT else blake2b(text, digest_size=16).digest()

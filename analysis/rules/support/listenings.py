@@ -11,6 +11,7 @@ from analysis.conversation.subscriptions import CHANGES, LISTEN, SUBSCRIPTION_ID
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import Rule, Who
 from analysis.rules.finding import Finding
+from analysis.rules.odd_exchange import OddExchange
 
 
 class OfListening(Rule):
@@ -40,6 +41,7 @@ class OfStream(Rule):
 
     who: ClassVar[Who] = "server"
     versions = MODERN_ERA
+    exchanges = OddExchange.LISTENING
 
     def on_http(self, http: HttpExchange, session: Session) -> Iterable[Finding]:
         """Check streams that the server itself has ended, as a broken connection may have any cause."""

@@ -40,10 +40,12 @@ class Question(Rule):
         params = member(seen.body, "params")
         return self.check_question(seen, params, "/params") if isinstance(params, dict) else ()
 
-    def on_result(self, seen: Seen) -> Iterator[Finding]:
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        found: list[Finding] = []
         for pointer, method, params in input_requests(seen):
             if method == self.about:
-                yield from self.check_question(seen, params, f"{pointer}/params")
+                found += self.check_question(seen, params, f"{pointer}/params")
+        return found
 
     def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         """Check one question.

@@ -15,7 +15,7 @@ from typing import Final
 
 from analysis.conversation.addressing import Key
 from analysis.conversation.call import Outcome
-from analysis.conversation.message import Id, Request, Side, id_of
+from analysis.conversation.message import Id, Message, Request, Side, id_of, other_side
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.tasks import Task
 from analysis.rules.support.eras import member
@@ -72,7 +72,7 @@ class Tokens:
         self._last: OrderedDict[tuple[Side, Id], Token] = OrderedDict()
         # The tokens of the last request and the last notification, as several rules need each.
         self._last_request: tuple[int, int | None, Token | None] = (-1, None, None)
-        self._last_report: tuple[int, int | None, Id | None] = (-1, None, None)
+        self._last_report: tuple[Message | None, Id | None, Token | None] = (None, None, None)
 
     def take_request(self, seen: Seen) -> Token | None:
         """Record a request, once, and return its token, if it carries one."""
@@ -110,13 +110,15 @@ class Tokens:
         if known is not None and known.seq == request.seq:
             known.is_of_task, known.task = True, seen.task
 
-    def reported(self, seen: Seen) -> Id | None:
-        """The token that a progress notification names; None if it cannot be a token."""
-        frame, index = seen.message.frames[0], seen.message.index
-        if self._last_report[0] != frame.seq or self._last_report[1] != index:
+    def report(self, seen: Seen) -> tuple[Id | None, Token | None]:
+        """The token that a progress notification names, None if it cannot be one; and what is known of that token."""
+        message, token, known = self._last_report
+        if message is not seen.message:
             token = token_of(member(seen.body.get("params"), "progressToken"))
-            self._last_report = frame.seq, index, token
-        return self._last_report[2]
+            exchange = None if seen.http is None else seen.http.first.number
+            known = None if token is None else self.find(other_side(seen.message.sender), exchange, token)
+            self._last_report = seen.message, token, known
+        return token, known
 
     def find(self, asker: Side, exchange: int | None, token: Id) -> Token | None:
         """The token as used in an exchange (None on stdio); None if it is unknown."""
@@ -131,6 +133,7 @@ class Tokens:
         """A token whose request was not seen."""
         new = Token(token, asker, exchange)
         self._hold(new)
+        self._last_report = None, None, None
         return new
 
     def _hold(self, new: Token) -> None:

@@ -4,6 +4,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from msgspec import Struct
+
 from analysis.conversation.http_exchange import Mark
 from analysis.conversation.message import Message, Request
 from analysis.conversation.session import Seen, Session
@@ -91,34 +93,35 @@ class RepeatedCall(Rule):
             yield finding._replace(method=CALL)
 
 
-class _Alike:
+class _Alike(Struct):
     """Calls of one tool with the same arguments."""
 
-    __slots__ = ("_last_answer", "bytes", "count", "frames", "name", "waited_ns")
+    frames: list[tuple[int, int]] = []
+    """Number and stamp of the first frames, and of the last one."""
+    name: str = ""
+    """The tool, once there are often enough."""
+    count: int = 0
+    waited_ns: int = 0
+    """How long the client waited in total: for answers, including those of later rounds, or until it cancelled."""
+    bytes: int = 0
+    """The size of the answers' frames."""
+    last_answer: int = -1
+    """The number of the last one."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.count = 0
-        self.frames: list[tuple[int, int]] = []
-        """Number and stamp of the first frames, and of the last one."""
-        self.waited_ns = 0
-        """How long the client waited in total: for answers, including those of later rounds, or until it cancelled."""
-        self.bytes = 0
-        """The size of the answers' frames."""
-        self._last_answer = -1
-
-    def add_request(self, request: Request) -> None:
+    def add_request(self, request: Request, seq: int) -> None:
         """Add one more call."""
         self.count += 1
-        del self.frames[_RELATED:]
-        self.frames.append((request.seq, request.t_ns))
+        if self.count > _RELATED:
+            del self.frames[_RELATED:]
+        self.frames.append((seq, request.t_ns))
 
     def answered(self, answer: Message, waited_ns: int) -> None:
         """Add the answer to one of the calls."""
         self.waited_ns += waited_ns
-        if answer.seq != self._last_answer:  # a batch may hold several answers
+        seq = answer.seq
+        if seq != self.last_answer:  # a batch may hold several answers
             self.bytes += size_of(answer.frames)
-        self._last_answer = answer.seq
+            self.last_answer = seq
 
 
 class _Calls:
@@ -128,12 +131,13 @@ class _Calls:
         self._once: OrderedDict[bytes, _Alike] = OrderedDict()
         """Calls not yet repeated often enough; the least recent is forgotten first."""
         self._often: dict[bytes, _Alike] = {}
-        self._open: OrderedDict[tuple[int, int | None], _Alike] = OrderedDict()
+        self._open: OrderedDict[int | tuple[int, int], _Alike] = OrderedDict()
         """The last calls without a response, by number and place in a batch: to find them by their key costs more."""
 
     def over(self, request: Request) -> _Alike | None:
         """The calls like one that is over; None if they are unknown."""
-        alike = self._open.pop((request.seq, request.index), None)
+        seq, index = request.seq, request.index
+        alike = self._open.pop(seq if index is None else (seq, index), None)
         if alike is None and (key := _key(request)) is not None:
             alike = self._often.get(key) or self._once.get(key)
         return alike
@@ -142,13 +146,18 @@ class _Calls:
         """Record a call."""
         alike = self._often.get(key)
         if alike is None:
-            alike = self._once.pop(key, None) or _Alike(short(request.params["name"]))
+            alike = self._once.pop(key, None) or _Alike()
             is_often = alike.count + 1 >= REPEATED and len(self._often) < KEPT
-            (self._often if is_often else self._once)[key] = alike  # the most recent one of `_once` is its last
-            if len(self._once) > KEPT:
-                self._once.popitem(last=False)
-        alike.add_request(request)
-        self._open[request.seq, request.index] = alike
+            if is_often:
+                alike.name = short(request.params["name"])
+                self._often[key] = alike
+            else:
+                self._once[key] = alike  # the most recent one is the last
+                if len(self._once) > KEPT:
+                    self._once.popitem(last=False)
+        seq, index = request.seq, request.index
+        alike.add_request(request, seq)
+        self._open[seq if index is None else (seq, index)] = alike
         if len(self._open) > KEPT:
             self._open.popitem(last=False)
 
@@ -158,9 +167,10 @@ class _Calls:
 
 
 def _key(request: Request) -> bytes | None:
-    """A digest of a client's call by tool and arguments; None if the request is not such a call."""
-    name = member(request.params, "name")
-    if request.method != CALL or request.sender != "client" or not isinstance(name, str):
+    """What identifies a client's call by tool and arguments; None if the request is not such a call."""
+    params = request.params
+    name = member(params, "name")
+    if not isinstance(name, str) or request.method != CALL or request.sender != "client":
         return None
-    arguments = member(request.params, "arguments")
+    arguments = params.get("arguments")
     return json_digest([name, {} if arguments is None else arguments])

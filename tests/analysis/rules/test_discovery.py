@@ -9,7 +9,7 @@ from analysis.rules.discovery import GROUPS, group_of, impact, module_of, rules
 from analysis.rules.finding import Impact, Level
 from analysis.rules.old_ids import RENAMED, current_id
 
-NO_GROUPS = {"base", "finding", "discovery", "odd", "old_ids", "support", "unchanged_content"}
+NO_GROUPS = {"base", "finding", "discovery", "odd", "odd_exchange", "old_ids", "support", "unchanged_content"}
 DATE = r"\d{4}-\d{2}-\d{2}"
 
 
