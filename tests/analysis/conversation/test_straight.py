@@ -11,8 +11,8 @@ from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, PROT
 from analysis.conversation.straight import Straight
 from analysis.protocol.error_codes import MODERN_CODES
 from analysis.reading import Reading
-from captures.frame import Direction
 from captures.record import members
+from captures.verdict import Direction
 from tests.analysis.store.hostile import Maker
 from tests.analysis.traces import corpus
 from tests.captures.samples import cut
