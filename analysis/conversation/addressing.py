@@ -9,7 +9,9 @@ outside its exchange, and a client's response only an open request of that id.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from msgspec import Struct
 
 from analysis.conversation.limited import Limited
 from analysis.conversation.message import Id, Side
@@ -20,7 +22,7 @@ KEPT: Final = 50_000
 """The most exchanges, and ids of a session, that are kept; the oldest are forgotten first."""
 
 
-class Key(NamedTuple):
+class Key(Struct, frozen=True, gc=False):
     """The key by which a response finds its request."""
 
     exchange: int | None
@@ -34,7 +36,7 @@ class Addressing:
     def __init__(self) -> None:
         self._sessions: Limited[int, str] = Limited(KEPT)
         self._asked: Limited[tuple[Side, str, Id], tuple[int, ...]] = Limited(KEPT)
-        self._of_client: Limited[int, list[Key]] = Limited(KEPT)
+        self._of_client: Limited[int, tuple[Key, ...] | list[Key]] = Limited(KEPT)
         self._first: Limited[int, int] = Limited(KEPT)
 
     def note(self, members: dict[str, Any]) -> None:
@@ -51,7 +53,7 @@ class Addressing:
     def request(self, side: Side, frame: Frame, id_: Id) -> Key:
         """The key of a request in a frame."""
         number = frame.exchange
-        key: Key = tuple.__new__(Key, (number, id_))  # half the time of the named tuple's own
+        key = Key(number, id_)
         if number is not None:
             name = side, self._sessions.get(number, ""), id_
             asked = self._asked.get(name)
@@ -62,15 +64,17 @@ class Addressing:
             if side == "client":
                 carried = self._of_client.get(number)
                 if carried is None:
-                    self._of_client.keep(number, [key])
-                else:
+                    self._of_client.keep(number, (key,))
+                elif isinstance(carried, list):
                     carried.append(key)
+                else:
+                    self._of_client[number] = [*carried, key]
         return key
 
     def repeat(self, exchange: int, earlier: int) -> None:
         """Note that an exchange repeats the requests of an earlier one, which was redirected."""
         self._first.keep(exchange, self._first.get(earlier, earlier))
-        self._of_client.keep(exchange, self._of_client.get(earlier, []))
+        self._of_client.keep(exchange, self._of_client.get(earlier, ()))
 
     def first_of(self, exchange: int | None) -> int | None:
         """The exchange that first carried the requests of an exchange: itself, unless it repeats them."""

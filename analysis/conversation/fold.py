@@ -334,7 +334,7 @@ class Fold:
         if http is not None and _is_unread(response, http):
             return self._unread(response, session, http)
         if response.id is not None and response.frames[0].exchange is None:
-            waiting = table.answer(tuple.__new__(Key, (None, response.id)), response.t_ns)  # as nearly always on stdio
+            waiting = table.answer(Key(None, response.id), response.t_ns)  # as nearly always on stdio
         if waiting is None:
             key, state, is_converted = self._pairing.searched(response, table, session)
             waiting = table.answer(key, response.t_ns)
@@ -529,7 +529,7 @@ class Fold:
     def _note_exchange(self, record: Record) -> None:
         members = record.members
         self.addressing.note(members)
-        http = self.exchanges.take(members, tuple.__new__(Mark, (record.seq, record.t_ns)))
+        http = self.exchanges.take(members, Mark(record.seq, record.t_ns))
         if http is not None:
             self.routing.note(http, record.t_ns)
             if http.unrecorded or http.missed:

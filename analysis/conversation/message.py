@@ -10,7 +10,7 @@ cannot hold keeps its digits (`Number`). Ids are exact in both cases.
 
 import json
 from enum import Enum
-from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import orjson
 from msgspec import Struct
@@ -42,7 +42,8 @@ MISSING: Final = Missing.MISSING
 IdType: TypeAlias = Literal["string", "number", "boolean", "null", "other", "digest"]
 
 
-class Id(NamedTuple):
+# Ids are kept in their thousands, and the garbage collector need not look at them.
+class Id(Struct, frozen=True, gc=False):
     """The id of a message as a key: ids are equal if JSON type and exact value are."""
 
     type: IdType
@@ -107,7 +108,7 @@ def id_of_token(token: bytes) -> Id:
 
 def _short(type_: Literal["string", "number"], value: str) -> Id:
     if len(value) <= _LONGEST_ID:
-        return tuple.__new__(Id, (type_, value))
+        return Id(type_, value)
     # A table of ids must stay small when every id is a megabyte.
     from hashlib import blake2b
 
@@ -304,7 +305,7 @@ def flawless(frame: Frame, body: dict[str, Any]) -> Request | Notification | Res
     if method is not None and frame.verdict.id is None:
         return Notification((frame,), None, by, frame.seq, frame.t_ns, body, method=method)
     ident = body["id"]
-    id_ = _short("string", ident) if type(ident) is str else tuple.__new__(Id, ("number", str(ident)))
+    id_ = _short("string", ident) if type(ident) is str else Id("number", str(ident))
     if method is not None:
         return Request((frame,), None, by, frame.seq, frame.t_ns, body, id=id_, method=method)
     return Response((frame,), None, by, frame.seq, frame.t_ns, body, id=id_)

@@ -113,7 +113,7 @@ class Straight:
                     return None
             elif PROTOCOL_VERSION in request.meta:
                 return None
-        key = tuple.__new__(Key, (None, request.id))
+        key = Key(None, request.id)
         session.used.keep(used, (request.seq, request.frames[0].conn, key))
         session.last_request[side] = session.heard[side] = request.seq
         call = Call(request, revision, era, None, session, self._under_way.count)
@@ -137,11 +137,12 @@ class Straight:
     def _response(self, response: Response) -> Seen | None:
         session, side = self._session, response.sender
         table = self._tables["server" if side == "client" else "client"]
-        key = tuple.__new__(Key, (None, response.id))
-        call = table.get(key)
+        key = Key(None, response.id) if response.id is not None else None
+        call = table.get(key) if key is not None else None
         result: Any = response.body.get("result")
         if (
             call is None
+            or key is None
             or result is None
             or len(response.body) > _ENVELOPE
             or call.cancellation is not None
