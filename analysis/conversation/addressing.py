@@ -96,16 +96,17 @@ class Addressing:
         """Whether an exchange belongs to a session, so that its responses may still come on another stream."""
         return exchange in self._sessions
 
-    def answer(self, side: Side, frame: Frame, id_: Id) -> Iterator[Key]:
-        """The keys of the requests of `side` that a response to `id_` in a frame can answer, the likeliest first."""
-        number = frame.exchange
-        own = Key(self.first_of(number), id_)
-        carried = self.asked_in(number)
-        # Usually its request is the only one in its exchange: one key for both, as the tables keep many.
-        yield carried[0] if len(carried) == 1 and carried[0] == own else own
-        if number is None:
-            return
-        session = self._sessions.get(number, "")
+    def own(self, exchange: int, id_: Id) -> Key:
+        """The key of the request with an id in the exchange itself."""
+        carried = self.asked_in(exchange)
+        # Usually it is the only one in its exchange: one key for both, as the tables keep many.
+        if len(carried) == 1 and carried[0].id == id_:
+            return carried[0]
+        return Key(self.first_of(exchange), id_)
+
+    def elsewhere(self, side: Side, exchange: int, id_: Id) -> Iterator[Key]:
+        """The keys of the requests of `side` in any exchange that a response in this one can answer."""
+        session = self._sessions.get(exchange, "")
         if session or side == "server":
             # Requests sent before their session had a name are stored without one: the first response brings the name.
             for other in self._asked.get((side, session, id_), ()):

@@ -28,6 +28,7 @@ from analysis.conversation.message import (
     Request,
     Response,
     Side,
+    flawless,
 )
 from analysis.conversation.multi_round import KEPT as CHAINS_KEPT
 from analysis.conversation.pairing import Pairing
@@ -36,6 +37,7 @@ from analysis.conversation.routing import KEPT as SESSIONS_KEPT
 from analysis.conversation.routing import Routing
 from analysis.conversation.session import Earlier, Peer, Seen, Session, era_in_force, seen_of
 from analysis.conversation.straight import Straight
+from analysis.conversation.straight_http import StraightHttp
 from analysis.conversation.subscriptions import KEPT as SUBSCRIPTIONS_KEPT
 from analysis.conversation.tasks import KEPT as TASKS_KEPT
 from analysis.conversation.under_way import PROGRESS, UnderWay
@@ -55,6 +57,8 @@ _UNANSWERED: Final = Outcome.UNANSWERED
 _NOT_RECORDED: Final = Outcome.NOT_RECORDED
 _OPEN_ENDS: Final = frozenset({_UNANSWERED, _NOT_RECORDED, _FAILED})
 _NEVER_SEEN: Final = IdState.NEVER_SEEN
+_ASIDE: Final = frozenset({"exchange", "stream"})
+"""Records that change nothing on which the straight way of a plain message depends."""
 
 
 class Fold:
@@ -111,8 +115,9 @@ class Fold:
         self._cancellations = Cancellations(self.tables, self._pairing, self.under_way)
         self._assembly = Assembly()
         self._straight = Straight(self.tables, self.under_way, self.links, self._assembly)
-        self._is_moved = True
-        """Whether something other than a plain message came since `_straight` was prepared."""
+        self._straight_http = StraightHttp(self.tables, self.under_way, self.links, self.addressing, self._pairing)
+        self._prepared: Straight | StraightHttp | None = None
+        """The straight way that is prepared; None if something has moved that it depends on."""
 
     @property
     def client(self) -> Peer | None:
@@ -187,22 +192,19 @@ class Fold:
                 http = self.exchanges.of(item.exchange)
                 self.event_ids.sent(http, item.event_id, item.seq, item.t_ns, item.raw)
             body = item.body
-            if body is not None and item.exchange is None:
-                straight = self._straight
-                if self._is_moved:
-                    straight.prepare(self._last)
-                    self._is_moved = False
-                if straight.is_open:
-                    plain = straight.take(item, body)
-                    if plain is not None:
-                        return (plain,)
-            self._is_moved = True
-            assembled = self._assembly.feed(item)
-            if isinstance(assembled, tuple) and len(assembled) == 1:
-                return (self._see(assembled[0]),)  # the usual case
-            return tuple([self._see(message) for message in assembled])
-        self._is_moved = True
+            if body is None:
+                return self._assembled(item)
+            if item.exchange is not None:
+                return (self._see(flawless(item, body)),)
+            straight = self._straight
+            if self._prepared is not straight:
+                straight.prepare(self._last)
+                self._prepared = straight
+            plain = straight.take(item, body) if straight.is_open else None
+            return self._assembled(item) if plain is None else (plain,)
         if isinstance(item, Record):
+            if item.rec not in _ASIDE:
+                self._prepared = None
             if item.skipped:
                 self.lose(item.skipped)
             self.t_ns = item.t_ns
@@ -212,7 +214,7 @@ class Fold:
 
     def rest(self) -> tuple[Seen, ...]:
         """The lines that were held back as the beginning of a message that never became complete."""
-        self.under_way.changed, self._is_moved = {}, True
+        self.under_way.changed, self._prepared = {}, None
         return tuple([self._see(message) for message in self._assembly.end()])
 
     def open_calls(self) -> tuple[Call, ...]:
@@ -229,22 +231,37 @@ class Fold:
 
     # ---- messages
 
+    def _assembled(self, frame: Frame) -> tuple[Seen, ...]:
+        """The messages that a frame completes; none if it may be part of one."""
+        if frame.exchange is None:
+            self._prepared = None  # a line may be held back
+        assembled = self._assembly.feed(frame)
+        if isinstance(assembled, tuple) and len(assembled) == 1:
+            return (self._see(assembled[0]),)  # the usual case
+        return tuple([self._see(message) for message in assembled])
+
     def _see(self, message: Message) -> Seen:
         number = message.frames[0].exchange
         if number is None:
-            http, session = None, self.routing.begin(message.t_ns)
+            http, session, seen = None, self.routing.begin(message.t_ns), None
         else:
             http = self.exchanges.of(number)
             if message.sender == "client" and self._is_repeated(message, http):
                 return self._again(message, http)
-            by_itself = isinstance(message, Request) and message.sender == "client" and is_modern(message, http)
-            session = self.routing.session_of(message, http, is_modern=by_itself)
-        seen = self._meaning(message, session, http)
-        self.links.follow(seen)
+            if http.session is None:
+                by_itself = isinstance(message, Request) and message.sender == "client" and is_modern(message, http)
+                http.session = self.routing.session_of(message, http, is_modern=by_itself)
+            session = http.session
+            seen = self._plainly(message, session, http)
+        if seen is None:
+            if not isinstance(message, Invalid):
+                self._prepared = None
+            seen = self._meaning(message, session, http)
+            self.links.follow(seen)
+            step(seen)
         session.heard[message.sender] = message.seq
         if session not in self.routing.stirred:
             self.routing.stir(session)
-        step(seen)
         if http is not None:
             http.add(seen)
             session.last_ns = message.t_ns
@@ -253,9 +270,21 @@ class Fold:
             self._last = session
         return seen
 
+    def _plainly(self, message: Message, session: Session, http: HttpExchange) -> Seen | None:
+        """A plain message over HTTP with its meaning; None if it is not plain."""
+        if isinstance(message, Invalid) or message.frames[0].body is None:
+            return None
+        straight = self._straight_http
+        if self._prepared is not straight or straight.session is not session:
+            straight.prepare(session)
+            self._prepared = straight
+        return straight.take(message, http) if straight.is_open else None
+
     def _is_repeated(self, message: Message, http: HttpExchange) -> bool:
         """Whether a message comes again because the exchange that carried it was redirected."""
         if http.origin is None:
+            if not self.exchanges.is_redirecting:
+                return False
             earlier = self.exchanges.redirected(http, message.frames[0].raw, message.t_ns)
             if earlier is None:
                 return False
@@ -505,7 +534,7 @@ class Fold:
             count: how many.
             is_torn: whether it is the incomplete last record that a kill leaves.
         """
-        self.lost, self._is_moved = min(MOST_LOST, self.lost + count), True
+        self.lost, self._prepared = min(MOST_LOST, self.lost + count), None
         if not is_torn:
             self._distrust()
 
@@ -515,6 +544,7 @@ class Fold:
         Args:
             sessions: of which; None if that is unknown.
         """
+        self._prepared = None
         for table in self.tables.values():
             table.forget()
         self.exchanges.is_whole = False

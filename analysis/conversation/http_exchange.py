@@ -648,6 +648,11 @@ class HttpExchanges:
             known.append(http)
             del known[:-SEEN_KEPT]
 
+    @property
+    def is_redirecting(self) -> bool:
+        """Whether the messages of any exchange are expected to come again."""
+        return bool(self._redirected)
+
     def redirected(self, http: HttpExchange, raw: bytes, t_ns: int) -> HttpExchange | None:
         """The redirected exchange that one with this body repeats, if any; each is repeated once."""
         if not self._redirected or http.sent or http.method != "POST":

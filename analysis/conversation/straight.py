@@ -21,7 +21,7 @@ from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
 from analysis.protocol.revisions import Era, rank_of
 from captures.frame import Frame
 
-_MOVES: Final = (
+MOVES: Final = (
     METHODS
     | MODERN_METHODS
     | CANCELLATIONS
@@ -71,7 +71,7 @@ class Straight:
             and not session.is_http
             and session.lost_seq < 0
             and self._assembly.is_idle
-            and _is_settled(session)
+            and is_settled(session)
         )
         if session is None or not self.is_open:
             return
@@ -96,7 +96,7 @@ class Straight:
         message = flawless(frame, body)
         if isinstance(message, Response):
             return self._response(message)
-        if message.method in _MOVES:
+        if message.method in MOVES:
             return None
         return self._request(message) if isinstance(message, Request) else self._notification(message)
 
@@ -144,11 +144,11 @@ class Straight:
             call is None
             or key is None
             or result is None
-            or len(response.body) > _ENVELOPE
+            or len(response.body) > ENVELOPE
             or call.cancellation is not None
             or call.session is not session
-            or call.request.method in _MOVES
-            or not _UNUSUAL.isdisjoint(result)
+            or call.request.method in MOVES
+            or not UNUSUAL.isdisjoint(result)
             or result.get("resultType", "complete") != "complete"
         ):
             return None
@@ -176,13 +176,13 @@ class Straight:
         return Seen(notification, session, notification.body, revision=revision, rank=rank, state=self._state, era=era)
 
 
-_ENVELOPE: Final = 3
+ENVELOPE: Final = 3
 """The members of a result and its envelope."""
-_UNUSUAL: Final = frozenset({"task", "supportedVersions"})
+UNUSUAL: Final = frozenset({"task", "supportedVersions"})
 """Members of a result that may mean more than the result of the call."""
 
 
-def _is_settled(session: Session) -> bool:
+def is_settled(session: Session) -> bool:
     """Whether client and server have settled the era and the revision that they speak."""
     if session.is_modern:
         return session.server_is_modern and session.asked is not None and session.asked == session.agreed

@@ -1,4 +1,4 @@
-"""The straight way of plain messages comes to what the whole way comes to, for any traffic on a pipe, and is taken."""
+"""The straight ways of plain messages come to what the whole way comes to, for any traffic, and are taken."""
 
 from random import Random
 from typing import Any
@@ -8,8 +8,10 @@ import pytest
 from analysis.conversation.call import Call
 from analysis.conversation.session import Seen
 from analysis.conversation.straight import Straight
+from analysis.conversation.straight_http import StraightHttp
 from analysis.reading import Reading
 from tests.analysis.store.hostile import Maker
+from tests.analysis.store.hostile_http import HttpMaker
 from tests.analysis.traces import corpus
 from tests.captures.samples import cut
 
@@ -68,13 +70,15 @@ def _call(call: Call) -> dict[str, Any]:
 def check_both_ways(lines: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     straight = told(lines)
     with monkeypatch.context() as patch:
-        patch.setattr(Straight, "prepare", lambda _self, _session: None)
+        for way in (Straight, StraightHttp):
+            patch.setattr(way, "prepare", lambda _self, _session: None)
         assert told(lines) == straight
 
 
+@pytest.mark.parametrize("kind", [Maker, HttpMaker])
 @pytest.mark.parametrize("seed", range(12))
-def test_any_conversation_is_understood_alike(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    maker = Maker(Random(seed))
+def test_any_conversation_is_understood_alike(seed: int, kind: type[Maker], monkeypatch: pytest.MonkeyPatch) -> None:
+    maker = kind(Random(seed))
     maker.talk(120, oddity=0.05, trouble=0.02)
     if seed % 3 == 0:
         maker.mutate(10)
@@ -95,15 +99,17 @@ def test_the_whole_corpus_is_understood_alike(monkeypatch: pytest.MonkeyPatch) -
     check_corpus(1, monkeypatch)
 
 
-def test_plain_messages_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken, take = [], Straight.take
+@pytest.mark.parametrize(("kind", "way"), [(Maker, Straight), (HttpMaker, StraightHttp)])
+def test_plain_messages_take_it(kind: type[Maker], way: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[Seen | None] = []
+    take = way.take
 
-    def counted(self: Straight, *what: Any) -> Seen | None:
+    def counted(self: Any, *what: Any) -> Seen | None:
         taken.append(take(self, *what))
         return taken[-1]
 
-    monkeypatch.setattr(Straight, "take", counted)
-    maker = Maker(Random(1))
+    monkeypatch.setattr(way, "take", counted)
+    maker = kind(Random(1))
     maker.talk(200, oddity=0, trouble=0)
     told(b"".join(maker.lines))
     assert sum(seen is not None for seen in taken) > 80
