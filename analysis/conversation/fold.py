@@ -8,6 +8,7 @@ Both eras are understood on one connection. Up to 2025-11-25 a handshake names p
 follows; since 2026-07-28 each request names its own, and never changes the state of a handshake.
 """
 
+from collections.abc import Sequence
 from typing import Final
 from weakref import ref
 
@@ -443,27 +444,26 @@ class Fold:
 
     # ---- other records
 
-    def _settle(self, record: Record) -> list[Call]:
+    def _settle(self, record: Record, http: HttpExchange) -> Sequence[Call]:
         """End an HTTP exchange, and those of its requests that can no longer be answered: these are returned.
 
         They have failed, unless the client closed the exchange: it gave up, which since 2026-07-28 is how it cancels.
         """
-        members = record.members
-        number, response = _integer(members.get("exchange")), members.get("response")
-        ended: list[Call] = []
-        if number is None:
-            return ended
+        asked, table = self.addressing.asked_in(http.stream), self.tables["client"]
+        if all(table.get(key) is None for key in asked):
+            return ()
+        response, by = record.members.get("response"), record.members.get("ended_by")
         status = _integer(response.get("status")) if isinstance(response, dict) else None
-        http, by = self.exchanges.of(number), members.get("ended_by")
         is_refused = status is not None and status >= 300 and not http.is_redirect
         may_follow = http.is_redirect or (status is not None and not is_refused and self._may_follow(http, by))
-        is_resuming, is_older = http.stream != number, self._is_older(http)
+        is_resuming, is_older = http.stream != http.number, self._is_older(http)
         if is_resuming and (status is None or status >= 300):
-            return ended  # nothing has gone on here
+            return ()  # nothing has gone on here
         if by == "proxy" and status is None:
-            return ended  # the recorder ends, which says nothing of the server
-        for key in self.addressing.asked_in(http.stream):
-            waiting = self.tables["client"].get(key)
+            return ()  # the recorder ends, which says nothing of the server
+        ended: list[Call] = []
+        for key in asked:
+            waiting = table.get(key)
             if waiting is None or (http.is_redirect and waiting.http is not http):
                 continue  # it has come again already
             if not is_older and not is_refused and by != "proxy":
@@ -474,7 +474,7 @@ class Fold:
                 continue
             is_cancel = waiting.era == "modern" and by == "client" and not is_older and not is_refused
             self.under_way.end(waiting)
-            self.tables["client"].fail(key)
+            table.fail(key)
             outcome = waiting.outcome
             if is_cancel and waiting.cancelled_ns is None:
                 outcome, waiting.cancellation = _CANCELLED, Mark(record.seq, record.t_ns)
@@ -484,7 +484,7 @@ class Fold:
             self.failed += outcome not in (_CANCELLED, _NOT_RECORDED)
             ended.append(waiting)
             self.links.chains.failed(waiting.request)
-        return ended
+        return tuple(ended)
 
     def _is_older(self, http: HttpExchange) -> bool:
         """Whether the older transport answers its requests, on another stream."""
@@ -558,19 +558,19 @@ class Fold:
 
     def _note_exchange(self, record: Record) -> None:
         members = record.members
-        self.addressing.note(members)
         http = self.exchanges.take(members, Mark(record.seq, record.t_ns))
-        if http is not None:
-            self.routing.note(http, record.t_ns)
-            if http.unrecorded or http.missed:
-                self._miss(http)
+        if http is None:
+            return
+        if http.has_news or not self.addressing.is_of_session(http.number):
+            self.addressing.note(members)
+        self.routing.note(http, record.t_ns)
+        if http.unrecorded or http.missed:
+            self._miss(http)
         if members.get("stage") == "end":
-            ended = self._settle(record)
-            if http is not None:
-                http.let_go = ended or ()
-                if http.session is not None:
-                    self.routing.stir(http.session)  # rules remember how it ended
-                self.links.subscriptions.stream_ended(http, record.t_ns)
+            http.let_go = self._settle(record, http)
+            if http.session is not None:
+                self.routing.stir(http.session)  # rules remember how it ended
+            self.links.subscriptions.stream_ended(http, record.t_ns)
 
     def _miss(self, http: HttpExchange) -> None:
         """Note that messages may be missing in an exchange; again at its end, as a stream may hold them until then."""

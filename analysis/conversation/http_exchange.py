@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from weakref import ref
@@ -36,8 +37,9 @@ OLDER_KEPT: Final = 100
 """How many streams of the older transport are searched for that of a client."""
 SEEN_KEPT: Final = 16
 """The most messages of each body that are kept."""
-LATELY: Final = 1_000
-"""How many of the exchanges that ended last keep their messages, even if each request in them has its response."""
+LATELY: Final = 100
+"""How many of the exchanges that ended last keep their messages, even if each request in them has its response: more
+would be cold memory by the time they go."""
 SEEN_BYTES: Final = 32 << 20
 """The most bytes in the frames of these; exchanges that ended first are forgotten first."""
 WHOLE_BYTES: Final = 1 << 20
@@ -125,6 +127,8 @@ class HttpExchange(Struct, eq=False, weakref=True):
     """Its position among all exchanges, in the order in which they first appeared."""
     _request: Head | None = None
     _response: Head | None = None
+    has_news: bool = True
+    """Whether its last record brought another head or address than those before."""
     method: str = ""
     """The HTTP method, such as `POST`; empty if the head is lost."""
     target: str = ""
@@ -227,6 +231,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     def take(self, members: dict[str, Any], at: Mark | None = None) -> None:
         """Take an `exchange` record; `at` is its number and stamp."""
         request, response, stage = members.get("request"), members.get("response"), members.get("stage")
+        self.has_news = False
         if request is not self._request and isinstance(request, dict):
             self._ask(request)
         if stage == "request" and self.started is None and isinstance(request, dict):
@@ -252,8 +257,8 @@ class HttpExchange(Struct, eq=False, weakref=True):
             self.peer = peer
         if type(conn) is int:
             self.conn = conn
-        if isinstance(key, str):
-            self.uri_key = key
+        if isinstance(key, str) and key != self.uri_key:
+            self.uri_key, self.has_news = key, True
         asked, answered = members.get("request_size"), members.get("response_size")
         if type(asked) is int:
             self.request_size = asked
@@ -263,14 +268,14 @@ class HttpExchange(Struct, eq=False, weakref=True):
     def _ask(self, request: dict[str, Any]) -> None:
         """Take the head of the request."""
         head = request if type(request) is Head else Head(request)
-        self._request = head
+        self._request, self.has_news = head, True
         self.method, self.target = _text(head.get("method")), _text(head.get("target"))
         self.fields, self.doubled = head.fields, head.doubled
 
     def _answer(self, response: dict[str, Any]) -> None:
         """Take the head of the response."""
         head = response if type(response) is Head else Head(response)
-        self._response = head
+        self._response, self.has_news = head, True
         status = head.get("status")
         self.status = status if type(status) is int else None
         self.reason = _text(head.get("reason"))
@@ -451,7 +456,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     @property
     def maker(self) -> str:
         """The program that the field `Server` names, in lower case; empty if there is none."""
-        return self.answer_fields.get("server", "").partition("/")[0].partition(" ")[0].lower()
+        return _maker(self.answer_fields.get("server", ""))
 
     @property
     def is_behind_gateway(self) -> bool:
@@ -670,7 +675,7 @@ class HttpExchanges:
 
     def of(self, number: int) -> HttpExchange:
         """The exchange with this number; a new one if it is unknown."""
-        exchange = self.known(number)
+        exchange = self._lasting.get(number) or self._ended.get(number)
         if exchange is None:
             self._count += 1
             exchange = HttpExchange(self, self.losses, number, number, self._count)
@@ -701,6 +706,11 @@ def _is_followed(earlier: HttpExchange, http: HttpExchange, raw: bytes, t_ns: in
         return False
     is_there = http.path != earlier.path or earlier.location.partition("?")[0].endswith(http.path)
     return is_there and earlier.sent[0].message.frames[0].raw == raw
+
+
+@lru_cache
+def _maker(server: str) -> str:
+    return server.partition("/")[0].partition(" ")[0].lower()
 
 
 def media_of(value: str) -> str:
