@@ -36,7 +36,7 @@ class Addressing:
     def __init__(self) -> None:
         self._sessions: Limited[int, str] = Limited(KEPT)
         self._asked: Limited[tuple[Side, str, Id], tuple[int, ...]] = Limited(KEPT)
-        self._of_client: Limited[int, list[Key]] = Limited(KEPT)
+        self._of_client: Limited[int, tuple[Key, ...] | list[Key]] = Limited(KEPT)
         self._first: Limited[int, int] = Limited(KEPT)
 
     def note(self, members: dict[str, Any]) -> None:
@@ -64,15 +64,17 @@ class Addressing:
             if side == "client":
                 carried = self._of_client.get(number)
                 if carried is None:
-                    self._of_client.keep(number, [key])
-                else:
+                    self._of_client.keep(number, (key,))
+                elif isinstance(carried, list):
                     carried.append(key)
+                else:
+                    self._of_client[number] = [*carried, key]
         return key
 
     def repeat(self, exchange: int, earlier: int) -> None:
         """Note that an exchange repeats the requests of an earlier one, which was redirected."""
         self._first.keep(exchange, self._first.get(earlier, earlier))
-        self._of_client.keep(exchange, self._of_client.get(earlier, []))
+        self._of_client.keep(exchange, self._of_client.get(earlier, ()))
 
     def first_of(self, exchange: int | None) -> int | None:
         """The exchange that first carried the requests of an exchange: itself, unless it repeats them."""
@@ -94,16 +96,17 @@ class Addressing:
         """Whether an exchange belongs to a session, so that its responses may still come on another stream."""
         return exchange in self._sessions
 
-    def answer(self, side: Side, frame: Frame, id_: Id) -> Iterator[Key]:
-        """The keys of the requests of `side` that a response to `id_` in a frame can answer, the likeliest first."""
-        number = frame.exchange
-        own = Key(self.first_of(number), id_)
-        carried = self.asked_in(number)
-        # Usually its request is the only one in its exchange: one key for both, as the tables keep many.
-        yield carried[0] if len(carried) == 1 and carried[0] == own else own
-        if number is None:
-            return
-        session = self._sessions.get(number, "")
+    def own(self, exchange: int, id_: Id) -> Key:
+        """The key of the request with an id in the exchange itself."""
+        carried = self.asked_in(exchange)
+        # Usually it is the only one in its exchange: one key for both, as the tables keep many.
+        if len(carried) == 1 and carried[0].id == id_:
+            return carried[0]
+        return Key(self.first_of(exchange), id_)
+
+    def elsewhere(self, side: Side, exchange: int, id_: Id) -> Iterator[Key]:
+        """The keys of the requests of `side` in any exchange that a response in this one can answer."""
+        session = self._sessions.get(exchange, "")
         if session or side == "server":
             # Requests sent before their session had a name are stored without one: the first response brings the name.
             for other in self._asked.get((side, session, id_), ()):

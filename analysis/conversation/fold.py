@@ -8,6 +8,7 @@ Both eras are understood on one connection. Up to 2025-11-25 a handshake names p
 follows; since 2026-07-28 each request names its own, and never changes the state of a handshake.
 """
 
+from collections.abc import Sequence
 from typing import Final
 from weakref import ref
 
@@ -28,6 +29,7 @@ from analysis.conversation.message import (
     Request,
     Response,
     Side,
+    flawless,
 )
 from analysis.conversation.multi_round import KEPT as CHAINS_KEPT
 from analysis.conversation.pairing import Pairing
@@ -36,6 +38,7 @@ from analysis.conversation.routing import KEPT as SESSIONS_KEPT
 from analysis.conversation.routing import Routing
 from analysis.conversation.session import Earlier, Peer, Seen, Session, era_in_force, seen_of
 from analysis.conversation.straight import Straight
+from analysis.conversation.straight_http import StraightHttp
 from analysis.conversation.subscriptions import KEPT as SUBSCRIPTIONS_KEPT
 from analysis.conversation.tasks import KEPT as TASKS_KEPT
 from analysis.conversation.under_way import PROGRESS, UnderWay
@@ -111,8 +114,11 @@ class Fold:
         self._cancellations = Cancellations(self.tables, self._pairing, self.under_way)
         self._assembly = Assembly()
         self._straight = Straight(self.tables, self.under_way, self.links, self._cancellations, self._assembly)
-        self._is_moved = True
-        """Whether something may have changed a session since `_straight` was prepared."""
+        self._straight_http = StraightHttp(
+            self.tables, self.under_way, self.links, self.addressing, self._pairing, self.routing.used
+        )
+        self._prepared: Straight | StraightHttp | None = None
+        """The straight way that is prepared; None if something has moved that it depends on."""
 
     @property
     def client(self) -> Peer | None:
@@ -184,23 +190,18 @@ class Fold:
                 self.lose(item.skipped)
             self.t_ns = item.t_ns
             body, exchange = item.body, item.exchange
-            if body is not None and exchange is None:
-                straight = self._straight
-                if self._is_moved:
-                    straight.prepare(self._last if self._last is self.routing.of_pipe else None)
-                    self._is_moved = False
-                if straight.is_open:
-                    plain = straight.take(item, body)
-                    if plain is not None:
-                        return (plain,)
-            if item.event_id is not None and exchange is not None:
-                http = self.exchanges.of(exchange)
-                self.event_ids.sent(http, item.event_id, item.seq, item.t_ns, item.raw)
-            self._is_moved = True
-            assembled = self._assembly.feed(item)
-            if isinstance(assembled, tuple) and len(assembled) == 1:
-                return (self._see(assembled[0]),)  # the usual case
-            return tuple([self._see(message) for message in assembled])
+            if exchange is not None and item.event_id is not None:
+                self.event_ids.sent(self.exchanges.of(exchange), item.event_id, item.seq, item.t_ns, item.raw)
+            if body is None:
+                return self._assembled(item)
+            if exchange is not None:
+                return (self._see(flawless(item, body)),)
+            straight = self._straight
+            if self._prepared is not straight:
+                straight.prepare(self._last if self._last is self.routing.of_pipe else None)
+                self._prepared = straight
+            plain = straight.take(item, body) if straight.is_open else None
+            return self._assembled(item) if plain is None else (plain,)
         if isinstance(item, Record):
             if item.skipped:
                 self.lose(item.skipped)
@@ -228,23 +229,37 @@ class Fold:
 
     # ---- messages
 
+    def _assembled(self, frame: Frame) -> tuple[Seen, ...]:
+        """The messages that a frame completes; none if it may be part of one."""
+        if frame.exchange is None:
+            self._prepared = None  # a line may be held back
+        assembled = self._assembly.feed(frame)
+        if isinstance(assembled, tuple) and len(assembled) == 1:
+            return (self._see(assembled[0]),)  # the usual case
+        return tuple([self._see(message) for message in assembled])
+
     def _see(self, message: Message) -> Seen:
-        self._is_moved = True
         number = message.frames[0].exchange
         if number is None:
-            http, session = None, self.routing.begin(message.t_ns)
+            http, session, seen = None, self.routing.begin(message.t_ns), None
         else:
             http = self.exchanges.of(number)
             if message.sender == "client" and self._is_repeated(message, http):
                 return self._again(message, http)
-            by_itself = isinstance(message, Request) and message.sender == "client" and is_modern(message, http)
-            session = self.routing.session_of(message, http, is_modern=by_itself)
-        seen = self._meaning(message, session, http)
-        self.links.follow(seen)
+            if http.session is None:
+                by_itself = isinstance(message, Request) and message.sender == "client" and is_modern(message, http)
+                http.session = self.routing.session_of(message, http, is_modern=by_itself)
+            session = http.session
+            seen = self._plainly(message, session, http)
+        if seen is None:
+            if number is None or not isinstance(message, Invalid):
+                self._prepared = None
+            seen = self._meaning(message, session, http)
+            self.links.follow(seen)
+            step(seen)
         session.heard[message.sender] = message.seq
         if session not in self.routing.stirred:
             self.routing.stir(session)
-        step(seen)
         if http is not None:
             http.add(seen)
             session.last_ns = message.t_ns
@@ -253,9 +268,21 @@ class Fold:
             self._last = session
         return seen
 
+    def _plainly(self, message: Message, session: Session, http: HttpExchange) -> Seen | None:
+        """A plain message over HTTP with its meaning; None if it is not plain."""
+        if isinstance(message, Invalid) or message.frames[0].body is None:
+            return None
+        straight = self._straight_http
+        if self._prepared is not straight or straight.session is not session:
+            straight.prepare(session)
+            self._prepared = straight
+        return straight.take(message, http) if straight.is_open else None
+
     def _is_repeated(self, message: Message, http: HttpExchange) -> bool:
         """Whether a message comes again because the exchange that carried it was redirected."""
         if http.origin is None:
+            if not self.exchanges.is_redirecting:
+                return False
             earlier = self.exchanges.redirected(http, message.frames[0].raw, message.t_ns)
             if earlier is None:
                 return False
@@ -416,27 +443,26 @@ class Fold:
 
     # ---- other records
 
-    def _settle(self, record: Record) -> list[Call]:
+    def _settle(self, record: Record, http: HttpExchange) -> Sequence[Call]:
         """End an HTTP exchange, and those of its requests that can no longer be answered: these are returned.
 
         They have failed, unless the client closed the exchange: it gave up, which since 2026-07-28 is how it cancels.
         """
-        members = record.members
-        number, response = _integer(members.get("exchange")), members.get("response")
-        ended: list[Call] = []
-        if number is None:
-            return ended
+        asked, table = self.addressing.asked_in(http.stream), self.tables["client"]
+        if all(table.get(key) is None for key in asked):
+            return ()
+        response, by = record.members.get("response"), record.members.get("ended_by")
         status = _integer(response.get("status")) if isinstance(response, dict) else None
-        http, by = self.exchanges.of(number), members.get("ended_by")
         is_refused = status is not None and status >= 300 and not http.is_redirect
         may_follow = http.is_redirect or (status is not None and not is_refused and self._may_follow(http, by))
-        is_resuming, is_older = http.stream != number, self._is_older(http)
+        is_resuming, is_older = http.stream != http.number, self._is_older(http)
         if is_resuming and (status is None or status >= 300):
-            return ended  # nothing has gone on here
+            return ()  # nothing has gone on here
         if by == "proxy" and status is None:
-            return ended  # the recorder ends, which says nothing of the server
-        for key in self.addressing.asked_in(http.stream):
-            waiting = self.tables["client"].get(key)
+            return ()  # the recorder ends, which says nothing of the server
+        ended: list[Call] = []
+        for key in asked:
+            waiting = table.get(key)
             if waiting is None or (http.is_redirect and waiting.http is not http):
                 continue  # it has come again already
             if not is_older and not is_refused and by != "proxy":
@@ -447,7 +473,7 @@ class Fold:
                 continue
             is_cancel = waiting.era == "modern" and by == "client" and not is_older and not is_refused
             self.under_way.end(waiting)
-            self.tables["client"].fail(key)
+            table.fail(key)
             outcome = waiting.outcome
             if is_cancel and waiting.cancelled_ns is None:
                 outcome, waiting.cancellation = _CANCELLED, Mark(record.seq, record.t_ns)
@@ -457,7 +483,7 @@ class Fold:
             self.failed += outcome not in (_CANCELLED, _NOT_RECORDED)
             ended.append(waiting)
             self.links.chains.failed(waiting.request)
-        return ended
+        return tuple(ended)
 
     def _is_older(self, http: HttpExchange) -> bool:
         """Whether the older transport answers its requests, on another stream."""
@@ -517,7 +543,7 @@ class Fold:
         Args:
             sessions: of which; None if that is unknown.
         """
-        self._is_moved = True
+        self._prepared = None
         for table in self.tables.values():
             table.forget()
         self.exchanges.is_whole = False
@@ -531,19 +557,19 @@ class Fold:
 
     def _note_exchange(self, record: Record) -> None:
         members = record.members
-        self.addressing.note(members)
-        http = self.exchanges.take(members, tuple.__new__(Mark, (record.seq, record.t_ns)))
-        if http is not None:
-            self.routing.note(http, record.t_ns)
-            if http.unrecorded or http.missed:
-                self._miss(http)
+        http = self.exchanges.take(members, Mark(record.seq, record.t_ns))
+        if http is None:
+            return
+        if http.has_news or not self.addressing.is_of_session(http.number):
+            self.addressing.note(members)
+        self.routing.note(http, record.t_ns)
+        if http.unrecorded or http.missed:
+            self._miss(http)
         if members.get("stage") == "end":
-            ended = self._settle(record)
-            if http is not None:
-                http.let_go = ended or ()
-                if http.session is not None:
-                    self.routing.stir(http.session)  # rules remember how it ended
-                self.links.subscriptions.stream_ended(http, record.t_ns)
+            http.let_go = self._settle(record, http)
+            if http.session is not None:
+                self.routing.stir(http.session)  # rules remember how it ended
+            self.links.subscriptions.stream_ended(http, record.t_ns)
 
     def _miss(self, http: HttpExchange) -> None:
         """Note that messages may be missing in an exchange; again at its end, as a stream may hold them until then."""

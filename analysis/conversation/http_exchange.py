@@ -2,9 +2,12 @@
 
 from collections import deque
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from weakref import ref
+
+from msgspec import Struct
 
 from analysis.conversation.limited import Limited
 from analysis.conversation.response_text import LONGEST, gist
@@ -34,8 +37,9 @@ OLDER_KEPT: Final = 100
 """How many streams of the older transport are searched for that of a client."""
 SEEN_KEPT: Final = 16
 """The most messages of each body that are kept."""
-LATELY: Final = 1_000
-"""How many of the exchanges that ended last keep their messages, even if each request in them has its response."""
+LATELY: Final = 100
+"""How many of the exchanges that ended last keep their messages, even if each request in them has its response: more
+would be cold memory by the time they go."""
 SEEN_BYTES: Final = 32 << 20
 """The most bytes in the frames of these; exchanges that ended first are forgotten first."""
 WHOLE_BYTES: Final = 1 << 20
@@ -72,9 +76,7 @@ _CHALLENGE: Final = "www-authenticate"
 _CODING: Final = "content-encoding"
 _SELDOM: Final = frozenset({"error", "metadata", "response_text", "endpoints"})
 """Members that few `exchange` records have."""
-# What nearly every exchange begins with; other empty ones would each be an object of its own.
 _NONE: Final[frozenset[Any]] = frozenset()
-_NO_FIELDS: Final[dict[str, str]] = {}
 
 Resumption: TypeAlias = Literal["known", "unknown", "ambiguous", "undefined"]
 """Whether a last event id belongs to one stream, none or several, or is used where nothing can be resumed."""
@@ -106,173 +108,120 @@ class Repeat(NamedTuple):
     """Number of the earlier frame."""
 
 
-class Mark(NamedTuple):
+class Mark(Struct, frozen=True, gc=False):
     """The record that reported a fact."""
 
     seq: int
     t_ns: int
 
 
-class HttpExchange:
+class HttpExchange(Struct, eq=False, weakref=True):
     """One HTTP exchange, as far as known."""
 
-    __slots__ = (
-        "__weakref__",
-        *(
-            "_is_streamable",
-            "_losses_before",
-            "_others",
-            "_request",
-            "_response",
-            "announced",
-            "announced_again",
-            "answer_fields",
-        ),
-        *(
-            "answered",
-            "started",
-            "challenges",
-            "conn",
-            "doubled",
-            "ended_by",
-            "endpoints",
-            "error",
-            "event_id",
-            "held_bytes",
-        ),
-        *(
-            "fields",
-            "is_ours",
-            "is_retry_known",
-            "is_signed",
-            "is_surely_unknown",
-            "last_event_id",
-            "latest",
-            "let_go",
-            "missed",
-        ),
-        *(
-            "memory",
-            "metadata",
-            "method",
-            "number",
-            "order",
-            "over",
-            "peer",
-            "reason",
-            "received",
-            "origin",
-            "repeated",
-            "repeats",
-            "replays",
-        ),
-        *("request_size", "response_size", "resumed", "resumed_order", "resumption", "retry", "said", "sent"),
-        *("session", "settled", "status", "strays", "stream", "target", "unrecorded", "uri_key"),
-    )
-
-    def __init__(self, number: int, others: "HttpExchanges", order: int) -> None:
-        self.number = number
-        self.order = order
-        """Its position among all exchanges, in the order in which they first appeared."""
-        self._others = others
-        self._losses_before = others.losses
-        self._request: Head | None = None
-        self._response: Head | None = None
-        self.method = ""
-        """The HTTP method, such as `POST`; empty if the head is lost."""
-        self.target = ""
-        self.fields: dict[str, str] = _NO_FIELDS
-        """The request's header fields by lower-case name, the last value of each; secrets are hashed."""
-        self.doubled: frozenset[str] = _NONE
-        """Names of fields that occur more than once in the request."""
-        self.peer = ""
-        """Address of the client."""
-        self.conn = 0
-        self.uri_key: str | None = None
-        self.endpoints: tuple[str, ...] = ()
-        """The first two addresses, or invalid values in their place, that events of the older transport announced."""
-        self.announced: Mark | None = None
-        """The record that announced the first."""
-        self.announced_again: Mark | None = None
-        """The record that announced the second."""
-        self.status: int | None = None
-        """None before the response's head, and if there was none."""
-        self.answer_fields: dict[str, str] = _NO_FIELDS
-        """The same for the response."""
-        self.challenges: tuple[str, ...] = ()
-        """Every `WWW-Authenticate` of the response, in order."""
-        self.metadata: str | None = None
-        """The `.well-known` document that it returned, truncated."""
-        self.said = ""
-        """The gist of a response that is not an MCP message, in one line. Untrusted text."""
-        self.is_signed = False
-        """Whether that text names the program that the `Server` field names: then it made the text, and did not hand on
-        that of a server behind it."""
-        self.ended_by: str | None = None
-        """`complete`, `client`, `server`, `proxy` or `error`; None while it is open."""
-        self.reason = ""
-        """What the response says besides its status."""
-        self.error = ""
-        """Why it broke off, in words of the recorder or of the system; empty if it did not, or that is unknown."""
-        self.is_ours = False
-        """Whether the recorder itself answered."""
-        self.started: Mark | None = None
-        """The first record of the request; None if that is lost."""
-        self.answered: Mark | None = None
-        """The first record of the response, or of an end without one."""
-        self.over: Mark | None = None
-        """The record of its end."""
-        self.request_size = 0
-        self.response_size = 0
-        self.unrecorded: frozenset[Side] = _NONE
-        """The sides whose body in it may hold messages, but is not in the capture, as far as known."""
-        self.missed = 0
-        """How many of these sides the fold has noted."""
-        self.session: Session | None = None
-        """The session that it belongs to; None before its first message."""
-        self.sent: tuple[Seen, ...] = ()
-        """The client's messages in it."""
-        self.received: tuple[Seen, ...] = ()
-        """The server's messages in it."""
-        self.settled: Seen | None = None
-        """The server's last response to a request."""
-        self.origin: HttpExchange | None = None
-        """If it repeats messages because their exchange was redirected: the exchange that carried them first."""
-        self.repeated: ref[HttpExchange] | None = None
-        """The last exchange that repeats its messages, because it was redirected; weak, as that one refers to it."""
-        self.let_go: Sequence[Call] = ()
-        """Requests in it for which no response is awaited, as it has ended."""
-        self._is_streamable: bool | None = None
-        self.memory: dict[str, Any] = {}
-        """State that rules keep, by names of theirs."""
-        self.stream = number
-        """The event stream that it is part of, by the number of the stream's first exchange; usually its own."""
-        self.event_id: Id | None = None
-        """The id of the last event, if there was one."""
-        self.last_event_id: Id | None = None
-        """The `Last-Event-ID` of the request, if an event stream answered it."""
-        self.resumption: Resumption | None = None
-        """What is known about that id; None without one."""
-        self.resumed: int | None = None
-        """Number of the exchange that it resumes: the last one that carried that event."""
-        self.replays = 0
-        """Events in it that an earlier exchange of the same stream had carried."""
-        self.strays: tuple[Stray, ...] = ()
-        """The first 16 events in it that another stream had carried."""
-        self.repeats: tuple[Repeat, ...] = ()
-        """The first 16 events in it whose ids were sent before in an odd way."""
-        self.is_surely_unknown = False
-        """Whether the `Last-Event-ID` is one that cannot have been sent."""
-        self.resumed_order = 0
-        """The position among all events of the event that the request names."""
-        self.retry: int | None = None
-        """Milliseconds to wait before reconnecting, as its event stream said last; known once that has ended."""
-        self.is_retry_known = False
-        """Whether that is recorded at all; it is not for streams without ids, and in captures of earlier versions."""
-        self.latest: Seen | None = None
-        """The server's last message."""
-        self.held_bytes = 0
-        """Bytes in the frames of the messages that it keeps."""
+    _others: "HttpExchanges"
+    _losses_before: int
+    number: int
+    stream: int
+    """The event stream that it is part of, by the number of the stream's first exchange; usually its own."""
+    order: int
+    """Its position among all exchanges, in the order in which they first appeared."""
+    _request: Head | None = None
+    _response: Head | None = None
+    has_news: bool = True
+    """Whether its last record brought another head or address than those before."""
+    method: str = ""
+    """The HTTP method, such as `POST`; empty if the head is lost."""
+    target: str = ""
+    fields: dict[str, str] = {}
+    """The request's header fields by lower-case name, the last value of each; secrets are hashed."""
+    doubled: frozenset[str] = _NONE
+    """Names of fields that occur more than once in the request."""
+    peer: str = ""
+    """Address of the client."""
+    conn: int = 0
+    uri_key: str | None = None
+    endpoints: tuple[str, ...] = ()
+    """The first two addresses, or invalid values in their place, that events of the older transport announced."""
+    announced: Mark | None = None
+    """The record that announced the first."""
+    announced_again: Mark | None = None
+    """The record that announced the second."""
+    status: int | None = None
+    """None before the response's head, and if there was none."""
+    answer_fields: dict[str, str] = {}
+    """The same for the response."""
+    challenges: tuple[str, ...] = ()
+    """Every `WWW-Authenticate` of the response, in order."""
+    metadata: str | None = None
+    """The `.well-known` document that it returned, truncated."""
+    said: str = ""
+    """The gist of a response that is not an MCP message, in one line. Untrusted text."""
+    is_signed: bool = False
+    """Whether that text names the program that the `Server` field names: then it made the text, and did not hand on
+    that of a server behind it."""
+    ended_by: str | None = None
+    """`complete`, `client`, `server`, `proxy` or `error`; None while it is open."""
+    reason: str = ""
+    """What the response says besides its status."""
+    error: str = ""
+    """Why it broke off, in words of the recorder or of the system; empty if it did not, or that is unknown."""
+    is_ours: bool = False
+    """Whether the recorder itself answered."""
+    started: Mark | None = None
+    """The first record of the request; None if that is lost."""
+    answered: Mark | None = None
+    """The first record of the response, or of an end without one."""
+    over: Mark | None = None
+    """The record of its end."""
+    request_size: int = 0
+    response_size: int = 0
+    unrecorded: "frozenset[Side]" = _NONE
+    """The sides whose body in it may hold messages, but is not in the capture, as far as known."""
+    missed: int = 0
+    """How many of these sides the fold has noted."""
+    session: "Session | None" = None
+    """The session that it belongs to; None before its first message."""
+    sent: "tuple[Seen, ...]" = ()
+    """The client's messages in it."""
+    received: "tuple[Seen, ...]" = ()
+    """The server's messages in it."""
+    settled: "Seen | None" = None
+    """The server's last response to a request."""
+    origin: "HttpExchange | None" = None
+    """If it repeats messages because their exchange was redirected: the exchange that carried them first."""
+    repeated: "ref[HttpExchange] | None" = None
+    """The last exchange that repeats its messages, because it was redirected; weak, as that one refers to it."""
+    let_go: "Sequence[Call]" = ()
+    """Requests in it for which no response is awaited, as it has ended."""
+    _is_streamable: bool | None = None
+    memory: dict[str, Any] = {}
+    """State that rules keep, by names of theirs."""
+    event_id: "Id | None" = None
+    """The id of the last event, if there was one."""
+    last_event_id: "Id | None" = None
+    """The `Last-Event-ID` of the request, if an event stream answered it."""
+    resumption: Resumption | None = None
+    """What is known about that id; None without one."""
+    resumed: int | None = None
+    """Number of the exchange that it resumes: the last one that carried that event."""
+    replays: int = 0
+    """Events in it that an earlier exchange of the same stream had carried."""
+    strays: tuple[Stray, ...] = ()
+    """The first 16 events in it that another stream had carried."""
+    repeats: tuple[Repeat, ...] = ()
+    """The first 16 events in it whose ids were sent before in an odd way."""
+    is_surely_unknown: bool = False
+    """Whether the `Last-Event-ID` is one that cannot have been sent."""
+    resumed_order: int = 0
+    """The position among all events of the event that the request names."""
+    retry: int | None = None
+    """Milliseconds to wait before reconnecting, as its event stream said last; known once that has ended."""
+    is_retry_known: bool = False
+    """Whether that is recorded at all; it is not for streams without ids, and in captures of earlier versions."""
+    latest: "Seen | None" = None
+    """The server's last message."""
+    held_bytes: int = 0
+    """Bytes in the frames of the messages that it keeps."""
 
     @property
     def is_replay(self) -> bool:
@@ -282,6 +231,7 @@ class HttpExchange:
     def take(self, members: dict[str, Any], at: Mark | None = None) -> None:
         """Take an `exchange` record; `at` is its number and stamp."""
         request, response, stage = members.get("request"), members.get("response"), members.get("stage")
+        self.has_news = False
         if request is not self._request and isinstance(request, dict):
             self._ask(request)
         if stage == "request" and self.started is None and isinstance(request, dict):
@@ -307,8 +257,8 @@ class HttpExchange:
             self.peer = peer
         if type(conn) is int:
             self.conn = conn
-        if isinstance(key, str):
-            self.uri_key = key
+        if isinstance(key, str) and key != self.uri_key:
+            self.uri_key, self.has_news = key, True
         asked, answered = members.get("request_size"), members.get("response_size")
         if type(asked) is int:
             self.request_size = asked
@@ -318,14 +268,14 @@ class HttpExchange:
     def _ask(self, request: dict[str, Any]) -> None:
         """Take the head of the request."""
         head = request if type(request) is Head else Head(request)
-        self._request = head
+        self._request, self.has_news = head, True
         self.method, self.target = _text(head.get("method")), _text(head.get("target"))
         self.fields, self.doubled = head.fields, head.doubled
 
     def _answer(self, response: dict[str, Any]) -> None:
         """Take the head of the response."""
         head = response if type(response) is Head else Head(response)
-        self._response = head
+        self._response, self.has_news = head, True
         status = head.get("status")
         self.status = status if type(status) is int else None
         self.reason = _text(head.get("reason"))
@@ -506,7 +456,7 @@ class HttpExchange:
     @property
     def maker(self) -> str:
         """The program that the field `Server` names, in lower case; empty if there is none."""
-        return self.answer_fields.get("server", "").partition("/")[0].partition(" ")[0].lower()
+        return _maker(self.answer_fields.get("server", ""))
 
     @property
     def is_behind_gateway(self) -> bool:
@@ -631,7 +581,7 @@ class HttpExchanges:
         self._held_bytes += size
         self._whole.append((http, seen, size))
         self._whole_bytes += size
-        while self._whole_bytes > WHOLE_BYTES and len(self._whole) > 1:
+        while len(self._whole) > 1 and (self._whole_bytes > WHOLE_BYTES or not self._whole[0][0].held_bytes):
             holder, oldest, size = self._whole.popleft()
             self._whole_bytes -= size
             if holder.held_bytes:
@@ -703,6 +653,11 @@ class HttpExchanges:
             known.append(http)
             del known[:-SEEN_KEPT]
 
+    @property
+    def is_redirecting(self) -> bool:
+        """Whether the messages of any exchange are expected to come again."""
+        return bool(self._redirected)
+
     def redirected(self, http: HttpExchange, raw: bytes, t_ns: int) -> HttpExchange | None:
         """The redirected exchange that one with this body repeats, if any; each is repeated once."""
         if not self._redirected or http.sent or http.method != "POST":
@@ -720,10 +675,10 @@ class HttpExchanges:
 
     def of(self, number: int) -> HttpExchange:
         """The exchange with this number; a new one if it is unknown."""
-        exchange = self.known(number)
+        exchange = self._lasting.get(number) or self._ended.get(number)
         if exchange is None:
             self._count += 1
-            exchange = HttpExchange(number, self, self._count)
+            exchange = HttpExchange(self, self.losses, number, number, self._count)
             self._forget(self._lasting.keep(number, exchange))
         return exchange
 
@@ -751,6 +706,11 @@ def _is_followed(earlier: HttpExchange, http: HttpExchange, raw: bytes, t_ns: in
         return False
     is_there = http.path != earlier.path or earlier.location.partition("?")[0].endswith(http.path)
     return is_there and earlier.sent[0].message.frames[0].raw == raw
+
+
+@lru_cache
+def _maker(server: str) -> str:
+    return server.partition("/")[0].partition(" ")[0].lower()
 
 
 def media_of(value: str) -> str:

@@ -43,6 +43,7 @@ MISSING: Final = Missing.MISSING
 IdType: TypeAlias = Literal["string", "number", "boolean", "null", "other", "digest"]
 
 
+# Ids are kept in their thousands, and the garbage collector need not look at them.
 class Id(Struct, frozen=True, gc=False):
     """The id of a message as a key: ids are equal if JSON type and exact value are."""
 

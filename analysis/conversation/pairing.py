@@ -66,7 +66,11 @@ class Pairing:
         if frame.exchange is None:
             only = Key(None, id_)
             return only if table.get(only) is not None else None
-        return next((key for key in self._addressing.answer(side, frame, id_) if table.get(key) is not None), None)
+        own = self._addressing.own(frame.exchange, id_)
+        if table.get(own) is not None:
+            return own
+        elsewhere = self._addressing.elsewhere(side, frame.exchange, id_)
+        return next((key for key in elsewhere if table.get(key) is not None), None)
 
     def used(self, side: Side, session: Session, id_: Id) -> IdState:
         """The state of an id in a session, whichever exchange carried its request."""

@@ -9,7 +9,9 @@ resumes on a POST, on the older transport, or since 2026-07-28. Memory is bounde
 forgotten ids are counted, as from then on an unknown id proves nothing.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange, Oddity, Repeat, Stray
 from analysis.conversation.limited import Limited
@@ -28,7 +30,7 @@ _SEVERAL: Final = 0
 """Stands in for a stream if there are several."""
 
 
-class _Sent(NamedTuple):
+class _Sent(Struct, eq=False, gc=False):
     """An event id, as last sent."""
 
     stream: int
@@ -97,8 +99,8 @@ class EventIds:
             stream = _SEVERAL
         elif known.last != http.number:
             http.replays += 1
-        data = known.data if data is None else data
-        self._sent[key] = known._replace(stream=stream, last=http.number, data=data)
+        known.stream, known.last, known.data = stream, http.number, known.data if data is None else data
+        self._sent[key] = known
 
     def opened(self, http: HttpExchange, last_event_id: str) -> None:
         """Begin an event stream whose request names the last event that its client has."""

@@ -22,7 +22,7 @@ from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
 from analysis.protocol.revisions import Era, rank_of
 from captures.frame import Frame
 
-_MOVES: Final = (
+MOVES: Final = (
     MODERN_METHODS
     | {"initialize", "notifications/initialized"}
     | {short for short, name in UNPREFIXED.items() if name == "notifications/initialized"}
@@ -31,11 +31,11 @@ _MOVES: Final = (
 _NEVER_SEEN: Final = IdState.NEVER_SEEN  # enumeration members are slow to look up
 _NO_SESSION: Final = Session(0, None, {}, 0)
 _NO_META: Final[dict[str, Any]] = {}
-_ENVELOPE: Final = 3
+ENVELOPE: Final = 3
 """The members of a response with one value."""
 
 
-class _Terms(NamedTuple):
+class Terms(NamedTuple):
     """What is in force for messages."""
 
     revision: str | None
@@ -43,7 +43,20 @@ class _Terms(NamedTuple):
     era: Era | None
 
 
-_UNKNOWN: Final = _Terms(None, None, None)
+UNKNOWN: Final = Terms(None, None, None)
+
+
+def terms_of(session: Session) -> tuple[Terms, Terms]:
+    """What is in force for the client's requests, and for what is no request of the client and no response."""
+    revision = session.in_force
+    if session.is_modern:
+        asked, around = Terms(session.asked, rank_of(session.asked), "modern"), era_in_force(session, None)
+    else:
+        asked, around = (
+            Terms(session.handshake, rank_of(session.handshake), "handshake"),
+            era_in_force(session, revision),
+        )
+    return asked, Terms(revision, rank_of(revision), around)
 
 
 class Straight:
@@ -72,9 +85,9 @@ class Straight:
         """Whether messages may be taken."""
         self._session = _NO_SESSION
         self._state: State = "new"
-        self._asked = _UNKNOWN
+        self._asked = UNKNOWN
         """For the client's requests."""
-        self._around = _UNKNOWN
+        self._around = UNKNOWN
         """For what is no request of the client, and no response."""
         self._client: object = None
         """How the client identified itself last in a request, and the server in a result."""
@@ -93,18 +106,12 @@ class Straight:
             and not session.is_http
             and session.lost_seq < 0
             and self._assembly.is_idle
-            and _is_settled(session)
+            and is_settled(session)
         )
         if session is None or not self.is_open:
             return
         self._session, self._state = session, session.state
-        revision = session.in_force
-        if session.is_modern:
-            self._asked = _Terms(session.asked, rank_of(session.asked), "modern")
-            self._around = _Terms(revision, rank_of(revision), era_in_force(session, None))
-        else:
-            self._asked = _Terms(session.handshake, rank_of(session.handshake), "handshake")
-            self._around = _Terms(revision, rank_of(revision), era_in_force(session, revision))
+        self._asked, self._around = terms_of(session)
         self._client, self._server = session.introduced.get("client"), session.introduced.get("server")
         self._is_linked = not self._links.is_idle
 
@@ -125,7 +132,7 @@ class Straight:
     def _request(self, request: Request) -> Seen | None:
         session, side, method = self._session, request.sender, request.method
         table, key = self._tables[side], Key(None, request.id)
-        if method in _MOVES or table.get(key) is not None or table.past(key) is not None:
+        if method in MOVES or table.get(key) is not None or table.past(key) is not None:
             return None
         if side == "client":
             revision, rank, era = self._asked
@@ -168,10 +175,10 @@ class Straight:
         table = self._tables["client" if by_server else "server"]
         key = None if response.id is None else Key(None, response.id)
         call = None if key is None else table.get(key)
-        if call is None or len(body) > _ENVELOPE:
+        if call is None or len(body) > ENVELOPE:
             return None
         request, result = call.request, body.get("result")
-        if request.method in _MOVES:
+        if request.method in MOVES:
             return None
         if not by_server:
             rank = rank_of(call.revision)
@@ -216,7 +223,7 @@ class Straight:
 
     def _notification(self, notification: Notification) -> Seen | None:
         session, method = self._session, notification.method
-        if method in _MOVES:
+        if method in MOVES:
             return None
         revision, rank, era = self._around
         state = cancels = cancelled = None
@@ -248,7 +255,7 @@ class Straight:
         self._is_linked = not self._links.is_idle
 
 
-def _is_settled(session: Session) -> bool:
+def is_settled(session: Session) -> bool:
     """Whether client and server have settled the era and the revision that they speak."""
     if session.is_modern:
         return session.server_is_modern and session.asked is not None and session.asked == session.agreed

@@ -5,7 +5,7 @@ from typing import ClassVar, Final
 
 from analysis.conversation.addressing import Key
 from analysis.conversation.call import Call
-from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.http_exchange import HttpExchange, Mark
 from analysis.conversation.message import Notification, Request, Response
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.session_ids import FIELD
@@ -72,12 +72,12 @@ class OverHttp(Rule):
         return self._findings(http.over, http, session, text, None)
 
     def _findings(
-        self, at: object, http: HttpExchange, session: Session | None, text: str, level: Level | None
+        self, at: Seen | Mark | None, http: HttpExchange, session: Session | None, text: str, level: Level | None
     ) -> list[Finding]:
-        if not isinstance(at, (Seen, tuple)):
+        if at is None:
             return []
         level = level or self.level_at(*http.spoken(session))
-        finding = self.finding(at, text, level=level, session=session)  # type: ignore[arg-type]
+        finding = self.finding(at, text, level=level, session=session)
         method = http.sent[0].method if http.sent else ""
         return [finding if finding.method else finding._replace(method=method[:256])]
 

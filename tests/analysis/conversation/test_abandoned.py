@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from analysis.conversation.call import Call, IdState, Outcome
 from analysis.conversation.fold import Fold
+from analysis.conversation.http_exchange import Mark
 from analysis.rules.finding import Level
 from captures.envelope import judge
 from captures.frame import Frame
@@ -120,7 +121,7 @@ def test_a_client_that_closes_the_response_before_2026_has_given_up_at_any_time(
     fold.feed(Record(9, "exchange", 3 * S // 2, {"exchange": 3, "stage": "end", "ended_by": "client"}))
     (exchange,) = unanswered(fold)
     assert (exchange.outcome, exchange.abandoned_ns, exchange.has_left) == (Outcome.CANCELLED, 3 * S // 2, True)
-    assert exchange.broken == (9, 3 * S // 2)
+    assert exchange.broken == Mark(9, 3 * S // 2)
 
 
 STREAM: Final = {"status": 200, "headers": [["Content-Type", "text/event-stream"], ["Mcp-Session-Id", "a"]]}

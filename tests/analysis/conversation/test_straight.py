@@ -1,4 +1,4 @@
-"""The straight way of plain messages comes to what the whole way comes to, for any traffic on a pipe, and is taken."""
+"""The straight ways of plain messages come to what the whole way comes to, for any traffic, and are taken."""
 
 import json
 from random import Random
@@ -9,11 +9,13 @@ import pytest
 from analysis.conversation.call import Call
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO, Seen
 from analysis.conversation.straight import Straight
+from analysis.conversation.straight_http import StraightHttp
 from analysis.protocol.error_codes import MODERN_CODES
 from analysis.reading import Reading
 from captures.record import members
 from captures.verdict import Direction
 from tests.analysis.store.hostile import Maker
+from tests.analysis.store.hostile_http import HttpMaker
 from tests.analysis.traces import corpus
 from tests.captures.samples import cut
 
@@ -209,13 +211,15 @@ class Threads(Maker):
 def check_both_ways(lines: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     straight = told(lines)
     with monkeypatch.context() as patch:
-        patch.setattr(Straight, "prepare", lambda _self, _session: None)
+        for way in (Straight, StraightHttp):
+            patch.setattr(way, "prepare", lambda _self, _session: None)
         assert told(lines) == straight
 
 
+@pytest.mark.parametrize("kind", [Maker, HttpMaker])
 @pytest.mark.parametrize("seed", range(12))
-def test_any_conversation_is_understood_alike(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    maker = Maker(Random(seed))
+def test_any_conversation_is_understood_alike(seed: int, kind: type[Maker], monkeypatch: pytest.MonkeyPatch) -> None:
+    maker = kind(Random(seed))
     maker.talk(120, oddity=0.05, trouble=0.02)
     if seed % 3 == 0:
         maker.mutate(10)
@@ -255,28 +259,31 @@ def test_the_whole_corpus_is_understood_alike(monkeypatch: pytest.MonkeyPatch) -
     check_corpus(1, monkeypatch)
 
 
-def share_taken(maker: Maker, monkeypatch: pytest.MonkeyPatch) -> float:
-    """The share of messages that went the straight way."""
-    taken, take = [], Straight.take
+def share_taken(maker: Maker, way: Any, monkeypatch: pytest.MonkeyPatch) -> float:
+    """The share of messages that went a straight way."""
+    taken: list[Seen | None] = []
+    take = way.take
 
-    def counted(self: Straight, *what: Any) -> Seen | None:
+    def counted(self: Any, *what: Any) -> Seen | None:
         taken.append(take(self, *what))
         return taken[-1]
 
     with monkeypatch.context() as patch:
-        patch.setattr(Straight, "take", counted)
+        patch.setattr(way, "take", counted)
         seen = [seen for step in Reading(cut(b"".join(maker.lines))).to_end() for seen in step.messages]
     return sum(one is not None for one in taken) / len(seen)
 
 
-def test_plain_messages_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    maker = Maker(Random(1))
+# The others have ids or methods that are not flawless, or an exchange that is about more than its call.
+@pytest.mark.parametrize(("kind", "way", "most"), [(Maker, Straight, 0.8), (HttpMaker, StraightHttp, 0.4)])
+def test_plain_messages_take_it(kind: type[Maker], way: Any, most: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    maker = kind(Random(1))
     maker.talk(200, oddity=0, trouble=0)
-    assert share_taken(maker, monkeypatch) > 0.8  # the others have ids or methods that are not flawless
+    assert share_taken(maker, way, monkeypatch) > most
 
 
 @pytest.mark.parametrize("is_modern", [False, True])
 def test_linked_messages_take_it(is_modern: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     maker = Threads(Random(1), is_modern=is_modern)
     maker.talk(300, oddity=0)
-    assert share_taken(maker, monkeypatch) > 0.9
+    assert share_taken(maker, Straight, monkeypatch) > 0.9

@@ -1,0 +1,197 @@
+"""The straight way of a plain message over HTTP; what `analysis.conversation.straight` is for a pipe.
+
+`Fold` has found the exchange and the session of the message already, and goes on alike for every message once its
+meaning is known. In between, what could be odd about the messages of a session was decided when something last changed
+it (`prepare`); what is left is what the exchange and the id of each say.
+"""
+
+from typing import Any, Final
+
+from analysis.conversation.addressing import Addressing
+from analysis.conversation.call_table import CallTable
+from analysis.conversation.cancellations import CANCELLATIONS
+from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
+from analysis.conversation.links import METHODS, Links
+from analysis.conversation.message import Notification, Request, Response, Side
+from analysis.conversation.pairing import Pairing
+from analysis.conversation.session import CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO, Seen, Session, State
+from analysis.conversation.straight import ENVELOPE, MOVES, UNKNOWN, is_settled, terms_of
+from analysis.conversation.under_way import PROGRESS, UnderWay
+from analysis.conversation.used_ids import UsedInExchanges
+from analysis.protocol.revisions import rank_of
+
+_MOVES: Final = MOVES | METHODS | CANCELLATIONS
+"""Methods that change more than their call."""
+_UNUSUAL: Final = frozenset({"task", "supportedVersions"})
+"""Members of a result that may mean more than the result of the call."""
+
+
+class StraightHttp:
+    """Takes plain messages of one session over HTTP, until it is prepared for another."""
+
+    def __init__(
+        self,
+        tables: dict[Side, CallTable],
+        under_way: UnderWay,
+        links: Links,
+        addressing: Addressing,
+        pairing: Pairing,
+        used: UsedInExchanges,
+    ) -> None:
+        """Take none yet.
+
+        Args:
+            tables: the requests, by the side that sent them.
+            under_way: the calls under way.
+            links: must be idle, else any message may belong to one.
+            addressing: which exchange carried them.
+            pairing: finds the request of a response.
+            used: the ids that requests have used.
+        """
+        self._tables, self._under_way, self._links = tables, under_way, links
+        self._addressing, self._pairing, self._used = addressing, pairing, used
+        self.is_open = False
+        """Whether plain messages may be taken."""
+        self.session: Session | None = None
+        """The session that it is prepared for."""
+        self._state: State = "new"
+        self._asked = UNKNOWN
+        """For the client's requests."""
+        self._around = UNKNOWN
+        """For what is no request of the client, and no response."""
+        self._client: object = None
+        """How the client identified itself last in a request, and the server in a result."""
+        self._server: object = None
+
+    def prepare(self, session: Session) -> None:
+        """Find out whether plain messages of a session may be taken, after anything but such a message."""
+        self.session, self._state = session, session.state
+        self.is_open = self._links.is_idle and session.is_http and session.lost_seq < 0 and is_settled(session)
+        self._asked, self._around = terms_of(session)
+        self._client, self._server = session.introduced.get("client"), session.introduced.get("server")
+
+    def take(self, message: Request | Notification | Response, http: HttpExchange) -> Seen | None:
+        """The message with its meaning; None if it is not plain, and nothing has changed.
+
+        Args:
+            message: a flawless one of the session.
+            http: the exchange that carried it.
+        """
+        if isinstance(message, Response):
+            return self._response(message, http)
+        if message.method in _MOVES:
+            return None
+        if isinstance(message, Notification):
+            return self._notification(message, http) if self._is_in_force(http) else None
+        if message.sender == "client":
+            return self._request(message, http) if self._is_as_before(message, http) else None
+        return self._request(message, http) if self._is_in_force(http) else None
+
+    def _is_as_before(self, request: Request, http: HttpExchange) -> bool:
+        """Whether a request of the client declares what those before it did."""
+        revision, meta = self._asked.revision, request.meta
+        if self._asked.era == "modern":
+            return meta.get(PROTOCOL_VERSION) == revision and meta.get(CLIENT_INFO) == self._client
+        return PROTOCOL_VERSION not in meta and http.fields.get(VERSION_FIELD, revision) == revision
+
+    def _is_in_force(self, http: HttpExchange) -> bool:
+        """Whether what is in force in the session is in an exchange, too: the request in it may say otherwise."""
+        for key in self._addressing.asked_in(http.number)[:1]:
+            call = self._tables["client"].get(key)
+            return (
+                call is None
+                or call.era != "modern"
+                or (call.revision, call.era) == (self._around.revision, self._around.era)
+            )
+        return True
+
+    def _request(self, request: Request, http: HttpExchange) -> Seen | None:
+        session, side = self.session, request.sender
+        assert session is not None
+        if self._used.last(session.number, side, request.id) is not None:
+            return None
+        revision, rank, era = self._asked if side == "client" else self._around
+        key = self._addressing.request(side, request.frames[0], request.id)
+        self._used.keep(session.number, request, key)
+        session.last_request[side] = request.seq
+        call, table = self._under_way.begin(request, revision, era, session, http), self._tables[side]
+        state = table.open(call, key)
+        if table.dropped:
+            self._under_way.drop(table.dropped)
+        return Seen(
+            request,
+            session,
+            request.body,
+            call,
+            None,
+            state,
+            revision,
+            rank,
+            state=self._state,
+            era=era,
+            http=http,
+            request=request,
+        )
+
+    def _response(self, response: Response, http: HttpExchange) -> Seen | None:
+        session, side, body = self.session, response.sender, response.body
+        requester: Side = "server" if side == "client" else "client"
+        result: Any = body.get("result")
+        if result is None or len(body) > ENVELOPE or response.id is None or http.over is not None:
+            return None
+        table, key = self._tables[requester], self._pairing.find(requester, response.frames[0], response.id)
+        call = None if key is None else table.get(key)
+        if (
+            session is None
+            or key is None
+            or call is None
+            or call.cancellation is not None
+            or call.session is not session
+            or call.broken is not None
+            or call.request.method in _MOVES
+            or not _UNUSUAL.isdisjoint(result)
+            or result.get("resultType", "complete") != "complete"
+        ):
+            return None
+        revision, rank, era = self._asked
+        if side == "client":
+            rank = rank_of(call.revision)
+        elif call.revision != revision or call.era != era or response.meta.get(SERVER_INFO) != self._server:
+            return None
+        state = call.id_state
+        table.answer(key, response.t_ns)
+        if call.request.seq > session.received[side]:
+            session.received[side] = call.request.seq
+        self._under_way.end(call)
+        call.answer(response)
+        return Seen(
+            response,
+            session,
+            body,
+            call,
+            call,
+            state,
+            call.revision,
+            rank,
+            state=self._state,
+            era=call.era,
+            http=http,
+            request=call.request,
+        )
+
+    def _notification(self, notification: Notification, http: HttpExchange) -> Seen | None:
+        session, (revision, rank, era) = self.session, self._around
+        if session is None:
+            return None
+        if notification.method in PROGRESS:
+            self._under_way.progress(notification, session)
+        return Seen(
+            notification,
+            session,
+            notification.body,
+            revision=revision,
+            rank=rank,
+            state=self._state,
+            era=era,
+            http=http,
+        )
