@@ -33,10 +33,11 @@ class _Handshake(Rule):
         """Clients over HTTP, with the session of their handshake; 0 if there were several."""
 
     begins: ClassVar[frozenset[State] | None] = None
-    """States in which it may report a request on stdio; None for all."""
+    """States in which it may report a request; None for all."""
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the state decides
-        return hook != "request" or self.begins is None or like.session.is_http or like.state in self.begins
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        begins = like.session.is_http and method == "initialize"
+        return hook != "request" or begins or self.begins is None or like.state in self.begins
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         if seen.http is not None and _method(seen.message) == "initialize":
@@ -255,7 +256,9 @@ class InitializedMissing(_Handshake):
             waiting[seen.message.seq, seen.message.index] = self._finding(seen)
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
-        return () if seen.http is None or seen.answered is None else self._answered(seen, seen.answered.request)
+        if self.id not in seen.session.memory or seen.answered is None:
+            return ()
+        return self._answered(seen, seen.answered.request)
 
     def _answered(self, seen: Seen, request: Request) -> Iterator[Finding]:
         session = seen.session

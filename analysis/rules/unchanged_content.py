@@ -73,7 +73,7 @@ def words_of(seen: Seen, words: Words) -> _Words | None:
 def _envelope_of(message: Request | Notification | Response) -> bytes | None:
     meta = message.meta
     envelope = {name: meta[name] for name in ENVELOPE if name in meta}
-    if not envelope:
+    if not envelope and not isinstance(message, Notification):
         return None  # rules may report that it is missing
     try:
         return orjson.dumps(envelope)
