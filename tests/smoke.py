@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -81,10 +81,19 @@ class Ended(NamedTuple):
     status: int
 
 
-def smoke(program: Path, jobs: Iterable[Job] = JOBS) -> Iterator[tuple[Job, Ended, float]]:
-    """Run the commands one after another; yields each with its end, and the seconds that it took."""
+def smoke(
+    program: Path, jobs: Iterable[Job] = JOBS, furnish: Callable[[Path], object] = lambda home: None
+) -> Iterator[tuple[Job, Ended, float]]:
+    """Run the commands one after another; yields each with its end, and the seconds that it took.
+
+    Args:
+        program: the installed `mcpproxy`.
+        jobs: the commands, in order.
+        furnish: called with the home before the first of them.
+    """
     with tempfile.TemporaryDirectory(prefix="mcpproxy-smoke-") as home:
         place = Path(home)
+        furnish(place)
         (place / ".cursor").mkdir()
         entry = {"command": sys.executable, "args": ["-c", ANSWERING]}
         (place / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"files": entry}}))

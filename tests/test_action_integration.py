@@ -139,14 +139,27 @@ def test_a_server_that_is_no_url_or_given_twice_or_not_at_all_fails_with_a_word(
     assert runner.step("check.sh").returncode == 2, "nothing was recorded"
 
 
+PYTHON = f"""#!/bin/sh
+set -eu
+"{sys.executable}" "$@" --without-pip
+for place; do :; done
+{{ echo "#!$place/bin/python"; echo 'import runpy; runpy.run_module("pip", run_name="__main__")'; }} >"$place/bin/pip"
+chmod +x "$place/bin/pip"
+"""
+"""An interpreter whose environments have the pip of the tests: to unpack one takes four seconds of processor."""
+
+
 @pytest.mark.costly("pip builds the package, and installs it without what it depends on")
-def test_mcpproxy_is_installed_from_the_checkout_of_the_action(runner: Runner) -> None:
+def test_mcpproxy_is_installed_from_the_checkout_of_the_action(runner: Runner, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(PYTHON)
+    python.chmod(0o755)
     # What only an index has is that of the tests: no test reaches one.
     (site,) = (Path(sys.prefix) / "lib").glob("python*/site-packages")
     offline = {"PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PYTHONPATH": str(site)}
     # Most of what is installed does not run here: one command prints its version.
     offline |= {"PIP_NO_COMPILE": "1"}
-    done = runner.step("install.sh", CHECK_PYTHON=sys.executable, **offline)
+    done = runner.step("install.sh", CHECK_PYTHON=str(python), **offline)
     assert done.returncode == 0, done
     assert done.stdout.startswith("mcpproxy ")
     (added,) = runner.path.read_text().splitlines()

@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 
 from mcpproxy import __version__
 from mcpproxy.cli import COMMANDS
-from tests import smoke
+from tests import rules, smoke
 from tests.mcpproxy.tui.terminals import Terminal
 
 ROOT = Path(__file__).parents[1]
@@ -190,17 +190,21 @@ def test_all_that_a_module_imports_comes_with_the_wheel_or_an_extra(built: Path,
     assert {name: found[name] for name in done.stdout.split() if name not in OF_EXTRAS} == {}
 
 
-FEW = ("demo", "serve", "check", "query")
-"""Commands that load the recorders, the rules and the database; the test above tells what any other would miss."""
+FEW = ("demo", "serve", "run", "ls", "check", "query", "share", "scan", "ship", "completion")
+"""Commands that load the recorders, the rules and the database, and those that no other test starts as a user does; the
+test above tells what any other would miss."""
 
 
 @pytest.mark.costly("starts commands of a program that nothing has compiled yet")
 @pytest.mark.parametrize("names", [FEW, pytest.param((*COMMANDS, "help"), marks=pytest.mark.soak)], ids=["few", "all"])
-def test_commands_run_from_the_wheel_with_what_it_asks_for(fresh: Fresh, names: tuple[str, ...]) -> None:
+def test_commands_run_from_the_wheel_with_what_it_asks_for(
+    fresh: Fresh, names: tuple[str, ...], secret_rules: None
+) -> None:
     version = fresh.run("--version")
     assert (version.returncode, version.stdout, version.stderr) == (0, f"mcpproxy {__version__}\n", "")
     assert {job.words[0] for job in smoke.JOBS} == {*COMMANDS, "help"}
-    for job, ended, _ in smoke.smoke(fresh.program, [job for job in smoke.JOBS if job.words[0] in names]):
+    jobs = [job for job in smoke.JOBS if job.words[0] in names]
+    for job, ended, _ in smoke.smoke(fresh.program, jobs, lambda home: rules.copy_to(home / ".cache/mcpproxy")):
         assert smoke.is_right(job, ended), (job, ended)
 
 

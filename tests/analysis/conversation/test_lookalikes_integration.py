@@ -68,8 +68,14 @@ WAYS: dict[str, Callable[[int], list[int]]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(("count", "at_once", "seeds"), [(6, 3, 3), (60, 20, 1)])
+@pytest.mark.parametrize(
+    ("way", "count", "at_once", "seeds"),
+    [
+        *[(way, 6, 3, 3) for way in WAYS],
+        ("the connections of a gateway", 60, 20, 1),
+        *[pytest.param(way, 60, 20, 1, marks=pytest.mark.soak) for way in list(WAYS)[:-1]],
+    ],
+)
 def test_of_correct_clients_at_once_none_is_blamed(way: str, count: int, at_once: int, seeds: int) -> None:
     for seed in range(seeds):
         trace = HttpTrace()

@@ -128,8 +128,8 @@ COLD_ELSEWHERE = [
     ["report", "demo.mcpcap"],
     ["ship", "--unredacted", "lake", "demo.mcpcap"],
 ]
-"""The dearest of those that other tests start as a user would: those of endings, of memory and of full disks, and
-`tests/smoke.py`, which starts every command."""
+"""The dearest of those that other tests start as a user would: those of endings, of memory, of full disks and
+of the wheel."""
 FORKED = [
     ["info", "demo.mcpcap"],
     ["check", "demo.mcpcap"],
