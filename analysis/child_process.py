@@ -162,11 +162,6 @@ class PythonChild:
         return self._process.pid
 
     @property
-    def stdin(self) -> int:
-        """The descriptor that it reads from."""
-        return self._stdin.fileno()
-
-    @property
     def stdout(self) -> int:
         """The descriptor that it writes to."""
         return self._stdout.fileno()
@@ -321,7 +316,7 @@ class Parent:
     def __init__(self) -> None:
         """Take the pipes."""
         spare_collections()
-        requests, self._answers = take_pipes()
+        requests, self._answers = _take_pipes()
         # A parent is trusted.
         self._incoming = _Incoming(FileIO(requests), 1 << 32)
         self._unsent = bytearray()
@@ -364,12 +359,12 @@ class Parent:
         """Send what has been put off."""
         unsent, self._unsent = self._unsent, bytearray()
         try:
-            write_all(self._answers, unsent)
+            _write_all(self._answers, unsent)
         except BrokenPipeError:
             os._exit(0)
 
 
-def take_pipes() -> tuple[int, int]:
+def _take_pipes() -> tuple[int, int]:
     """In a child: its stdin and stdout under other numbers.
 
     What is printed then goes nowhere, and no code that opens the standard streams by name reads what the parent sends.
@@ -381,7 +376,7 @@ def take_pipes() -> tuple[int, int]:
     return requests, answers
 
 
-def write_all(fd: int, data: bytes | bytearray) -> None:
+def _write_all(fd: int, data: bytes | bytearray) -> None:
     """Write all of some bytes to a descriptor that blocks.
 
     Raises:

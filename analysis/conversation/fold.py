@@ -142,11 +142,6 @@ class Fold:
         return not (self.unjudged or self.lost or self.unrecorded or evicted)
 
     @property
-    def is_between_messages(self) -> bool:
-        """Whether no line is held back as the beginning of a message."""
-        return self._assembly.is_idle
-
-    @property
     def forgotten(self) -> list[Forgotten]:
         """The entries that had to be forgotten because there were too many at once; empty if none were."""
         chains, tasks, subscriptions = self.links.chains, self.links.tasks, self.links.subscriptions

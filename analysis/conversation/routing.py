@@ -76,10 +76,6 @@ class Routing:
         """The sessions that are kept, in the order in which they began."""
         return list(self._sessions.values())
 
-    def keys_of(self, session: Session) -> list[str]:
-        """The session ids, and addresses of the older transport, that belong to a session."""
-        return [key for key, known in self._by_key.items() if known is session]
-
     @property
     def guesses(self) -> int:
         """How many sessions are guesses; see `analysis.conversation.lookalikes`."""

@@ -30,11 +30,7 @@ from analysis.cached import TABLES, version_of
 from analysis.store.cache_files import SUFFIX, digest_of, directory, files_of, owner_of
 from analysis.store.connection import connect
 from analysis.store.load import Loader, Progress
-from analysis.store.plain.doubt import Doubt
-from analysis.store.plain.parent import SMALLEST as SMALLEST_BY_SQL
-from analysis.store.plain.parent import load_plain
 from analysis.store.tables import creation
-from captures.errors import CaptureError
 from captures.file import is_live
 from captures.listing import segments
 from captures.ownership import is_of_user
@@ -45,19 +41,19 @@ BLOCK: Final = 16 << 10
 """Bytes: a capture of 50 frames takes 188 KiB, and 1.8 MiB with DuckDB's own 256 KiB."""
 SMALLEST: Final = 128 << 10
 """Bytes of a capture. Reading a smaller one takes less time than opening its file in the cache."""
+SMALLEST_GROWING: Final = 3 << 20
+"""The same of one that is growing, as its file is of use only until the next record comes."""
 MEMORY: Final = 512_000_000
 """Bytes that DuckDB holds in memory of a file being made; the rest goes to the disk. Otherwise all rows would be held
 until they are committed: a kilobyte for each frame."""
 _OPTIONS: Final = f"storage_version '{STORAGE}', block_size {BLOCK}"
-_MADE_OF: Final = "create table made_of (key varchar, capture varchar, how varchar)"
-"""What a file was made of, and how it was loaded."""
+_MADE_OF: Final = "create table made_of (key varchar, capture varchar)"
+"""What a file was made of."""
 CAP: Final = 2 << 30
 """Bytes, unless MCPPROXY_CACHE_SIZE says otherwise."""
 LEFT_S: Final = 3600
 """The age at which the private directory of a file being made counts as left by a killed process."""
 
-BY_SQL: Final = "sql"
-"""How a capture was loaded, if its plain part was by SQL; otherwise the reason why not."""
 _WITH_FINDINGS: Final = "-findings"
 _OURS: Final = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}(-findings)?\.duckdb")
 """The directory may be a link to one that holds files of other programs."""
@@ -144,7 +140,7 @@ def store(
         CaptureError: the capture cannot be read.
     """
     folder, state = directory(), _state_of(path, id_)
-    if folder is None or state is None or not cap() or (state.is_growing and state.size < SMALLEST_BY_SQL):
+    if folder is None or state is None or not cap() or (state.is_growing and state.size < SMALLEST_GROWING):
         return None
     whole = folder / _name(path, id_, state.key, findings=findings)
     # A file that another process has just made may have findings; they must not be inserted twice.
@@ -337,29 +333,13 @@ def _make(
 
 
 def _load(target: Path, path: Path, id_: str, key: str, *, progress: Progress | None, memory: int) -> None:
-    """Make a file with all rows but the findings: the plain part by SQL if that is exact, all else by the fold."""
-    how = BY_SQL
-    try:
-        # Half as much again as for the fold, whose rows wait in memory, too. With less, DuckDB reads and writes what
-        # exceeds it again and again: five million frames take 57 s with 512 MB, and 35 s with 768 MB.
-        made = load_plain(path, target, id_, options=_OPTIONS, memory=memory * 3 // 2, progress=progress)
-        with _attached(target, memory) as connection, Loader(connection) as loader:
-            if not _has_just(connection, "made", creation()):
-                raise Doubt("tables of another kind")
-            loader.load(path, id_, plain=made)
-    except (CaptureError, OSError):
-        raise
-    except Exception as error:  # noqa: BLE001 - nothing in a capture may make a load fail, so a fault of ours is a doubt
-        how = str(error) if isinstance(error, Doubt) else f"a fault: {type(error).__name__}"
-        for left in target.parent.iterdir():
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
-        with _attached(target, memory) as connection:
-            connection.execute(creation())
-            with Loader(connection) as loader:
-                loader.load(path, id_, progress)
+    """Make a file with all rows but the findings."""
     with _attached(target, memory) as connection:
+        connection.execute(creation())
+        with Loader(connection) as loader:
+            loader.load(path, id_, progress)
         connection.execute(_MADE_OF)
-        connection.execute("insert into made_of values (?, ?, ?)", [key, id_, how])
+        connection.execute("insert into made_of values (?, ?)", [key, id_])
 
 
 @contextmanager

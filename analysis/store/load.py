@@ -12,17 +12,13 @@ from typing import TYPE_CHECKING, Final, Self
 import duckdb
 
 from analysis.conversation.call import Call, Outcome
-from analysis.conversation.fold import is_unjudged
-from analysis.conversation.message import Invalid, Request, Response
+from analysis.conversation.message import Request, Response
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.stalls import waited_of
 from analysis.garbage import few_collections
 from analysis.reading import Item, Reading, Step
 from analysis.store.capture_row import Account
 from analysis.store.inserts import BATCH, BATCH_BYTES, ROW_BYTES, Tables
-from analysis.store.plain.doubt import Doubt
-from analysis.store.plain.exchanges import Point
-from analysis.store.plain.parent import Plain
 from analysis.store.table_rows import MOST_SESSIONS, Definitions, HttpRows, Talk, name_text, row_of
 from analysis.store.tables import Row, definition, ordered
 from analysis.store.values import DEEPEST, LARGEST, integer, is_shallow, text, wall
@@ -68,16 +64,13 @@ class Loader:
         else:
             self._tables.give_up()
 
-    def load(
-        self, path: Path, capture: str | None = None, progress: Progress | None = None, plain: Plain | None = None
-    ) -> str:
+    def load(self, path: Path, capture: str | None = None, progress: Progress | None = None) -> str:
         """Insert the rows of a capture, except its findings.
 
         Args:
             path: the capture; a growing one is read up to its present end.
             capture: the value of the column `capture` in its rows; None for its id.
             progress: called with the number of bytes read.
-            plain: the part of it that is in the tables already.
 
         Returns:
             The value of the column `capture`.
@@ -89,7 +82,7 @@ class Loader:
         id_ = capture or capture_id(source)
         with few_collections():
             try:
-                _Load(self._tables, source, id_, progress).run(plain)
+                _Load(self._tables, source, id_, progress).run()
             except CaptureError:
                 self._tables.forget(id_)
                 raise
@@ -169,16 +162,13 @@ class _Load:
         self._talks: dict[Session, Talk] = {}
         self._written: set[int] = set()
         self._last: Frame | Record | None = None
-        self._stop: int | None = None
-        """The number of the record at which reading stops; None for the end."""
         self._read_before = 0
         self._first_row = len(self._frame_rows)
         """The index of this capture's first waiting row."""
 
-    def run(self, plain: Plain | None = None) -> None:
-        """Run the whole load, or what is left of it when a part is in the tables already."""
-        is_growing = is_live(self._capture.segments[-1]) if plain is None else plain.is_growing
-        self._stop = None if plain is None else plain.opening.first
+    def run(self) -> None:
+        """Run the whole load."""
+        is_growing = is_live(self._capture.segments[-1])
         take_frame = self._take_frame
         for step in self._reading:
             item = step.item
@@ -188,8 +178,6 @@ class _Load:
                 self._take(step)
             if step.changed:
                 self._write_calls(step.changed)
-        if plain is not None:
-            self._take_plain(plain)
         for step in self._reading.finish():
             self._take(step)
             if step.item is None:
@@ -200,16 +188,12 @@ class _Load:
         self._finish(is_growing=is_growing)
 
     def _fitting(self) -> Iterator[Item]:
-        """The items whose numbers and stamps fit into columns, up to where reading stops; all are accounted for."""
-        account, stop = self._account, self._stop
+        """The items whose numbers and stamps fit into columns; all are accounted for."""
+        account = self._account
         expected = last_ns = 0
         for item in self._capture.frames():
             if not isinstance(item, Damage):
                 seq, t_ns, offset = item.seq, item.t_ns, item.offset
-                if stop is not None and seq >= stop:
-                    if seq > stop:
-                        raise Doubt("a segment that is gone")
-                    break
                 if type(item) is Frame and seq == expected <= LARGEST and last_ns <= t_ns <= LARGEST:
                     expected, last_ns = seq + 1, t_ns  # enough for frames in order, as nearly all are
                 elif _fits(item):
@@ -224,51 +208,6 @@ class _Load:
                 self._last = item
             yield item
         account.catch_up(expected, last_ns)
-
-    def _take_plain(self, plain: Plain) -> None:
-        """Add what is not in the tables yet: records that are no frames, odd frames, definitions, counts."""
-        account, (talk,) = self._account, self._talks.values()
-        exchanges = plain.exchanges
-        points = iter(()) if exchanges is None else exchanges.points()
-        self._http.most = LARGEST  # those that are not left here count as well; `points` tells
-        point = next(points, None)
-        for record in plain.others():
-            while point is not None and point.seq <= record.seq:
-                self._reach(point, talk.session)
-                point = next(points, None)
-            account.catch_up(record.seq, max(account.last_ns, record.t_ns))
-            account.note(record)
-            step = self._reading.take(record)
-            self._take(step)
-            self._write_calls(step.changed)
-        for rest in () if point is None else (point, *points):
-            self._reach(rest, talk.session)
-        latest_ns = plain.latest_ns if exchanges is None else max(plain.latest_ns, exchanges.latest_ns)
-        account.catch_up(plain.lines.end, max(account.last_ns, latest_ns))
-        for frame, message in plain.odd:
-            request, name = plain.links.get(frame.seq, (None, None))
-            self._add_row(frame, talk.session, name, request)
-            self._fold.unjudged += isinstance(message, Invalid) and is_unjudged(message)
-        for _, message in plain.listed():
-            assert isinstance(message, Response)
-            self._definitions.take(message, talk.session.number)
-        if self._definitions.has_forgotten:
-            raise Doubt("many tools")
-        talk.frames += plain.messages
-        talk.requests += plain.requests
-        talk.last_ns = plain.last_ns
-        account.frames += plain.frames
-        account.bytes += plain.bytes
-
-    def _reach(self, point: Point, session: Session) -> None:
-        """Let happen to an HTTP exchange what its records do not tell."""
-        http = self._fold.exchanges.known(point.exchange)
-        if http is None:
-            raise Doubt("an exchange that was forgotten")
-        if point.is_frame:
-            http.session = session
-        else:
-            self._http.write(point.exchange)
 
     @property
     def _read(self) -> int:

@@ -350,7 +350,6 @@ def prepare(
     connection.execute(creation())
     _create_views(connection)
     attached, copied, unattached = _sort_by_access(connection, list(readable))
-    _note_loads(connection, [*attached, *copied], unattached)
     if attached and (copied or unattached):
         connection.execute("create schema rest")
         connection.execute("use memory.rest")
@@ -365,17 +364,6 @@ def prepare(
         names = [*attached, *(["memory.rest"] if copied or unattached else [])]
         _unite(connection, names, _wanted(findings=findings))
     return refused
-
-
-def _note_loads(connection: duckdb.DuckDBPyConnection, names: list[str], unattached: list[Source]) -> None:
-    """Make the table `origin.loads`: how each capture was loaded."""
-    connection.execute("create schema origin")
-    connection.execute("create table origin.loads (capture varchar, how varchar)")
-    connection.execute("comment on table origin.loads is 'How each capture was loaded: by SQL, or why not'")
-    for name in names:
-        connection.execute(f"insert into origin.loads select capture, how from {name}.made_of")  # noqa: S608 - names are ours
-    for source in unattached:
-        connection.execute("insert into origin.loads values (?, 'small, or no cache file could be made')", [source.id])
 
 
 def _wanted(*, findings: bool) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import duckdb
 
-from analysis.store.cache import BY_SQL, bytes_of
+from analysis.store.cache import bytes_of
 from analysis.store.connection import connect
 from analysis.store.open import Progress, Source, prepare
 
@@ -91,15 +91,6 @@ class Totals(NamedTuple):
     """Requests and similar that were forgotten because too many were open at once."""
     not_recorded: int
     """Requests whose response may be in what the captures lack."""
-
-
-class Loads(NamedTuple):
-    """How many captures were loaded in one way."""
-
-    by: str
-    """`sql`, or `fold` with the reason in `why`."""
-    why: str | None
-    captures: int
 
 
 class Latency(NamedTuple):
@@ -253,11 +244,6 @@ class Figures:
             """
         )
         return Totals(*(value or 0 for value in row))
-
-    def loads(self) -> list[Loads]:
-        """How the captures were loaded, and why some of them not by SQL."""
-        rows = self._rows("select how, count(*) from origin.loads group by how order by 2 desc, 1")
-        return [Loads("sql", None, count) if how == BY_SQL else Loads("fold", how, count) for how, count in rows]
 
     def losses(self) -> list[Loss]:
         """The captures with something missing."""

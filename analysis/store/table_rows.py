@@ -205,7 +205,6 @@ class HttpRows:
     def __init__(self, rows: list[Row], start: Row) -> None:
         self._rows, self._start = rows, start
         self._held: OrderedDict[int, HttpRow] = OrderedDict()
-        self.most = MOST_HTTP
         """How many are held back."""
 
     def of(self, http: HttpExchange, t_ns: int) -> HttpRow:
@@ -213,7 +212,7 @@ class HttpRows:
         held = self._held.get(http.number)
         if held is None:
             held = self._held[http.number] = HttpRow(http, t_ns)
-            if len(self._held) > self.most:
+            if len(self._held) > MOST_HTTP:
                 self.write(next(iter(self._held)))
         return held
 

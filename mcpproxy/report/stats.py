@@ -17,7 +17,6 @@ from analysis.store.stats import (
     Definition,
     Figures,
     Latency,
-    Loads,
     Sort,
     Startup,
     Time,
@@ -77,7 +76,6 @@ class Stats(NamedTuple):
     startup: Startup | None
     time: Time
     tool_times: list[ToolTime]
-    loads: list[Loads]
     sort: Sort | None = None
     """The sort order of latency rows, if requested."""
 
@@ -98,7 +96,6 @@ def gathered(figures: Figures, by: By, sort: Sort | None = None, *, has_findings
         figures.startup(),
         figures.time(),
         figures.tool_times(),
-        figures.loads(),
         sort,
     )
 
@@ -141,7 +138,6 @@ def as_objects(stats: Stats) -> Iterator[dict[str, Any]]:
         yield {"figure": "startup", **stats.startup._asdict()}
     yield {"figure": "time", **stats.time._asdict()}
     yield from ({"figure": "tool_time", **error._asdict()} for error in stats.tool_times)
-    yield from ({"figure": "loaded", **each._asdict()} for each in stats.loads)
 
 
 # ---- for people

@@ -102,11 +102,3 @@ def lossy(seed: int, number: int = 0) -> Lossy:
     if rng.random() < 0.3:
         made.tear()
     return made
-
-
-def plain(seed: int, number: int = 0) -> Maker:
-    """A capture that SQL can load, as a rule: on stdio or over HTTP, without losses."""
-    rng = Random(seed)
-    made = rng.choice((Maker, HttpMaker))(rng, number)
-    made.talk(60, trouble=0.0)
-    return made

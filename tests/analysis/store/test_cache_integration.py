@@ -191,7 +191,7 @@ def test_growing_captures_are_read_up_to_their_end(capture: Path, tmp_path: Path
 def test_large_growing_captures_have_one_file_which_the_next_replaces(
     capture: Path, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("SMALLEST", "SMALLEST_BY_SQL"):
+    for name in ("SMALLEST", "SMALLEST_GROWING"):
         monkeypatch.setattr(cache, name, 0)
     lines = capture.read_bytes().splitlines(keepends=True)
     growing = CaptureFile(tmp_path / "growing.mcpcap")

@@ -1,12 +1,10 @@
 """The files of SQL, with what is filled in."""
 
 import re
-from importlib.resources import files
 
 from analysis.protocol.error_codes import ERROR_CODES, USER_REJECTED
 from analysis.store.dialects import spark_views
 from analysis.store.reference import view_texts
-from analysis.store.sql_files import sql_of
 
 
 def test_both_dialects_name_each_error_code() -> None:
@@ -16,6 +14,5 @@ def test_both_dialects_name_each_error_code() -> None:
 
 
 def test_everything_is_filled_in() -> None:
-    plain = [sql_of(file) for file in files("analysis.store.plain").iterdir() if file.name.endswith(".sql")]
-    texts = [*plain, *view_texts().values(), *spark_views().values()]
+    texts = [*view_texts().values(), *spark_views().values()]
     assert [found for text in texts for found in re.findall(r"\{[a-z]\w*\}", text)] == []

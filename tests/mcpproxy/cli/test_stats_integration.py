@@ -92,11 +92,8 @@ def test_json_has_the_same_figures(found: list[dict[str, Any]]) -> None:
     assert latency["tools/call forecast"]["p50_ms"] == 6.5
     assert sum(bucket["answers"] for bucket in latency["tools/call forecast"]["histogram"]) == 10
     assert [row["what"] for row in found if row["figure"] == "id_mismatches"] == ["id/type-changed"]
-    kinds = {"totals", "latency", "errors", "id_mismatches", "unanswered", "startup", "time", "tool_time", "loaded"}
+    kinds = {"totals", "latency", "errors", "id_mismatches", "unanswered", "startup", "time", "tool_time"}
     assert {row["figure"] for row in found} == kinds
-    (loaded,) = [row for row in found if row["figure"] == "loaded"]
-    assert (loaded["by"], loaded["captures"]) == ("fold", 1)
-    assert "small" in loaded["why"]
 
 
 BY: dict[By, list[tuple[str | None, str | None]]] = {
@@ -308,7 +305,7 @@ def test_every_figure_is_there_where_nothing_was_said(tmp_path: Path) -> None:
     (totals, *rest), _ = told(Written(tmp_path / "none.mcpcap", "weather", 1).close())
     names = ["session_ms", "server_ms", "client_ms", "waiting_ms", "stalled_ms", "tool_ms"]
     assert [totals[name] for name in names] == [0] * len(names)
-    assert [row["figure"] for row in rest] == ["time", "loaded"]
+    assert [row["figure"] for row in rest] == ["time"]
 
 
 def test_a_name_cannot_become_a_part_of_a_statement(tmp_path: Path) -> None:

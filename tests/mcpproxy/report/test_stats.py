@@ -46,7 +46,6 @@ def stats(name: str = "search", **changes: object) -> Stats:
         Startup(3, 1210.0, 880.0, 40.0, None, 290.0, 0, 3, 3, 0, 3),
         Time(320_000.0, 12_300.0, 307_700.0, 9_000.0, 0.0, 12),
         [ToolTime("server", name, 8200.0), ToolTime("server", "b", 2100.0)],
-        [],
     )
     return made._replace(**changes)  # type: ignore[arg-type]  # named as in the class
 

@@ -1,6 +1,6 @@
 """The columns of the screens say the same of each call as Python and SQL, for whatever a capture holds.
 
-A file that is read to its end, the same file read while it grows, and the rows of both ways to load it are compared.
+A file that is read to its end, the same file read while it grows, and its rows in SQL are compared.
 """
 
 import os
@@ -12,23 +12,19 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import analysis
 from analysis.conversation.call import Call
-from analysis.store import cache
-from analysis.store.plain import parent
 from captures.errors import CaptureError
 from captures.file import create
 from captures.listing import segments
 from captures.reader import Capture
 from mcpproxy.tui.data.calls import NONE
 from mcpproxy.tui.data.reading import Reading
-from tests.analysis.store.both_ways import InThread
-from tests.analysis.store.hostile_losses import lossy, plain
+from tests.analysis.store.hostile_losses import lossy
 from tests.analysis.traces import corpus
 from tests.examples import examples
 from tests.harness import ROOT
@@ -199,7 +195,7 @@ def test_columns_are_those_of_the_fold_at_once_and_while_a_file_grows(
 
 
 def check_rows(seeds: Iterable[int], place: Path) -> None:
-    """Compare captures with the rows that the fold makes of them, all in one database."""
+    """Compare captures with their rows, all in one database."""
     place.mkdir()
     known = {}
     for seed in seeds:
@@ -208,38 +204,15 @@ def check_rows(seeds: Iterable[int], place: Path) -> None:
     as_loaded(known, place / "cache")
 
 
-def check_plain(seeds: Iterable[int], place: Path, monkeypatch: pytest.MonkeyPatch) -> int:
-    """The same with the rows that SQL makes; returns how many captures were not left to the fold."""
-    monkeypatch.setattr(cache, "SMALLEST", 0)
-    monkeypatch.setattr(parent, "SMALLEST", 0)
-    monkeypatch.setattr(parent, "PythonChild", InThread)
-    place.mkdir()
-    for seed in seeds:
-        path = plain(seed).write(place / f"{seed}.mcpcap")
-        # One by one: several are loaded by other processes.
-        as_loaded({path: same(path, place, seed)}, place / "cache")
-    made = [duckdb.connect(str(file), read_only=True) for file in (place / "cache").rglob("*.duckdb")]
-    ways = [way for each in made for (way,) in each.execute("select how from made_of").fetchall()]
-    for each in made:
-        each.close()
-    return ways.count(cache.BY_SQL)
-
-
 @pytest.mark.costly("thirty captures are read three times and loaded")
-def test_columns_are_the_rows_of_the_fold(tmp_path: Path) -> None:
+def test_columns_are_the_rows_in_sql(tmp_path: Path) -> None:
     check_rows(range(30), tmp_path / "made")
 
 
-@pytest.mark.costly("each of four captures is loaded by SQL in a database of its own")
-def test_columns_are_the_rows_that_sql_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert check_plain(range(4), tmp_path / "made", monkeypatch) > 2
-
-
 @pytest.mark.soak
-def test_columns_are_the_rows_of_very_many_captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_are_the_rows_of_very_many_captures(tmp_path: Path) -> None:
     for first in range(0, 10_000, 100):
-        check_rows(range(first, first + 100), tmp_path / f"folded-{first}")
-    assert check_plain(range(300), tmp_path / "plain", monkeypatch) > 150
+        check_rows(range(first, first + 100), tmp_path / f"made-{first}")
 
 
 # ---- the corpus
