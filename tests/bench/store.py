@@ -84,7 +84,7 @@ def yard(paths):
     for path in paths:
         for line in path.read_bytes().splitlines():
             raw = json.loads(line).get("raw")
-            if raw is not None:
+            if raw:
                 json.loads(raw)
 
 def views(connection, rows):
@@ -162,7 +162,7 @@ def table(rows: list[dict[str, Any]]) -> str:
             slowest = sorted(took.items(), key=lambda one: -one[1])[:3]
             named = ", ".join(f"{name} {seconds * 1e3:,.0f} ms" for name, seconds in slowest)
             lines.append(f"{row['frames']:,} frames in {row['captures']:,}: {what}, the slowest: {named}")
-    for row in rows:
+    for row in (row for row in rows if row["captures"] == 1 and row["frames"] >= min(SIZES)):
         each, yards = row["store"]["cpu_s"] * 1e6 / row["frames"], row["store"]["cpu_s"] / row["yard"]["cpu_s"]
         lines.append(
             f"{row['frames']:,} frames into the cache: {each:.1f} µs of processor a frame, {yards:.1f} yards, "
