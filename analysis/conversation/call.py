@@ -137,6 +137,8 @@ class Call(Struct, eq=False):
     """For a request of the server: the client's call in the course of which it was sent, if it is known."""
     progress: int = 0
     """How many notifications of its progress came."""
+    first_progress_ns: int | None = None
+    """Stamp of the first of them; None without one."""
     spans: list[tuple[int, int]] | None = None
     """When its receiver itself waited for a response, from and to."""
     stall_ns: int = 0

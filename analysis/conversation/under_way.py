@@ -100,6 +100,8 @@ class UnderWay:
         token = token_of(params.get("progressToken")) if isinstance(params, dict) else None
         call = None if token is None else self._by_token.get((session.number, notification.sender, token))
         if call is not None:
+            if not call.progress:
+                call.first_progress_ns = notification.t_ns
             call.progress += 1
             self.changed[call] = None
 

@@ -71,6 +71,7 @@ def row_of(call: Call) -> Row:
         _size(request),
         None if response is None else _size(response),
         call.progress,
+        call.first_progress_ns,
         cancelled_ns,
         reason,
         is_abandoned,

@@ -358,12 +358,12 @@ def test_progress_and_cancellation_are_counted(tmp_path: Path) -> None:
     talk.answer(8, 1)
     talk.ask(9, 1, "ping")
     with loaded(talk.close()) as connection:
-        columns = "id, name, outcome, progress, cancelled_ns, in_flight"
+        columns = "id, name, outcome, progress, first_progress_ms, cancelled_ns, in_flight"
         assert rows(connection, f"select {columns} from exchanges order by request") == [
-            ("1", "dig", "result", 3, None, 1),
-            ("2", "dig", "cancelled", 0, 6 * MS, 2),
-            ("3", None, "unanswered", 0, None, 2),
-            ("1", None, "unanswered", 0, None, 2),
+            ("1", "dig", "result", 3, 2, None, 1),
+            ("2", "dig", "cancelled", 0, None, 6 * MS, 2),
+            ("3", None, "unanswered", 0, None, None, 2),
+            ("1", None, "unanswered", 0, None, None, 2),
         ]
 
 
