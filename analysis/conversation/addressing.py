@@ -89,7 +89,7 @@ class Addressing:
         return self._sessions.get(exchange, "")
 
     def asked(self, session: str) -> int:
-        """How many ids requests had that were sent in exchanges of the session with this name."""
+        """How many ids were used by requests in exchanges of the session with this name."""
         return sum(asked == session for _, asked, _ in self._asked)
 
     def is_of_session(self, exchange: int) -> bool:

@@ -25,7 +25,7 @@ ABANDONED_NS: Final = 5_000_000_000
 REASON: Final = 1000
 """The most characters of such a reason that are kept."""
 MOST_SPANS: Final = 10_000
-"""The most waits of its receiver that are kept of one call."""
+"""The most `spans` that are kept of one call."""
 
 
 class Outcome(StrEnum):
@@ -136,11 +136,11 @@ class Call(Struct, eq=False):
     outer: "Call | None" = None
     """For a request of the server: the client's call in the course of which it was sent, if it is known."""
     progress: int = 0
-    """How many notifications of its progress came."""
+    """How many progress notifications came for it."""
     first_progress_ns: int | None = None
-    """Stamp of the first of them; None without one."""
+    """Stamp of the first progress notification; None if there is none."""
     spans: list[tuple[int, int]] | None = None
-    """When its receiver itself waited for a response, from and to."""
+    """From when to when its receiver itself waited for responses."""
     stall_ns: int = 0
     """How long after its stamp it was handed on."""
     redirects: int = 0
@@ -160,18 +160,18 @@ class Call(Struct, eq=False):
     fault: Outcome | None = None
     """What had become of it before it was cancelled; None if it could still be answered, or was not cancelled."""
     broken: "Mark | None" = None
-    """The end of the HTTP exchange on which its response was due; None while it is open, or resumed, and with a
-    response."""
+    """The end of the HTTP exchange on which its response was due; None while that is open or resumed, and once there is
+    a response."""
     has_left: bool = False
-    """Whether that is because its client closed it, although that does not cancel: it gave up."""
+    """Whether its client ended that exchange: the client gave up, although this does not cancel the request."""
     settled: Outcome | None = None
     """Its outcome, if nothing can change it any more."""
     is_forgotten: bool = False
     """Whether it had to be forgotten because too many were open: its response reads as unknown."""
     losses: Losses | None = None
-    """What counts the losses of records; None if that is unknown."""
+    """The shared count of losses of records; None if unknown."""
     losses_before: int = 0
-    """How many there had been when it was sent."""
+    """That count when it was sent."""
     meant_for_it: ProbableAnswer | None = None
     """The first response that fits no request and was probably meant for this one."""
 
@@ -218,13 +218,13 @@ class Call(Struct, eq=False):
 
     @property
     def cancelled_seq(self) -> int | None:
-        """Number of the frame of that cancellation, or of the record of that end."""
+        """Number of the frame of the first cancellation, or of the record of the end of such an exchange."""
         mark = self._given_up
         return None if mark is None else mark.seq
 
     @property
     def cancelled_by(self) -> int | None:
-        """Number of the cancellation that named it while it had no response."""
+        """Frame number of the first cancellation that named it while it had no response."""
         return None if self.cancellation is None else self.cancellation.seq
 
     @property
@@ -233,7 +233,7 @@ class Call(Struct, eq=False):
 
     @property
     def lasted_ns(self) -> int | None:
-        """How long its HTTP exchange lasted that ended without its response; None if that has not happened."""
+        """How long its HTTP exchange lasted, if that ended without its response; else None."""
         return None if self.broken is None else max(0, self.broken.t_ns - self.started_ns)
 
     @property
@@ -290,7 +290,7 @@ class Call(Struct, eq=False):
 
     @property
     def is_due(self) -> bool:
-        """Whether its response is missed: it was not cancelled, or only after it had failed."""
+        """Whether a response is due: it was not cancelled, or only after it had failed."""
         return self.cancellation is None or self.fault is not None
 
     @property

@@ -71,7 +71,7 @@ class CallTable:
         self.evicted = 0
         """Open requests that had to be forgotten: their responses pair with nothing."""
         self.dropped: list[Call] = []
-        """Calls that this table has let go of without their end; whoever handles them takes them away."""
+        """Calls that this table dropped while they were open, until the caller ends them and clears the list."""
         self.newest = -1
         """The number of the last call that was entered."""
         self._limit, self._bytes_limit = limit, bytes_limit
@@ -107,7 +107,7 @@ class CallTable:
         return self._forgotten + self._losses.count + self.evicted
 
     def open(self, call: Call, key: Key) -> IdState:
-        """Enter a call. One that cannot be answered (id null or an object) is not open.
+        """Enter a call. If it cannot be answered (its id is null, an array or an object), it is not open.
 
         Returns:
             The state of its key before.
@@ -136,7 +136,7 @@ class CallTable:
         self._hold(call)
 
     def answer(self, key: Key | None, t_ns: int = 0) -> Call | None:
-        """Take a response: return the request that it answers, which is open no longer, or None if it fits none."""
+        """Take a response; return the request that it answers, now closed, or None if it fits none."""
         call = None if key is None else self._open.get(key)
         if key is not None and call is not None:
             self._close(key, call, _ID_ANSWERED, t_ns)
@@ -149,7 +149,7 @@ class CallTable:
             self._close(key, call, _ID_FAILED)
 
     def cancel(self, key: Key, t_ns: int, seq: int = -1, reason: str | None = None) -> Call | None:
-        """Take a cancellation: return the request that it names, which stays open, or None if there is none."""
+        """Take a cancellation; return the request that it names, still open, or None if there is none."""
         first, later, before = self._open.get(key), self._later.get(key, ()), self._cancelled.get(key, 0)
         if first is None or before > len(later):
             return None
@@ -159,7 +159,7 @@ class CallTable:
         return waiting
 
     def last(self, key: Key) -> tuple[int, int, int] | None:
-        """Number of the call, of its frame, and connection of the last request under a key, open or not."""
+        """The last request under a key, open or not: the numbers of its call and of its frame, and its connection."""
         call = self._open.get(key)
         if call is None:
             past = self._past.get(key)
@@ -168,11 +168,11 @@ class CallTable:
         return _place(later[-1] if later else call)
 
     def latest(self, count: int, after: int) -> list[Id]:
-        """The ids of the last requests, the last one first.
+        """The ids of the latest requests, the latest first.
 
         Args:
             count: how many at most.
-            after: the number of a call, to leave out this and those before it.
+            after: the number of a call; this call and those before it are left out.
         """
         open_ = islice(reversed(self._open), count)
         numbers = [(self._open[key].number, key.id) for key in open_]
@@ -185,7 +185,7 @@ class CallTable:
         return None if past is None or past.state is not _ID_ANSWERED else past.seq
 
     def answered_ns(self, key: Key) -> int | None:
-        """The stamp of its response, likewise."""
+        """The stamp of the response to that request, likewise."""
         past = self._past.get(key)
         return None if past is None or past.state is not _ID_ANSWERED else past.t_ns
 
@@ -198,7 +198,7 @@ class CallTable:
         self._past.clear()
 
     def clear(self) -> None:
-        """Forget everything. Call requests refer to their session, and that to the table: a reference cycle."""
+        """Forget everything: calls refer to their session and the session to this table, in a reference cycle."""
         for known in (self._open, self._past, self._later, self._cancelled, self._given_up, self._frames):
             known.clear()
         self._whole.clear()

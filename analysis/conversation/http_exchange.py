@@ -38,8 +38,8 @@ OLDER_KEPT: Final = 100
 SEEN_KEPT: Final = 16
 """The most messages of each body that are kept."""
 LATELY: Final = 100
-"""How many of the exchanges that ended last keep their messages, even if each request in them has its response: more
-would be cold memory by the time they go."""
+"""How many of the exchanges that ended last keep their messages, even if each request in them has its response. With
+more, the memory of the messages would be cold by the time it is freed."""
 SEEN_BYTES: Final = 32 << 20
 """The most bytes in the frames of these; exchanges that ended first are forgotten first."""
 WHOLE_BYTES: Final = 1 << 20
@@ -128,7 +128,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     _request: Head | None = None
     _response: Head | None = None
     has_news: bool = True
-    """Whether its last record brought another head or address than those before."""
+    """Whether its last record brought a new head or address."""
     method: str = ""
     """The HTTP method, such as `POST`; empty if the head is lost."""
     target: str = ""
@@ -149,7 +149,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     status: int | None = None
     """None before the response's head, and if there was none."""
     answer_fields: dict[str, str] = {}
-    """The same for the response."""
+    """The response's header fields, as in `fields`."""
     challenges: tuple[str, ...] = ()
     """Every `WWW-Authenticate` of the response, in order."""
     metadata: str | None = None
@@ -178,7 +178,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     unrecorded: "frozenset[Side]" = _NONE
     """The sides whose body in it may hold messages, but is not in the capture, as far as known."""
     missed: int = 0
-    """How many of these sides the fold has noted."""
+    """How many of the sides in `unrecorded` the fold has counted."""
     session: "Session | None" = None
     """The session that it belongs to; None before its first message."""
     sent: "tuple[Seen, ...]" = ()
@@ -190,12 +190,12 @@ class HttpExchange(Struct, eq=False, weakref=True):
     origin: "HttpExchange | None" = None
     """If it repeats messages because their exchange was redirected: the exchange that carried them first."""
     repeated: "ref[HttpExchange] | None" = None
-    """The last exchange that repeats its messages, because it was redirected; weak, as that one refers to it."""
+    """The last exchange that repeats its messages after a redirect; weak, because that exchange refers to this one."""
     let_go: "Sequence[Call]" = ()
-    """Requests in it for which no response is awaited, as it has ended."""
+    """Requests in it for which no response is awaited any longer, as it has ended."""
     _is_streamable: bool | None = None
     memory: dict[str, Any] = {}
-    """State that rules keep, by names of theirs."""
+    """State that rules keep, by names that they choose."""
     event_id: "Id | None" = None
     """The id of the last event, if there was one."""
     last_event_id: "Id | None" = None
@@ -362,7 +362,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
         return rank, None if rank is None else era_of(rank)
 
     def transported(self, session: "Session | None") -> tuple[int | None, "Era | None"]:
-        """The same for questions about the transport: 2024-11-05 over Streamable HTTP counts as 2025-03-26.
+        """As `spoken`, for questions about the transport: 2024-11-05 over Streamable HTTP counts as 2025-03-26.
 
         Servers agree on any revision over any transport, and only 2025-03-26 and later say how this one works.
         """
@@ -417,7 +417,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
 
     @property
     def is_for_stream(self) -> bool:
-        """Whether it is a POST to such an address, so that the reply is due on that stream, not in its response.
+        """Whether it is a POST to an announced address: the reply is due on that stream, not in its response.
 
         Clients of both transports accept streams everywhere. But an address with a query is that of one stream alone.
         """
@@ -642,7 +642,7 @@ class HttpExchanges:
             self.paths[http.path] = None
 
     def expect(self, http: HttpExchange) -> None:
-        """Expect the messages of a redirected exchange to come again."""
+        """Expect the messages of a redirected exchange to be repeated."""
         if not http.sent or http.method != "POST":
             return
         key = http.client, http.fields.get(_SESSION_FIELD), hash(http.sent[0].message.frames[0].raw)
@@ -655,7 +655,7 @@ class HttpExchanges:
 
     @property
     def is_redirecting(self) -> bool:
-        """Whether the messages of any exchange are expected to come again."""
+        """Whether the messages of any exchange are expected to be repeated."""
         return bool(self._redirected)
 
     def redirected(self, http: HttpExchange, raw: bytes, t_ns: int) -> HttpExchange | None:
@@ -666,7 +666,7 @@ class HttpExchanges:
         known = [earlier for earlier in self._redirected.get(key, ()) if _is_followed(earlier, http, raw, t_ns)]
         if not known:
             return None
-        # Where several clients that look the same say the same at once, the connection may tell them apart.
+        # Where several clients that look the same send the same at once, the connection may tell them apart.
         found = next((earlier for earlier in known if earlier.conn == http.conn), known[0])
         self._redirected[key].remove(found)
         if not self._redirected[key]:

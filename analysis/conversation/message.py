@@ -43,7 +43,7 @@ MISSING: Final = Missing.MISSING
 IdType: TypeAlias = Literal["string", "number", "boolean", "null", "other", "digest"]
 
 
-# Ids are kept in their thousands, and the garbage collector need not look at them.
+# Thousands of ids are kept; with gc=False, the garbage collector does not visit them.
 class Id(Struct, frozen=True, gc=False):
     """The id of a message as a key: ids are equal if JSON type and exact value are."""
 
@@ -131,8 +131,8 @@ def converted(id_: Id) -> Id:
 def number_text(token: str) -> str:
     """A JSON number in canonical form: equal numbers give equal texts, without going through a float.
 
-    `1`, `1.0`, `10e-1` → `1`; `1e2` → `100`; `-0.0` → `0`; `0.50` → `0.5`; `1e400` → `1e400`. A token that is no number
-    comes back unchanged.
+    `1`, `1.0`, `10e-1` → `1`; `1e2` → `100`; `-0.0` → `0`; `0.50` → `0.5`; `1e400` → `1e400`. A token that is not a
+    number comes back unchanged.
     """
     if len(token) <= _PLAIN_DIGITS and token.isdecimal():
         return token
@@ -239,7 +239,7 @@ class Request(_Object, eq=False, kw_only=True):
     """The requested method."""
 
     def as_response(self) -> "Response | None":
-        """The same message read as a response, if it has `result` or `error` besides its `method`."""
+        """The same message read as a response, if it has `result` or `error` in addition to `method`."""
         if "result" in self.body or "error" in self.body:
             return Response(self.frames, self.index, self.sender, self.seq, self.t_ns, self.body, id=self.id)
         return None
@@ -270,7 +270,7 @@ class Response(_Object, eq=False, kw_only=True):
 
     @property
     def is_error(self) -> bool:
-        """Whether it is an error: `error` is present, and not merely a null beside a result."""
+        """Whether it is an error: `error` is present, and not merely a null next to a result."""
         return "error" in self.body and (self.error is not None or "result" not in self.body)
 
 
@@ -343,7 +343,7 @@ def sender(frame: Frame) -> Side:
 
 
 def invalid(frame: Frame, reason: str, index: int | None = None) -> Invalid:
-    """A frame, or a part of one, that is no message, for a reason."""
+    """A frame, or a part of one, that is not a message, for a reason."""
     return Invalid((frame,), index, sender(frame), frame.seq, frame.t_ns, reason)
 
 

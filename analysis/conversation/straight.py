@@ -1,9 +1,9 @@
-"""The straight way of a message on a pipe that changes no more than its own call.
+"""The straight way: a shortcut for messages on a pipe that change little more than their own call.
 
 Nearly all messages are like that once a session has begun. What could be odd about them, and what they mean for the
-session, was decided when something last changed it (`prepare`); what is left is to enter the call, or to end it, in the
-state that all messages share. A message about which any of that is not certain is not taken: `Fold` then goes the whole
-way, and comes to the same result (`tests/analysis/conversation/test_straight.py`).
+session, is worked out when something else has changed it (`prepare`); what is left is to open or to end the call, in
+the state that all messages share. A message is not taken if any of that is uncertain: `Fold` then goes the whole way,
+and comes to the same result (`tests/analysis/conversation/test_straight.py`).
 """
 
 from typing import Any, Final, NamedTuple
@@ -32,7 +32,7 @@ _NEVER_SEEN: Final = IdState.NEVER_SEEN  # enumeration members are slow to look 
 _NO_SESSION: Final = Session(0, None, {}, 0)
 _NO_META: Final[dict[str, Any]] = {}
 ENVELOPE: Final = 3
-"""The members of a response with one value."""
+"""How many members a response has: `jsonrpc`, `id`, and either `result` or `error`."""
 
 
 class Terms(NamedTuple):
@@ -47,7 +47,7 @@ UNKNOWN: Final = Terms(None, None, None)
 
 
 def terms_of(session: Session) -> tuple[Terms, Terms]:
-    """What is in force for the client's requests, and for what is no request of the client and no response."""
+    """What is in force for the client's requests, and for everything else except responses."""
     revision = session.in_force
     if session.is_modern:
         asked, around = Terms(session.asked, rank_of(session.asked), "modern"), era_in_force(session, None)
@@ -60,7 +60,7 @@ def terms_of(session: Session) -> tuple[Terms, Terms]:
 
 
 class Straight:
-    """Takes such messages of one pipe."""
+    """Takes the messages of one pipe that can go the straight way."""
 
     def __init__(
         self,
@@ -70,14 +70,14 @@ class Straight:
         cancellations: Cancellations,
         assembly: Assembly,
     ) -> None:
-        """Take none yet.
+        """Take no messages until `prepare` allows it.
 
         Args:
             tables: the requests, by the side that sent them.
             under_way: the calls under way.
             links: what connects messages beyond a request and its response.
             cancellations: cancels calls.
-            assembly: must be idle, else a line may be a part of a message.
+            assembly: must be idle, as otherwise a line may be part of a message.
         """
         self._tables, self._under_way, self._links, self._assembly = tables, under_way, links, assembly
         self._cancellations = cancellations
@@ -88,18 +88,18 @@ class Straight:
         self._asked = UNKNOWN
         """For the client's requests."""
         self._around = UNKNOWN
-        """For what is no request of the client, and no response."""
+        """For everything else except responses."""
         self._client: object = None
-        """How the client identified itself last in a request, and the server in a result."""
+        """How the client last identified itself in a request, and the server in a result."""
         self._server: object = None
         self._is_linked = False
         """Whether any message may be linked to others."""
 
     def prepare(self, session: Session | None) -> None:
-        """Find out whether messages may be taken, after one that was not, or a loss.
+        """Check whether messages may be taken: needed after one that was not, and after a loss.
 
         Args:
-            session: that of the pipe; None if it has none, or if the last message was of another.
+            session: that of the pipe; None if it has none, or if the last message belonged to another one.
         """
         self.is_open = (
             session is not None
@@ -116,11 +116,11 @@ class Straight:
         self._is_linked = not self._links.is_idle
 
     def take(self, frame: Frame, body: dict[str, Any]) -> Seen | None:
-        """The message of a frame with its meaning; None if it may change its session, and nothing has changed.
+        """Take the message of a frame; return it with its meaning, or None, changing nothing, if it may not be taken.
 
         Args:
-            frame: one from a pipe.
-            body: its message.
+            frame: a flawless one from the pipe.
+            body: its parsed message.
         """
         message = flawless(frame, body)
         if type(message) is Response:
@@ -256,7 +256,7 @@ class Straight:
 
 
 def is_settled(session: Session) -> bool:
-    """Whether client and server have settled the era and the revision that they speak."""
+    """Whether it is settled which era and revision client and server speak."""
     if session.is_modern:
         return session.server_is_modern and session.asked is not None and session.asked == session.agreed
     return session.is_modern is False and "handshake" in session.eras and session.handshake is not None

@@ -1,8 +1,8 @@
-"""The straight way of a plain message over HTTP; what `analysis.conversation.straight` is for a pipe.
+"""The straight way of plain messages over HTTP, as `analysis.conversation.straight` is for a pipe.
 
-`Fold` has found the exchange and the session of the message already, and goes on alike for every message once its
-meaning is known. In between, what could be odd about the messages of a session was decided when something last changed
-it (`prepare`); what is left is what the exchange and the id of each say.
+`Fold` finds the exchange and the session of each message first, and treats all messages alike once their meaning is
+known. In between, what could be odd about the messages of a session is worked out when something else has changed it
+(`prepare`); what is left depends on the exchange and the id of each message.
 """
 
 from typing import Any, Final
@@ -38,13 +38,13 @@ class StraightHttp:
         pairing: Pairing,
         used: UsedInExchanges,
     ) -> None:
-        """Take none yet.
+        """Take no messages until `prepare` allows it.
 
         Args:
             tables: the requests, by the side that sent them.
             under_way: the calls under way.
-            links: must be idle, else any message may belong to one.
-            addressing: which exchange carried them.
+            links: must be idle, as otherwise any message may be linked to others.
+            addressing: which exchange carried each request.
             pairing: finds the request of a response.
             used: the ids that requests have used.
         """
@@ -53,25 +53,25 @@ class StraightHttp:
         self.is_open = False
         """Whether plain messages may be taken."""
         self.session: Session | None = None
-        """The session that it is prepared for."""
+        """The session that was prepared last."""
         self._state: State = "new"
         self._asked = UNKNOWN
         """For the client's requests."""
         self._around = UNKNOWN
-        """For what is no request of the client, and no response."""
+        """For everything else except responses."""
         self._client: object = None
-        """How the client identified itself last in a request, and the server in a result."""
+        """How the client last identified itself in a request, and the server in a result."""
         self._server: object = None
 
     def prepare(self, session: Session) -> None:
-        """Find out whether plain messages of a session may be taken, after anything but such a message."""
+        """Check whether plain messages of a session may be taken: needed after anything else."""
         self.session, self._state = session, session.state
         self.is_open = self._links.is_idle and session.is_http and session.lost_seq < 0 and is_settled(session)
         self._asked, self._around = terms_of(session)
         self._client, self._server = session.introduced.get("client"), session.introduced.get("server")
 
     def take(self, message: Request | Notification | Response, http: HttpExchange) -> Seen | None:
-        """The message with its meaning; None if it is not plain, and nothing has changed.
+        """Take a message; return it with its meaning, or None, changing nothing, if it is not plain.
 
         Args:
             message: a flawless one of the session.
@@ -88,14 +88,14 @@ class StraightHttp:
         return self._request(message, http) if self._is_in_force(http) else None
 
     def _is_as_before(self, request: Request, http: HttpExchange) -> bool:
-        """Whether a request of the client declares what those before it did."""
+        """Whether a request of the client declares the same as those before it."""
         revision, meta = self._asked.revision, request.meta
         if self._asked.era == "modern":
             return meta.get(PROTOCOL_VERSION) == revision and meta.get(CLIENT_INFO) == self._client
         return PROTOCOL_VERSION not in meta and http.fields.get(VERSION_FIELD, revision) == revision
 
     def _is_in_force(self, http: HttpExchange) -> bool:
-        """Whether what is in force in the session is in an exchange, too: the request in it may say otherwise."""
+        """Whether what is in force in the session also applies in an exchange: its request may declare otherwise."""
         for key in self._addressing.asked_in(http.number)[:1]:
             call = self._tables["client"].get(key)
             return (

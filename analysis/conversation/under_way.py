@@ -1,4 +1,4 @@
-"""What calls are under way with: their number, their progress tokens, the client's calls on a pipe, and stalls."""
+"""The calls that are under way: their count, their progress tokens, the client's calls on a pipe, and stalls."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ from analysis.facts import name_in
 from analysis.protocol.revisions import Era
 
 PROGRESS: Final = frozenset({"notifications/progress", "progress"})
-"""Reports of progress, with a spelling that lacks the prefix."""
+"""The methods of progress notifications; the second lacks the prefix."""
 ALIKE: Final = 100
 """How many requests of one batch are searched for the one that is still open."""
 
@@ -26,7 +26,7 @@ class UnderWay:
 
         Args:
             tables: the requests, which the caller keeps.
-            addressing: which exchange carried them.
+            addressing: which exchange carried each request.
         """
         self.count = 0
         """How many calls there were."""
@@ -42,7 +42,7 @@ class UnderWay:
     def begin(
         self, request: Request, revision: str | None, era: Era | None, session: Session, http: HttpExchange | None
     ) -> Call:
-        """Make the call of a request, which is under way from now on; its table is still to learn of it."""
+        """Create the call of a request, which is under way from now on; the caller enters it in its table."""
         number, side = self.count, request.sender
         self.count = number + 1
         session.in_flight += 1
@@ -70,7 +70,7 @@ class UnderWay:
         calls.clear()
 
     def end(self, call: Call) -> None:
-        """Note that a call is not under way any more: it was answered, failed or is forgotten."""
+        """Note that a call is no longer under way: it was answered, failed or is forgotten."""
         session = call.session
         assert session is not None
         if self.stalls.has_any:
@@ -85,7 +85,7 @@ class UnderWay:
         self.changed[call] = None
 
     def cancel(self, call: Call) -> None:
-        """Note that a call was cancelled: nobody awaits it, but it may still be answered."""
+        """Note that a call was cancelled: its sender no longer waits, but it may still be answered."""
         self.measure(call)
         if call.session is not None:
             call.session.in_flight -= 1
@@ -93,7 +93,7 @@ class UnderWay:
         self.changed[call] = None
 
     def progress(self, notification: Notification, session: Session) -> None:
-        """Count a report of progress for the call whose token it has."""
+        """Count a progress notification for the call whose token it has."""
         if not self._by_token:
             return
         params = notification.params

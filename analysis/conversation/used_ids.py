@@ -1,7 +1,7 @@
 """The ids that requests have used, by session: a second request with one of them is a mistake.
 
-On a pipe the tables of calls know them, as there each id has one key. Over HTTP an id comes with many exchanges, and
-only this table knows in which of them a session has used it last.
+On a pipe, the tables of calls know them, as each id has one key there. Over HTTP, an id has a key for each exchange,
+and only this table knows in which exchange a session used it last.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from analysis.conversation.message import Id, Request, Side
 USED: Final = 100_000
 """The most ids over HTTP that are kept as used; those first used longest ago are forgotten first."""
 _OF_ALL: Final = 10
-"""How many times as many ids of all sessions are searched for the latest ones of one."""
+"""To find the latest ids of one session, this many times as many of all sessions are searched."""
 
 
 class UsedId(NamedTuple):
@@ -32,10 +32,10 @@ class UsedOnPipe:
     """The ids that the session of a pipe has used, since its last `initialize`."""
 
     has_all: Final = True
-    """Whether none had to be forgotten that the tables of calls do not count as forgotten."""
+    """Always true: the tables of calls count what they had to forget."""
 
     def __init__(self, tables: dict[Side, CallTable]) -> None:
-        """None are used yet.
+        """Begin without used ids.
 
         Args:
             tables: the requests of both sides.
@@ -50,7 +50,7 @@ class UsedOnPipe:
         return None if known is None or known[0] <= self._before else UsedId(known[1], known[2], key)
 
     def latest(self, _session: int, side: Side, count: int) -> Iterable[Id]:
-        """The ids that a side used last, at most so many."""
+        """The ids that a side used last, at most `count`."""
         return self._tables[side].latest(count, self._before)
 
     def clear(self) -> None:
@@ -78,7 +78,7 @@ class UsedInExchanges:
         return self._all.get((session, side, id_))
 
     def latest(self, session: int, side: Side, count: int) -> Iterable[Id]:
-        """The ids that a side of a session used last, at most so many; none that lie far back among those of others."""
+        """At most `count` ids that a side of a session used last; not those far back among ids of other sessions."""
         own = (key for key in islice(reversed(self._all), _OF_ALL * count) if key[0] == session)
         return (id_ for _, by, id_ in islice(own, count) if by == side)
 
