@@ -73,7 +73,7 @@ class Cutter(Generic[Item]):
         return items
 
     def end(self) -> list[Item]:
-        """The rest when no more bytes will come: nothing, or a torn tail."""
+        """The last items, when no more bytes will come: usually none, or a torn tail."""
         rest, self._rest, self._rest_size = b"".join(self._rest), [], 0
         start = max(0, rest.rfind(LINE_START))
         items: list[Item] = self._salvaged(rest[:start])
@@ -165,7 +165,7 @@ class LineCutter(Cutter[Record | Damage]):
 class FrameCutter(Cutter[Frame | Record | Damage]):
     """A cutter that makes frames of most `frame` records; those that need a closer look are left to `FrameAssembler`.
 
-    In a segment of an older format all are left to it. Heads in `exchange` records are shared; see `captures.heads`.
+    In a segment of an older format, all of them are. Heads in `exchange` records are shared; see `captures.heads`.
     """
 
     _has_begun = _is_old = False
@@ -176,11 +176,11 @@ class FrameCutter(Cutter[Frame | Record | Damage]):
             if frame is not None:
                 return frame
         elif values["rec"] == "exchange" and self._loads is orjson.loads:
-            self._loads = Heads().loads  # from the first exchange on, as all other lines are read faster without
+            self._loads = Heads().loads  # only once there are exchanges: other lines are read faster by orjson alone
         return super()._made(values, line)
 
     def _after_others(self, record: Record) -> Record:
-        # The first record has none before it, so it comes by here.
+        # The first record follows no other, so it always passes here.
         if not self._has_begun:
             self._has_begun = True
             self._is_old = record.rec == "header" and version_of(record) != FORMAT_VERSION

@@ -22,7 +22,7 @@ class Damage(NamedTuple):
     offset: int
     """Where they begin, in bytes."""
     size: int
-    """How many they are; 0 if only the last LF is missing."""
+    """How many bytes; 0 if only the last LF is missing."""
     cause: Cause
     """`torn` (the end of a file that was cut, normal after a kill), `corrupt`, `overlong` (above 8 MiB).
 

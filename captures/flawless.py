@@ -1,12 +1,12 @@
-"""Reads a flawless message: a request, a notification, a result or an error about which nothing by itself is odd.
+"""Reads a flawless message: a request, a notification, a result or an error in which, by itself, nothing is odd.
 
-Two proofs that no member of the envelope comes twice or is spelt oddly:
+Either of two proofs shows that no member of the envelope comes twice or is spelt oddly:
 
-* orjson would write the same bytes. It is the cheapest, and most peers write JSON like that;
-* one expression cuts off the envelope (`jsonrpc`, `id` and `method`, in any order, before and after the value), and
-  what is left is one JSON object. The expression knows one spelling of each member, and takes each once.
+* orjson would write the same bytes. This is the cheaper proof, and most peers write JSON like that;
+* one regular expression cuts off the envelope (`jsonrpc`, `id` and `method`, in any order, before and after the
+  value), and what is left is one JSON object. The expression knows one spelling of each member, and takes each once.
 
-Promises: it never raises, whatever the bytes; it answers what `exact` says of the same bytes, or None where it is not
+Promises: it never raises, whatever the bytes; it returns what `exact` says of the same bytes, or None where it is not
 certain of that. The recorder and every reader use it.
 """
 
@@ -25,7 +25,7 @@ Flawless: TypeAlias = tuple[Envelope, dict[str, Any], bool]
 bytes: then no object in it, at any depth, has a member twice."""
 
 METHODS_KEPT: Final = 256
-"""Names that are kept ready; see `_Methods`."""
+"""The most method names that are kept; see `_Methods`."""
 
 _W: Final = rb"[ \t\r\n]*+"
 _VERSION: Final = b'"jsonrpc"' + _W + b":" + _W + rb'"2\.0"()'
@@ -42,13 +42,13 @@ _tail_of: Final = re.compile(_W + b"(?:," + _W + _MEMBER + _W + b")*+}").fullmat
 _WHITE: Final = b" \t\r\n"
 _FIRST, _QUOTE, _END = b'j"}'
 _SHALLOW: Final = 2 * DEEP
-"""Bytes that cannot hold more levels."""
+"""Bytes. No shorter message can nest too deeply."""
 _SIGHT: Final = 14
-"""Bytes in which a message with spaces after its colons shows one: orjson writes none."""
+"""How many of the first bytes are searched for a space after a colon, which orjson never writes."""
 
 
 class _Methods(dict[bytes, str]):
-    """Names by their bytes: a peer uses few, so each is made once, and comparing two is mostly comparing places.
+    """Names by their bytes: a peer uses few, so each is created once, and two equal ones are mostly one object.
 
     A name that needs a closer look raises ValueError. If a peer invents names, the first `METHODS_KEPT` are kept.
     """
@@ -87,7 +87,7 @@ def read(raw: bytes) -> Flawless | None:
             body = loads(raw)
             if type(body) is dict and dumps(body) == raw:
                 return _as_written(raw, body)
-        except (TypeError, ValueError):  # that it cannot be written again is a TypeError of orjson's
+        except (TypeError, ValueError):  # orjson raises TypeError for what it cannot write again
             return None
     return _cut(raw)
 
@@ -118,7 +118,7 @@ def _cut(raw: bytes) -> Flawless | None:
     value: Any = None
     try:
         if of is not None:
-            # The value is an object, so a brace ends it. After it there is none but the last, unless an id has one.
+            # The value is an object, so a brace ends it. After it comes only the last brace, unless an id contains one.
             end = text.rfind(b"}", 0, -1) + 1
             value = loads(text[start:end])
             if end < len(text) - 1:
@@ -130,7 +130,7 @@ def _cut(raw: bytes) -> Flawless | None:
         kind, method, code = _kind(version, token, name, of, value)
     except (KeyError, ValueError):
         return None
-    # The order that most write. Of any other, and of the short messages without a value, a parser tells the order.
+    # Most messages have one order of members, used below; for others, and those without a value, a parser finds it.
     if of is None or text[2] != _FIRST or end < len(text) - 1 or (token and name and head.start(2) > head.start(3)):
         body = loads(text)
     elif token is None:

@@ -1,4 +1,4 @@
-"""Frames, the units of a recording, as readers see them; the recorder knows none and so need not load this."""
+"""Frames, the units of a recording, as readers see them; the recorder creates none, so it need not load this."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from captures.verdict import Direction, Envelope, Unit
 
 
 class Frame(Struct):
-    """One delimited unit of bytes, exactly as it crossed the proxy. Never modified, except by who makes it."""
+    """One delimited unit of bytes, exactly as it crossed the proxy. Only the code that creates one may modify it."""
 
     seq: int
     """The record's number in the capture; unique, ordered over both directions."""
@@ -19,14 +19,14 @@ class Frame(Struct):
     raw: bytes
     """The bytes as forwarded, without the delimiter."""
     verdict: Envelope
-    """kind, id, method, code and problem, judged anew from `raw` when it was read."""
+    """kind, id, method, code and problem, judged again from `raw` when it was read."""
     body: dict[str, Any] | None = None
     """The parsed message, if the frame is flawless. Kept so that readers need not parse it again; it must not be
     modified."""
     is_as_written: bool = False
     """Whether orjson would write the same bytes: then no object in it, at any depth, has a member twice."""
     offset: int = -1
-    """The offset of its record in the segment's file, in bytes; of a giant frame's, the record that ends it."""
+    """The offset in bytes of its record in the segment's file; for a giant frame, of the record that ends it."""
     line_size: int = 0
     """Bytes of that record, without its LF."""
     delim: bytes = b"\n"

@@ -19,7 +19,7 @@ from captures.record import Record, raw_bytes
 from captures.verdict import UNJUDGED, Direction, Envelope, Unit
 
 ROOM: Final = 256 << 20
-"""Bytes. The most of unfinished giant frames that a reader holds."""
+"""The most bytes of unfinished giant frames that a reader holds."""
 PIECE_COST: Final = 2000
 """The overhead of holding one piece, in bytes."""
 
@@ -184,14 +184,14 @@ def plain_frame(values: dict[str, Any], offset: int, line_size: int, limit: int 
 
 @cache
 def _without_data(direction: Direction) -> tuple[Envelope, Any, bool]:
-    """The judgement of an event that only has an id, as one begins many streams."""
+    """The verdict on an event that has only an id, as the first event of many streams, and what goes with it."""
     return judge_and_read(b"", direction, "sse_event", whole=True, limit=READER_LIMIT)
 
 
 _UNUSUAL: Final = frozenset({"parts", "delim", "whole", "conn", "exchange", "unit", "event", "event_id"})
 """Members that a `frame` record from stdio seldom has."""
 _ODD: Final = frozenset({"parts", "delim", "whole", "event"})
-"""Those of them that one from HTTP seldom has."""
+"""Those of `_UNUSUAL` that a `frame` record from HTTP seldom has, either."""
 
 
 def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:

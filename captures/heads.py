@@ -1,6 +1,6 @@
 """The heads of HTTP requests and responses in `exchange` records, read once each.
 
-Every stage of an exchange repeats the heads before it, and the next exchange has nearly the same. A head that comes
+Each record of an exchange repeats its heads so far, and the next exchange has nearly the same ones. A head that comes
 again is the same object, with all that was worked out about it. What is odd is read like any other JSON.
 """
 
@@ -24,7 +24,7 @@ _END: Final = b'"]]}'
 
 
 class Head(dict[str, Any]):
-    """The members of a head, which nobody may change, and what its header fields say."""
+    """The members of a head, which must not be modified, and what its header fields say."""
 
     __slots__ = ("doubled", "fields", "session")
 
@@ -57,10 +57,10 @@ class Heads:
         self._known: dict[bytes, Head] = {}
 
     def loads(self, line: bytes) -> Any:
-        """The JSON value in a line, like `orjson.loads`; usual heads are a `Head` that may have come before.
+        """The JSON value in a line, like `orjson.loads`; a usual head becomes a `Head`, the same one if it came before.
 
         Raises:
-            ValueError: it is no JSON.
+            ValueError: it is not JSON.
         """
         if line.find(_RECORD, 0, _EARLY) < 0:
             return orjson.loads(line)
@@ -73,9 +73,9 @@ class Heads:
     def _usual(self, pieces: list[bytes]) -> dict[str, Any] | None:
         """The record that was cut at the ends of its heads; None or a ValueError if it is not a usual one.
 
-        A head is what begins after its name and ends at the first `_END`, if that is one JSON value by itself, because
-        then no other begins there. The rest is read with a 0 in its place, which proves that it is a member of the
-        record if nothing else in the rest has its name.
+        A head extends from its name to the first `_END`, if this text alone is one JSON value: then no other value can
+        begin there. The rest is read with a 0 in place of each head. This proves that the head is a member of the
+        record, if its name occurs only once in the rest.
         """
         if len(pieces) == 3:
             before, _, asked = pieces[0].partition(_REQUEST)

@@ -25,14 +25,14 @@ from captures.record import Record
 from captures.versions import FORMAT_VERSION, lift
 
 CHUNK: Final = 1 << 17
-"""Bytes read at once: what is made of them stays in a processor's cache until it is used."""
+"""Bytes read at once: few enough that what is made of them is still in a processor's cache when it is used."""
 FIRST: Final = 1 << 13
 """Bytes read to find the header."""
 OPEN_AT_ONCE: Final = 64
 """The most segments; a recorder's ring keeps far fewer for one capture."""
 
 LOOKS: Final = 50
-"""How often a capture is listed again because its ring has deleted the first segment meanwhile."""
+"""How often a capture is listed again because its ring has deleted the first segment."""
 
 
 class Capture:
@@ -99,7 +99,7 @@ class Capture:
         return chain.from_iterable(self._items(LineCutter))
 
     def frames(self) -> Iterator[Frame | Record | Damage]:
-        """The same, but most `frame` records as frames; those that are left are for `FrameAssembler`.
+        """The same items, but with most `frame` records as frames; `FrameAssembler` converts the others.
 
         Raises:
             NotACapture: a file cannot be opened.
@@ -128,7 +128,7 @@ class Capture:
                     yield [lifted(item, version) if isinstance(item, Record) else item for item in cut]
 
     def _files(self) -> Iterator[tuple[Path, BinaryIO]]:
-        """The segments, opened before the first is read: a recorder's ring may delete them meanwhile."""
+        """The segments, opened before the first is read: a recorder's ring may delete them in between."""
         self.segments = segments(self.path)
         for start in range(0, len(self.segments), OPEN_AT_ONCE):
             files = []
@@ -160,7 +160,7 @@ def unfit(first: Record, capture: object) -> Cause | None:
 
 
 def _cut(file: BinaryIO, cutter: Cutter[Item], size: int = CHUNK) -> Iterator[list[Item]]:
-    """What a file holds now: one that grows faster than it is read would have no end."""
+    """The items in what a file holds now: a file that grows faster than it is read would have no end."""
     left = os.fstat(file.fileno()).st_size
     while left > 0 and (chunk := file.read(min(size, left))):
         yield cutter.feed(chunk)
