@@ -1,7 +1,7 @@
-"""Values of Python as Arrow columns, which DuckDB scans where they lie: a few calls of C for a whole batch.
+"""Python values as Arrow columns, which DuckDB scans in place: a few calls into C for a whole batch.
 
 Nothing is cast: a value of another type than its column, text that UTF-8 cannot represent, and an integer that the
-column cannot hold raise ValueError. Offsets have 64 bits, so that no batch has too many bytes for them.
+column cannot hold raise ValueError. Offsets have 64 bits, so no batch has too many bytes for them.
 """
 
 from array import array
@@ -28,14 +28,14 @@ _BOOLEANS: Final = frozenset((True, False, None))
 
 
 class Batch:
-    """A batch of rows, which DuckDB scans like a table: those that it holds at the time."""
+    """A batch of rows. DuckDB scans it like a table that has the rows held at that time."""
 
     def __init__(self) -> None:
         """Hold nothing."""
         self.clear()
 
     def clear(self) -> None:
-        """Let go of the rows."""
+        """Drop the rows."""
         self.hold({"nothing": "BOOLEAN"}, [()])
 
     def hold(self, types: Mapping[str, str], columns: Iterable[Values]) -> None:
@@ -43,7 +43,7 @@ class Batch:
 
         Args:
             types: the types of the columns by their names, as DuckDB writes them.
-            columns: their values, all of one length, None for NULL. Lists are never NULL, and hold none.
+            columns: their values, all of one length, None for NULL. Lists are never NULL and contain no NULL.
 
         Raises:
             ValueError: a value does not fit its column, or the columns differ in length.
@@ -59,7 +59,7 @@ class Batch:
         self._rows = c_array_from_buffers(nanoarrow.struct(fields), length, [None], children=arrays)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The rows, by Arrow's protocol; each call begins anew."""
+        """The rows, by Arrow's protocol; each call starts from the first row."""
         return c_array_stream(self._rows).__arrow_c_stream__(requested_schema)
 
 
@@ -68,7 +68,7 @@ def _column(type_: str, values: Values) -> tuple[Any, Any]:
     if type_ == _LIST:
         return _lists(values)
     if type_ == "BOOLEAN" and not _BOOLEANS.issuperset(values):
-        raise ValueError("a BOOLEAN that is none")  # nanoarrow asks only whether it is true
+        raise ValueError("a BOOLEAN that is none")  # nanoarrow would convert any value by its truth
     # Where integers may be NULL, each passes through an iterator, which takes three times as long.
     made_of = _TYPES[type_](nullable=None in values)
     return made_of, c_array(values, made_of)

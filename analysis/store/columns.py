@@ -190,7 +190,7 @@ _EXCHANGES: Final = Table(
         Column("request_bytes", "BIGINT", "not null", "size of the frame of the request"),
         Column("response_bytes", "BIGINT", "null", "size of the frame of the response; NULL if there is none"),
         Column("progress", "INTEGER", "not null", "number of progress notifications for it"),
-        Column("first_progress_ms", "DOUBLE", "null", "how long after it was handed on the first of them came; NULL without one", Computed("case when first_progress_ns is not null then greatest(0, first_progress_ns - started_ns) / 1e6 end", ("first_progress_ns", "BIGINT"))),
+        Column("first_progress_ms", "DOUBLE", "null", "time from when it was handed on to its first progress notification; NULL if there was none", Computed("case when first_progress_ns is not null then greatest(0, first_progress_ns - started_ns) / 1e6 end", ("first_progress_ns", "BIGINT"))),
         Column("cancelled_ns", "BIGINT", "null", "when it was first cancelled, or its client closed its HTTP exchange; NULL if neither happened. A response may have come nevertheless; outcome says whether the request had failed before"),
         Column("cancel_reason", "VARCHAR", "null", "the reason given in the cancellation, cut at 300 characters; NULL if none was given. Untrusted text"),
         Column("is_abandoned", "BOOLEAN", "not null", "whether its sender gave up on it: cancelled with a reason that mentions a time-out, or after 5 s or more; or, up to 2025-11-25, its client closed the HTTP exchange"),

@@ -1,10 +1,10 @@
 """Rows on their way into the tables.
 
 They wait in lists and go to DuckDB in batches: as Arrow columns, from which one INSERT … SELECT computes what SQL
-computes faster, such as wall clocks. Rows of many small captures share a batch.
+computes faster than Python, such as wall clocks. Rows of many small captures share a batch.
 
 Several batches form a transaction. A single one would hold every row twice until its end, as space freed inside a
-transaction is not reused; one for each batch would first write much to the log.
+transaction is not reused; one for each batch would write much to the log first.
 """
 
 from collections.abc import Container
@@ -19,11 +19,11 @@ from analysis.store.tables import GIVEN, NAMES, START, Row, insertion
 BATCH: Final = 20_000
 """The most waiting rows of one table."""
 BATCH_BYTES: Final = 8 << 20
-"""Bytes of frames among them."""
+"""The most bytes of frames in waiting rows."""
 BATCHES: Final = 12
-"""Of one transaction."""
+"""Batches in one transaction."""
 ROW_BYTES: Final = BATCH_BYTES // BATCH
-"""What a frame counts in addition to its bytes, so that one sum bounds both."""
+"""Added to the bytes of each frame, so that one sum bounds both the bytes and the number of rows."""
 
 _WAITING: Final = "waiting"
 """The name under which a batch is scanned."""
@@ -72,7 +72,7 @@ class Tables:
     """The tables of one connection while rows come."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, only: Container[str] | None = None) -> None:
-        """No row yet.
+        """Begin without rows.
 
         Args:
             connection: where the tables are, in the schema in use; without a transaction, as one begins here.

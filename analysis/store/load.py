@@ -44,7 +44,7 @@ def create(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 class Loader:
-    """Loads captures into tables without rows of them. Use it with `with`: waiting rows are inserted at the end."""
+    """Loads captures that the tables do not hold yet. Use it with `with`: waiting rows are inserted at the end."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, only: Container[str] | None = None) -> None:
         """Create a loader that has loaded nothing yet.
@@ -68,7 +68,7 @@ class Loader:
         """Insert the rows of a capture, except its findings.
 
         Args:
-            path: the capture; a growing one is read up to its present end.
+            path: the capture; a growing one is read up to its current end.
             capture: the value of the column `capture` in its rows; None for its id.
             progress: called with the number of bytes read.
 
@@ -354,12 +354,12 @@ class _Load:
         return talk
 
     def _write_calls(self, calls: Iterable[Call], *, are_over: bool = False) -> None:
-        """Write the rows of the calls that are over, or of all, as the capture is."""
+        """Write the rows of the calls that are over: of all, if the capture itself is."""
         for call in calls:
             if are_over or call.is_over:
                 self._exchange_rows.append(self._start + row_of(call))
                 if len(self._exchange_rows) >= BATCH:
-                    self._flush()  # many end at once where a capture does, or in a batch
+                    self._flush()  # many calls end at once at the end of a capture, or in a batch
 
     # ---- batches, and the end
 
@@ -392,21 +392,22 @@ class _Load:
         if self._tables.is_full:
             self._tables.flush()
         self._tell()
-        # Half a million objects a million frames: without a cycle they go at once, and one costs a tenth of the load.
+        # Half a million objects for a million frames: without reference cycles they are freed at once; with them,
+        # freeing them takes a tenth of the load.
         for table in fold.tables.values():
             table.clear()
 
 
 _SHALLOW: Final = 2 * DEEPEST
-"""Bytes that cannot nest too deeply."""
+"""Bytes. No shorter frame can nest too deeply."""
 
 
 def _message_problem(frame: Frame) -> str | None:
     """Why the column `message` of a frame is NULL; None if it is not.
 
-    Only frames that are not `is_as_written` can be ambiguous. The verdict does not tell: it looks for duplicates at the
-    top level only, names one problem of several, and does not say of each unit whether it is JSON. And DuckDB also
-    accepts NaN, and commas before a bracket.
+    Only frames that are not `is_as_written` can be ambiguous. The verdict is not enough: it looks for duplicates at the
+    top level only, names one problem of several, and does not say of each unit whether it is JSON. DuckDB also
+    accepts NaN, and commas before a closing bracket.
     """
     if frame.verdict.kind == "unjudged":
         return "unjudged"
