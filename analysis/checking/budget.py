@@ -1,4 +1,4 @@
-"""Budget: what each rule costs, as measured, to divide the rules by their costs and to notice one that costs much.
+"""Budget: what each rule costs, as measured, to divide rules among processes and to notice one that costs much.
 
 Figures are microseconds of processor time for each frame of a capture, on average over plain calls on stdio and the
 SDKs' conversations in both eras. `python -m tests.bench.check --rules` measures them and shows which have changed.
@@ -55,7 +55,7 @@ OTHERS: Final = 0.03
 """What any other rule costs."""
 
 TESTS: Final = {"on_odd": 2.0, "on_problems": 4.5, "on_meta": 1.0}
-"""What a checker does for every message if it has any rule with this hook."""
+"""What a checker spends on messages if it has any rule with this hook, whatever the rule finds."""
 
 REASONS: Final = {
     "tool/repeated-call": "it compares the arguments of each call with those of all others",

@@ -29,18 +29,18 @@ class OddExchange(Flag):
     OTHER_ID = auto()
     """Its request names a session that was not begun in this capture, or is over; or its response names another one."""
     VERSION = auto()
-    """Its request names no revision, or another one than its session or its message."""
+    """Its request names no revision, or not the one that its message names or, without one there, its session has."""
     HEADERS = auto()
-    """Its request is not JSON that accepts JSON and event streams; or it has a query, an origin, a credential, or the
-    id of an event."""
+    """Its request is not JSON, or does not accept both JSON and event streams; or it has a query, an origin, a
+    credential or the id of an event."""
     OLDER = auto()
     """A stream of the older transport announced its address."""
     SENT = auto()
     """It carries no message of the client, or several, or an array, or something other than a request."""
     RECEIVED = auto()
-    """It has brought an error; or something else than a result, and not on a stream; or nothing, and is over."""
+    """It has brought an error; or, not on a stream, anything but a single result; or nothing, and is over."""
     END = auto()
-    """It was not ended by the server, or a request in it has no response, or it resumes a stream."""
+    """It ended, but not `complete`; or without a response to a request in it; or its request resumes a stream."""
 
 
 USUAL: Final = OddExchange(0)
@@ -52,7 +52,7 @@ _SELDOM: Final = frozenset({"origin", "authorization", LAST_EVENT_ID})
 
 
 def oddities_in(http: HttpExchange, session: Session | None) -> OddExchange:
-    """What is odd about an exchange; `USUAL` itself about nearly all of a client and a server that have sessions."""
+    """What is odd about an exchange; `USUAL` itself for nearly all between peers that use session ids."""
     found = _in_messages(http)
     if not _is_usual_id(http):
         found |= OddExchange.OTHER_ID if FIELD in http.fields else OddExchange.WITHOUT_ID
