@@ -71,10 +71,10 @@ class _Incoming:
         self._waiting: deque[bytes] = deque()
 
     def some(self) -> list[bytes] | None:
-        """Wait for the pipe once; the messages that are complete now, or None at its end.
+        """Read the pipe once, waiting if it is empty; return the messages that are now complete, or None at its end.
 
         Raises:
-            ValueError: the next message is too long; those before it have been returned.
+            ValueError: the next message is too long; those before it have already been returned.
         """
         if self._is_refused:
             raise ValueError(f"a message of more than {self._longest} bytes")
@@ -208,7 +208,7 @@ class PythonChild:
         Raises:
             TimeoutError: there is none yet; what has come of it is kept.
             BrokenPipeError: it has ended.
-            ValueError: the message is too long.
+            ValueError: the next message is too long.
         """
         message = None if self._stdout.closed else self._incoming.next(until_s)
         if message is None:
@@ -298,7 +298,7 @@ class Team(Generic[Child]):
             A child, and its complete messages; None if it has ended.
 
         Raises:
-            ValueError: a message is too long.
+            ValueError: the next message is too long.
         """
         for child in [key.data for key, _ in self._selector.select()] if alone is None else [alone]:
             messages = child._incoming.some()
@@ -308,7 +308,7 @@ class Team(Generic[Child]):
 
 
 class Parent:
-    """In a child: what the parent says, and the way back. The child ends when there is no parent any more.
+    """In a child: what the parent says, and the way back. The child ends when there is no longer a parent.
 
     Whatever a library prints goes nowhere, and so does not look like a message.
     """

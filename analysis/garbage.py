@@ -1,6 +1,6 @@
 """How often Python looks for reference cycles while captures are read.
 
-Nearly all objects of a reading die young, or stay to the end, and few are in cycles. Looking as often as Python does
+Nearly all objects of a reading die young or stay to the end, and few are in cycles. Looking as often as Python does
 by default takes a tenth of the time on stdio, and a third over HTTP. A process that only reads captures looks less
 often (`spare_collections`); a library, which shares its process, does so while it reads (`few_collections`).
 """
@@ -20,7 +20,7 @@ def spare_collections() -> None:
 
 @contextmanager
 def few_collections() -> Iterator[None]:
-    """Look for reference cycles less often for a while."""
+    """Look for reference cycles less often inside a `with` block."""
     before = gc.get_threshold()
     spare_collections()
     try:

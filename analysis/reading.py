@@ -118,10 +118,10 @@ class Reading:
         """Begin.
 
         Args:
-            source: the path of a capture, or a capture, or what is in one in order, as `Capture.frames` or as records;
-                nothing if that is handed to `take`.
+            source: the path of a capture, a capture, or its items in order, as records or from `Capture.frames`; empty
+                if they are handed to `take`.
             rules: the rules that judge it; None for none.
-            in_records: for a capture: what was read is never a frame, for those who want the lines of records.
+            in_records: for a capture: `Step.record` is never a frame, for callers that need the lines of records.
 
         Raises:
             CaptureError: there is nothing to read, or it is not a capture, or a later version wrote it.
@@ -161,7 +161,7 @@ class Reading:
         if item is None:
             return Step(record, None)
         if self._checker is None and type(item) is not Damage:
-            # The usual case: half of what a step costs is its object, and this takes half the time of its own class.
+            # The usual case. Half the cost of a step is creating it, and this takes half the time of calling the class.
             return tuple.__new__(Step, (record, item, self._understand(item), self._under_way.changed, (), None))
         return self._step(record, item)
 
