@@ -101,8 +101,11 @@ def run(arguments: list[str]) -> int:
             )
         if is_guessed and (problem := _unclear(options)):
             return fail(problem)
+    what = "folder" if options.format in TABLES else "file"
     if not options.output:
-        return fail(f"the name of the {'folder' if options.format in TABLES else 'file'} to write to is empty")
+        return fail(f"the name of the {what} to write to is empty")
+    if options.output == "-":
+        return fail(f"export does not write to stdout: name a {what} (./- for one that is called so)")
     if options.format in TABLES:
         with inputs(options) as given:
             return given.code(_export(given.paths, options))

@@ -301,6 +301,8 @@ def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
         (["--format", "har", "--filter", "(", "out"], b"--filter: "),
         (["--follow", "--redact", "--to", "http://x"], b"--redact needs captures that have ended"),
         (["--format", "har", ""], b"the name of the file to write to is empty"),
+        (["--format", "har", "-o", "-"], b"export does not write to stdout: name a file"),
+        (["--format", "csv", "-o", "-"], b"export does not write to stdout: name a folder"),
     ],
 )
 def test_wrong_usage_makes_nothing(words: list[str], why: bytes, tmp_path: Path) -> None:
