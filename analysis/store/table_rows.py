@@ -180,14 +180,14 @@ class HttpRow:
                 "first_byte_ns": integer(self.first_byte_ns),
                 "ended_ns": integer(self.ended_ns),
                 "ended_by": text(http.ended_by),
-                "request_bytes": integer(http.request_size),
-                "response_bytes": integer(http.response_size),
+                "request_bytes": None if http.answered is None else integer(http.request_size),
+                "response_bytes": None if http.over is None else integer(http.response_size),
                 "content_type": text(kind),
                 "session_id": text(http.session_id),
                 "revision": text(http.fields.get(VERSION_FIELD)),
                 "session": None if http.session is None else http.session.number,
                 "is_stream": is_stream,
-                "events": self.events,
+                "events": None if http.over is None else self.events,
                 "resumes": integer(http.resumed),
                 "by_proxy": http.is_ours,
                 "failed_by": failed_by(http),
@@ -206,7 +206,6 @@ class HttpRows:
     def __init__(self, rows: list[Row], start: Row) -> None:
         self._rows, self._start = rows, start
         self._held: OrderedDict[int, HttpRow] = OrderedDict()
-        """How many are held back."""
 
     def of(self, http: HttpExchange, t_ns: int) -> HttpRow:
         """The counts of an exchange."""
@@ -214,11 +213,10 @@ class HttpRows:
         if held is None:
             held = self._held[http.number] = HttpRow(http, t_ns)
             if len(self._held) > MOST_HTTP:
-                self.write(next(iter(self._held)))
+                self._write(next(iter(self._held)))
         return held
 
-    def write(self, number: int) -> None:
-        """Write the row of an exchange as it is."""
+    def _write(self, number: int) -> None:
         held = self._held.pop(number, None)
         if held is not None:
             self._rows.append(self._start + held.row())

@@ -39,7 +39,7 @@ comment on column sse_streams.head_ms is 'from the request head to the response 
 comment on column sse_streams.first_event_ms is 'from the request head to the first event with a message; NULL if there is none';
 comment on column sse_streams.last_event_ms is 'from the request head to the last event with a message';
 comment on column sse_streams.open_ms is 'from the request head to the end of the stream, or of the capture if it was still open then';
-comment on column sse_streams.events is 'events in it, including those without a message';
+comment on column sse_streams.events is 'events in it, including those without a message; NULL while it is open';
 comment on column sse_streams.messages is 'events with an MCP message';
 comment on column sse_streams.message_bytes is 'bytes of these messages';
 comment on column sse_streams.response_bytes is 'bytes of the stream; NULL while it is open';

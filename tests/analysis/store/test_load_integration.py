@@ -319,6 +319,25 @@ def carried(talk: Written, at_ms: float, direction: Direction, number: int, **me
     )
 
 
+def test_what_only_the_end_of_an_exchange_tells_is_null_before(tmp_path: Path) -> None:
+    talk = over_http(tmp_path / "a.mcpcap")
+    for number in (1, 2, 3):
+        exchange(talk, number, number, "request", None)
+        carried(talk, number, "c2s", number, id=number, method="ping")
+    for number in (2, 3):
+        exchange(talk, number + 5, number, "response", request_size=40)
+        carried(talk, number + 5, "s2c", number, id=number, result={})
+    talk.record(9, "stream", conn=1, exchange=3, event="ended", events=1)
+    exchange(talk, 9, 3, "end", request_size=40, response_size=70, ended_by="complete")
+    with loaded(talk.close()) as connection:
+        columns = "exchange, request_bytes, response_bytes, events"
+        assert rows(connection, f"select {columns} from http_exchanges order by 1") == [
+            (1, None, None, None),
+            (2, 40, None, None),
+            (3, 40, 70, 1),
+        ]
+
+
 def test_over_http_the_exchange_tells_who_waited(tmp_path: Path) -> None:
     talk = over_http(tmp_path / "a.mcpcap")
     for number in (1, 2):
