@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from captures.record import members, stderr_members
+from tests.analysis.store.written import Written
+from tests.analysis.talk import META
 from tests.captures.samples import header
 from tests.captures.test_golden import CORPUS
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
@@ -76,6 +78,18 @@ def test_a_call_that_was_abandoned_says_so(capture: Path) -> None:
     cancel = shown(capture, "--frame", "7")
     assert 'cancels    tools/call #"7" reindex (frame 6)' in cancel
     assert "frame 6  client" in cancel
+
+
+def test_a_call_that_its_client_cancelled_by_closing_the_exchange_names_no_frame(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a", transport="http")
+    head = {"method": "POST", "target": "/mcp", "headers": [["MCP-Protocol-Version", "2026-07-28"]]}
+    talk.record(1, "exchange", conn=1, exchange=1, stage="request", request=head)
+    raw = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "dig", "_meta": META}})
+    place = {"conn": 1, "exchange": 1, "unit": "http_body"}
+    asked = talk.record(2, "frame", dir="c2s", **place, kind="request", size=len(raw), raw=raw)
+    talk.record(700, "exchange", conn=1, exchange=1, stage="end", request=head, ended_by="client")
+    text = shown(talk.close(), "--frame", str(asked))
+    assert "cancelled  by closing its HTTP exchange (record 3)" in text
 
 
 def test_findings_stand_with_the_message(capture: Path) -> None:
