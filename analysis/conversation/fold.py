@@ -444,6 +444,11 @@ class Fold:
         They have failed, unless the client closed the exchange: it gave up, which since 2026-07-28 is how it cancels.
         """
         asked, table = self.addressing.asked_in(http.stream), self.tables["client"]
+        if http.stream == http.number:
+            # Only a forger ends one exchange again and again, and then each end looks at what is new.
+            while http.closed < len(asked) and table.get(asked[http.closed]) is None:
+                http.closed += 1
+            asked = asked[http.closed :]
         if all(table.get(key) is None for key in asked):
             return ()
         response, by = record.members.get("response"), record.members.get("ended_by")

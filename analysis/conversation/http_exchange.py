@@ -191,6 +191,8 @@ class HttpExchange(Struct, eq=False, weakref=True):
     """If it repeats messages because their exchange was redirected: the exchange that carried them first."""
     repeated: "ref[HttpExchange] | None" = None
     """The last exchange that repeats its messages after a redirect; weak, because that exchange refers to this one."""
+    closed: int = 0
+    """How many of the first requests that it carried were no longer open at its last end."""
     let_go: "Sequence[Call]" = ()
     """Requests in it for which no response is awaited any longer, as it has ended."""
     _is_streamable: bool | None = None

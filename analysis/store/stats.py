@@ -236,7 +236,8 @@ class Figures:
             """
             select
                 count(*), count(distinct server), (select count(distinct client_name) from sessions),
-                sum(sessions)::bigint, sum(frames)::bigint, sum(bytes)::bigint, sum(duration_ns)::bigint,
+                sum(sessions)::bigint, sum(frames)::bigint, sum(bytes)::bigint,
+                least(sum(duration_ns), 9223372036854775807)::bigint,
                 sum(lost)::bigint, sum(damage)::bigint, count(*) filter (is_live),
                 count(*) filter (ending is null and not is_live),
                 sum(forgotten)::bigint, (select count(*) from exchanges where outcome = 'not_recorded')

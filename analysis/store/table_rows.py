@@ -170,7 +170,7 @@ class HttpRow:
             "http_exchanges",
             {
                 "exchange": integer(http.number),
-                "conn": integer(http.conn),
+                "conn": integer(http.conn) or 0,
                 "peer": text(http.peer) or None,
                 "method": text(http.method) or None,
                 "target": text(http.target, TARGET) or None,

@@ -123,6 +123,24 @@ def batch_refused(count: int) -> None:
     assert len(fold.open_calls()) == count
 
 
+def ended_again_and_again(count: int) -> None:
+    """One exchange with as many requests, each followed by another end, as only a forger writes."""
+    tape = Tape("http")
+    head = {"method": "POST", "target": "/mcp", "headers": []}
+    tape.record("exchange", exchange=1, stage="request", conn=1, peer="127.0.0.1:1", request=head)
+    for number in range(count):
+        tape.say("c2s", 1, id=number, method="ping")
+        tape.record("exchange", exchange=1, stage="end", conn=1, request=head, ended_by="complete")
+    fold = Fold()
+    for item in tape.items:
+        fold.feed(item)
+    assert fold.open_calls() == ()
+
+
+def test_an_exchange_that_ends_again_and_again_costs_no_more_each_time() -> None:
+    assert_linear(ended_again_and_again, 400, 6_400)
+
+
 def test_errors_without_an_id_in_answer_to_a_huge_batch_cost_no_more_each() -> None:
     assert_linear(batch_refused, 300, 2_400)
 

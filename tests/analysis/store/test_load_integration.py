@@ -338,6 +338,18 @@ def test_what_only_the_end_of_an_exchange_tells_is_null_before(tmp_path: Path) -
         ]
 
 
+def test_no_number_of_an_exchange_makes_a_load_fail(tmp_path: Path) -> None:
+    talk = over_http(tmp_path / "a.mcpcap")
+    sizes = dict.fromkeys(("request_size", "response_size"), 2**63)
+    talk.record(1, "exchange", conn=2**63, exchange=1, stage="request", request={"method": "POST", "target": "/"})
+    answer = {"status": 2**63, "headers": []}
+    talk.record(2, "exchange", conn=2**63, exchange=1, stage="end", response=answer, ended_by="complete", **sizes)
+    talk.record(3, "stream", conn=2**63, exchange=1, event="ended", events=2**63)
+    with loaded(talk.close()) as connection:
+        columns = "exchange, conn, status, request_bytes, response_bytes, events"
+        assert rows(connection, f"select {columns} from http_exchanges") == [(1, 0, None, None, None, 0)]
+
+
 def test_over_http_the_exchange_tells_who_waited(tmp_path: Path) -> None:
     talk = over_http(tmp_path / "a.mcpcap")
     for number in (1, 2):

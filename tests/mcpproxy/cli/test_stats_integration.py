@@ -301,6 +301,13 @@ def test_time_in_which_a_tool_waited_for_the_client_is_not_the_tool_s(tmp_path: 
     )
 
 
+def test_durations_that_add_up_to_more_than_any_number_are_cut(tmp_path: Path) -> None:
+    long_ms = 3 * 2**61 / 1e6
+    captures = [Written(tmp_path / f"{number}.mcpcap", "a", number).close(long_ms) for number in (1, 2)]
+    (totals, *_), _ = told(*captures)
+    assert totals["duration_ns"] == 2**63 - 1
+
+
 def test_every_figure_is_there_where_nothing_was_said(tmp_path: Path) -> None:
     (totals, *rest), _ = told(Written(tmp_path / "none.mcpcap", "weather", 1).close())
     names = ["session_ms", "server_ms", "client_ms", "waiting_ms", "stalled_ms", "tool_ms"]
