@@ -373,10 +373,7 @@ class Fold:
             )
         if response.id is not None:
             state = waiting.id_state
-        if waiting.request.seq > session.received[response.sender]:
-            session.received[response.sender] = waiting.request.seq
-        self.under_way.end(waiting)
-        waiting.answer(response)
+        self.under_way.answer(waiting, response, session)
         is_error, by_server = waiting.settled is _ERROR, response.sender == "server"
         if by_server and not is_error:
             waiting.revision = answering(waiting, response, session)

@@ -195,10 +195,7 @@ class Straight:
                 return None
         state = call.id_state
         table.answer(key, response.t_ns)
-        if request.seq > session.received[side]:
-            session.received[side] = request.seq
-        self._under_way.end(call)
-        call.answer(response)
+        self._under_way.answer(call, response, session)
         session.heard[side] = response.seq
         seen = Seen(
             response,

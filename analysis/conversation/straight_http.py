@@ -160,10 +160,7 @@ class StraightHttp:
             return None
         state = call.id_state
         table.answer(key, response.t_ns)
-        if call.request.seq > session.received[side]:
-            session.received[side] = call.request.seq
-        self._under_way.end(call)
-        call.answer(response)
+        self._under_way.answer(call, response, session)
         return Seen(
             response,
             session,

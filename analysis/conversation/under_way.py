@@ -6,7 +6,7 @@ from analysis.conversation.addressing import Addressing
 from analysis.conversation.call import Call, token_of
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.message import Id, Notification, Request, Side, other_side
+from analysis.conversation.message import Id, Notification, Request, Response, Side, other_side
 from analysis.conversation.session import Session
 from analysis.conversation.stalls import Stalls
 from analysis.facts import name_in
@@ -68,6 +68,19 @@ class UnderWay:
             forgotten.is_forgotten = True
             self.end(forgotten)
         calls.clear()
+
+    def answer(self, call: Call, response: Response, session: Session) -> None:
+        """End a call with its response.
+
+        Args:
+            call: the call that it answers, which its table no longer has open.
+            response: the response.
+            session: the session in which the response came.
+        """
+        if call.request.seq > session.received[response.sender]:
+            session.received[response.sender] = call.request.seq
+        self.end(call)
+        call.answer(response)
 
     def end(self, call: Call) -> None:
         """Note that a call is no longer under way: it was answered, failed or is forgotten."""
