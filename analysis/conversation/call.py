@@ -223,6 +223,12 @@ class Call(Struct, eq=False):
         return None if mark is None else mark.seq
 
     @property
+    def is_left(self) -> bool:
+        """Whether its client cancelled it, or gave up on it, by closing its HTTP exchange."""
+        over = None if self.http is None else self.http.over
+        return over is not None and over.seq == self.cancelled_seq
+
+    @property
     def cancelled_by(self) -> int | None:
         """Frame number of the first cancellation that named it while it had no response."""
         return None if self.cancellation is None else self.cancellation.seq

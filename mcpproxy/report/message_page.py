@@ -190,7 +190,7 @@ class Messages:
 
     def _became(self, call: Call) -> Iterator[Fact]:
         by = "" if call.cancelled_seq is None else f" by frame {call.cancelled_seq}"
-        if by and call.http is not None and call.http.over is not None and call.http.over.seq == call.cancelled_seq:
+        if call.is_left:
             by = f" by closing its HTTP exchange (record {call.cancelled_seq})"
         if call.abandoned_ns is not None:
             reason = f': "{sanitise(call.cancel_reason)}"' if call.cancel_reason else ""
