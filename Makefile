@@ -96,7 +96,7 @@ pictures: $(VENV)/.check
 
 # The reference in docs/rules, made anew from the rules.
 rules-docs: $(VENV)/.check
-	$(BIN)/python -m mcpproxy.report.rule_pages docs/rules
+	$(BIN)/python -m mcpproxy.wording.rule_pages docs/rules
 
 # The reference of the tables and views in docs/sql.md, made anew from the columns in analysis/store and the SQL of the views.
 sql-docs: $(VENV)/.check

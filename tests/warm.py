@@ -325,7 +325,13 @@ def _load_all() -> None:
     from analysis.json_schema import validator
     from mcpproxy.examination.examine import Wanted, examined
 
-    for name in (*_LATER, *_modules("captures"), *_modules("analysis"), *_modules("mcpproxy.report")):
+    for name in (
+        *_LATER,
+        *_modules("captures"),
+        *_modules("analysis"),
+        *_modules("mcpproxy.wording"),
+        *_modules("mcpproxy.report"),
+    ):
         importlib.import_module(name)
     for name in _modules("mcpproxy.cli"):
         importlib.import_module(name)

@@ -8,9 +8,9 @@ import sys
 
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.report.text import count_text
-from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import count_text
+from mcpproxy.wording.units import size
 
 
 def parser() -> argparse.ArgumentParser:

@@ -41,8 +41,8 @@ from mcpproxy.report.github import Github
 from mcpproxy.report.junit import Junit
 from mcpproxy.report.output import width_of_stdout
 from mcpproxy.report.sarif import Sarif
-from mcpproxy.report.text import Style
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import Style
 
 _LEVELS = {**{str(level): level for level in reversed(Level)}, "never": None}
 _WIDEST = 120

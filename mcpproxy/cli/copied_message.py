@@ -16,7 +16,7 @@ from captures.record import Record, raw_bytes
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.examining import say_damage
 from mcpproxy.cli.messages import frames_of
-from mcpproxy.report.resending import Command, Posted, command, posted_by, pretty, raw_text
+from mcpproxy.wording.resending import Command, Posted, command, posted_by, pretty, raw_text
 
 FORMS = ("curl", "shell", "message")
 

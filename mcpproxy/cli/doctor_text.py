@@ -10,9 +10,9 @@ from mcpproxy.doctor.pages import paragraphs
 from mcpproxy.doctor.verdict import Diagnosis, Verdict
 from mcpproxy.doctor.verdicts import VERDICTS, NeedsConsent
 from mcpproxy.report.output import width_of_stdout
-from mcpproxy.report.text import count_text, fit
-from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import count_text, fit
+from mcpproxy.wording.wrapping import wrapped
 
 MOST_LISTED: Final = 6
 """How many names or files an error lists."""

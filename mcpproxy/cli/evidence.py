@@ -15,8 +15,8 @@ from mcpproxy.cli.selection import selected
 from mcpproxy.examination.examine import Examination, Wanted
 from mcpproxy.examination.result import LocatedFinding
 from mcpproxy.report.findings import Text
-from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import count_text
 
 SHOWN: Final = 5
 """Findings of a rule that are shown for each capture."""

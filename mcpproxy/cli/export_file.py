@@ -13,10 +13,10 @@ from mcpproxy.cli.diagnostics import Exit, Progress, say
 from mcpproxy.cli.message_filter import filter_of
 from mcpproxy.cli.outputs import written_line
 from mcpproxy.exporters.source import Source
-from mcpproxy.report.text import count_text
-from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.new_file import new_file
+from mcpproxy.wording.text import count_text
+from mcpproxy.wording.units import size
 
 TOLD_BYTES: Final = 1 << 20
 """How often progress is shown."""

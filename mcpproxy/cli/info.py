@@ -13,9 +13,9 @@ from mcpproxy.cli.diagnostics import Exit
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.cli.verify import call_damage, reasons
 from mcpproxy.report.output import json_line
-from mcpproxy.report.text import begins_text
-from mcpproxy.report.units import duration, local_time, size, utc
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import begins_text
+from mcpproxy.wording.units import duration, local_time, size, utc
 
 
 def parser() -> argparse.ArgumentParser:

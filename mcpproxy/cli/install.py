@@ -43,8 +43,8 @@ from mcpproxy.clients.wrapper import NoProgram, Wrapper, program_words
 from mcpproxy.doctor.trust import trust_in
 from mcpproxy.recorder.machine_name import machine_name
 from mcpproxy.report.output import width_of_stdout
-from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.wrapping import wrapped
 
 UP_LISTENS_S: Final = 5.0
 """How long a running `up`, which looks once a second, is given to listen for what was routed."""

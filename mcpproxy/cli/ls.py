@@ -25,10 +25,10 @@ from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.selection import NOTHING_YET, add_captures, scope_of, selected
 from mcpproxy.clients.unrecorded import told, unrecorded
 from mcpproxy.report.output import json_line, width_of_stdout
-from mcpproxy.report.text import WHOLE, begins_text, cells, count_text, lost_text
-from mcpproxy.report.units import duration, local_time, size, utc
 from mcpproxy.report.waits import waiting_text
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import WHOLE, begins_text, cells, count_text, lost_text
+from mcpproxy.wording.units import duration, local_time, size, utc
 
 TAIL = 64 << 10
 """Bytes at the end of a capture in which to look for its last record."""

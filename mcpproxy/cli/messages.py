@@ -19,11 +19,11 @@ from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.examining import say_damage
 from mcpproxy.examination.examine import Examination, Wanted
 from mcpproxy.examination.result import LocatedFinding
-from mcpproxy.report.json_lines import row_of, wall_of
 from mcpproxy.report.message_page import Messages, id_lines
 from mcpproxy.report.output import for_stdout
-from mcpproxy.report.text import Style
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.json_lines import row_of, wall_of
+from mcpproxy.wording.text import Style
 
 QUICK: Final = 20_000_000
 """The rules run on captures of up to this many bytes; this takes a second or two."""

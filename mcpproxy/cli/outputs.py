@@ -10,8 +10,8 @@ from captures.listing import segments
 from captures.publication import check_replaceable
 from captures.reader import Capture
 from mcpproxy.cli.selection import meaning_of
-from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.units import size
 
 
 def check_output(output: str | Path, paths: Iterable[Path]) -> None:

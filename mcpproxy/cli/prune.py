@@ -14,9 +14,9 @@ from mcpproxy.cli.arguments import Parser, age, count
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.selection import EVERY, selected
 from mcpproxy.removal import Removable, removable, remove
-from mcpproxy.report.text import count_text
-from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import count_text
+from mcpproxy.wording.units import size
 
 _BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 

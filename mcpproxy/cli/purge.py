@@ -43,9 +43,9 @@ from mcpproxy.clients.timer import JOBS, unit_paths
 from mcpproxy.marks import MARKS_SUFFIX, marks_path
 from mcpproxy.recorder.unrecorded import notes, own_folders
 from mcpproxy.removal import Removable, is_recorded, removable, remove
-from mcpproxy.report.text import count_text
-from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import count_text
+from mcpproxy.wording.units import size
 
 _LOCKS: Final = "locks"
 """Empty files; they are removed without being listed."""

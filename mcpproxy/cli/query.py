@@ -28,11 +28,11 @@ from mcpproxy.cli.selection import add_scope, scope_of, selected
 from mcpproxy.cli.shell import converse
 from mcpproxy.report.answers import csv_lines, json_lines, markdown, names_of, reference, table
 from mcpproxy.report.output import for_stdout, set_up, width_of_stdout
-from mcpproxy.report.text import Style
-from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.new_file import new_file
 from mcpproxy.sql.session import SqlSession, relation_of, schema, tell, views
+from mcpproxy.wording.text import Style
+from mcpproxy.wording.wrapping import wrapped
 
 FORMATS: Final = ("table", "json", "csv", "markdown", "parquet")
 DIALECTS: Final = ("spark",)

@@ -17,8 +17,8 @@ from mcpproxy.cli.diagnostics import Exit, Progress, called, say
 from mcpproxy.cli.outputs import check_output
 from mcpproxy.cli.private_folder import private_folder
 from mcpproxy.cli.selection import scope_of, selected
-from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import count_text
 
 
 class Inputs(NamedTuple):

@@ -17,8 +17,8 @@ from captures.repair import repair
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit
 from mcpproxy.cli.selection import selected
-from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import count_text
 
 
 def parser() -> argparse.ArgumentParser:

@@ -18,8 +18,8 @@ from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.outputs import check_place, written_line
 from mcpproxy.cli.redacted_copies import inputs
 from mcpproxy.cli.selection import add_captures
-from mcpproxy.report.text import count_text
 from mcpproxy.sql.new_file import new_file
+from mcpproxy.wording.text import count_text
 
 if TYPE_CHECKING:
     from analysis.store.open import Sources

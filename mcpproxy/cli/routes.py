@@ -22,9 +22,9 @@ from mcpproxy.clients.servers import ClientInventory, Server, find
 from mcpproxy.clients.service import NoService, write_unit
 from mcpproxy.clients.state import State
 from mcpproxy.report.output import json_line, width_of_stdout
-from mcpproxy.report.text import cells, count_text, fit
-from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import cells, count_text, fit
+from mcpproxy.wording.wrapping import wrapped
 
 _WORDS = {
     "route": ("will be routed", "routed"),

@@ -23,7 +23,8 @@ from mcpproxy.cli.evidence import SHOWN, Evidence, gathered
 from mcpproxy.report import findings_json
 from mcpproxy.report.findings import Text
 from mcpproxy.report.output import json_line
-from mcpproxy.report.rule_pages import (
+from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.rule_pages import (
     MARKS,
     about,
     addresses,
@@ -37,9 +38,8 @@ from mcpproxy.report.rule_pages import (
     sections,
     summary_of,
 )
-from mcpproxy.report.text import Span, Style
-from mcpproxy.report.wrapping import wrapped
-from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import Span, Style
+from mcpproxy.wording.wrapping import wrapped
 
 _LEVELS: Final = 11
 """Columns before the id of a rule in a list."""

@@ -16,8 +16,8 @@ from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.report.output import json_line
-from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import count_text
 
 if TYPE_CHECKING:
     from mcpproxy.sharing.scan import Likely

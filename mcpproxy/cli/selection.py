@@ -31,8 +31,8 @@ from mcpproxy.cli.arguments import count, latest, moment
 from mcpproxy.cli.diagnostics import called, say
 from mcpproxy.cli.private_folder import private_folder
 from mcpproxy.examination.result import STDIN
-from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import count_text
 
 NOTHING_YET = """Nothing recorded yet. To record the servers of your MCP clients:
 

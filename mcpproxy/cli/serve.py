@@ -36,8 +36,8 @@ from mcpproxy.cli.listening import (
 from mcpproxy.recorder.http import HttpRecorder
 from mcpproxy.relay.descriptors import USUAL
 from mcpproxy.relay.http.listener import HttpRelay
-from mcpproxy.report.text import count_text
-from mcpproxy.report.units import size
+from mcpproxy.wording.text import count_text
+from mcpproxy.wording.units import size
 
 
 def parser() -> argparse.ArgumentParser:

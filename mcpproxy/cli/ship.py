@@ -24,11 +24,11 @@ from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
 from mcpproxy.cli.outputs import names_recording
 from mcpproxy.cli.private_folder import private_folder
 from mcpproxy.cli.selection import EVERY, selected
-from mcpproxy.report.text import count_text
-from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
 from mcpproxy.shipping.destination import Broken, CannotShip, Destination
 from mcpproxy.shipping.opening import alone, opened, problem_of
+from mcpproxy.wording.text import count_text
+from mcpproxy.wording.units import size
 
 if TYPE_CHECKING:
     from mcpproxy.shipping.shipment import Choices, Shipped

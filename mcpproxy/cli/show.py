@@ -43,11 +43,11 @@ from mcpproxy.cli.messages import show_messages, wanted_messages
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.report.conversation import Conversation, Thing
 from mcpproxy.report.conversation_rows import NARROWEST
-from mcpproxy.report.json_lines import damage_of, row_of, wall_of
 from mcpproxy.report.output import for_stdout, json_line, width_of_stdout
-from mcpproxy.report.text import WHOLE, Span, Style, cells, fit
 from mcpproxy.report.waits import waiting_text
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.json_lines import damage_of, row_of, wall_of
+from mcpproxy.wording.text import WHOLE, Span, Style, cells, fit
 
 
 def _positive(text: str) -> int:

@@ -14,7 +14,7 @@ from mcpproxy.cli.arguments import Parser, add_format, add_memory
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.report.output import json_line, width_of_stdout
-from mcpproxy.report.text import Style
+from mcpproxy.wording.text import Style
 
 if TYPE_CHECKING:
     from analysis.store.stats import Loss
@@ -108,7 +108,7 @@ def _say_refused(refused: list[tuple[Path, Exception]]) -> None:
 
 
 def _has_blocks() -> bool:
-    from mcpproxy.report.blocks import BLOCKS
+    from mcpproxy.wording.blocks import BLOCKS
 
     try:
         BLOCKS.encode(sys.stdout.encoding or "ascii")

@@ -31,10 +31,10 @@ from mcpproxy.clients.unrecorded import told, unrecorded
 from mcpproxy.clients.up_lock import running_up
 from mcpproxy.recorder.unrecorded import Note
 from mcpproxy.report.output import json_line, width_of_stdout
-from mcpproxy.report.text import cells, count_text
-from mcpproxy.report.units import utc
 from mcpproxy.report.waits import Waits, waiting_text, waits_in
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import cells, count_text
+from mcpproxy.wording.units import utc
 
 LOOK_S: Final = 0.5
 """The pause between two checks of `--wait`."""

@@ -39,8 +39,8 @@ from mcpproxy.clients.service import unit_path
 from mcpproxy.clients.state import State, digest, opened, state_folder
 from mcpproxy.clients.up_lock import running_up
 from mcpproxy.clients.wrapper import PASSES
-from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import count_text
 
 
 def parser() -> argparse.ArgumentParser:

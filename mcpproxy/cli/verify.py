@@ -15,8 +15,8 @@ from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.report.output import json_line
-from mcpproxy.report.text import begins_text, count_text
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import begins_text, count_text
 
 _EXIT: dict[State, Exit] = {
     "complete": Exit.FINE,

@@ -10,7 +10,7 @@ from captures.places import home
 from mcpproxy.clients.wrapper import is_recorder, routed
 from mcpproxy.recorder.unrecorded import Note, notes
 from mcpproxy.relay.processes import process_table
-from mcpproxy.report.units import local_time
+from mcpproxy.wording.units import local_time
 
 _PROC = "/proc"
 _NS = 1_000_000_000

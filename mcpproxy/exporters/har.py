@@ -22,7 +22,7 @@ from analysis.reading import Step
 from captures.frame import Frame
 from captures.record import Record
 from mcpproxy import __version__
-from mcpproxy.report.units import utc
+from mcpproxy.wording.units import utc
 
 LARGEST_BODY: Final = 16 << 20
 """Bytes of a body that are exported; the rest of a longer one is left out, and a comment says so."""

@@ -20,12 +20,12 @@ from analysis.rules.finding import Level
 from captures.reader import Capture
 from mcpproxy import __version__
 from mcpproxy.examination.examine import Examination, Wanted
-from mcpproxy.report.bodies import message_lines
 from mcpproxy.report.conversation import Conversation, Thing, Times, whole_of
-from mcpproxy.report.text import WHOLE, count_text
-from mcpproxy.report.units import duration, local_time, size
-from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.bodies import message_lines
+from mcpproxy.wording.messages import peer_text
+from mcpproxy.wording.text import WHOLE, count_text
+from mcpproxy.wording.units import duration, local_time, size
 
 ROOM: Final = 65_536
 """Characters that GitHub accepts in an issue or a comment."""

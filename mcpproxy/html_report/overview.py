@@ -10,10 +10,10 @@ from typing import Any, Final
 from analysis.store.report_rows import CaptureRow, ChangeRow, ErrorRow, ReportRows, SessionRow, SlowRow, ToolRow
 from analysis.store.stats import Abandoned, Latency, Startup, Unanswered
 from mcpproxy.html_report import limits
-from mcpproxy.report.text import begins_text, count_text, lost_text, unrecorded_text
-from mcpproxy.report.units import brief, duration, size, utc
-from mcpproxy.report.wording import one_line
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.messages import one_line
+from mcpproxy.wording.text import begins_text, count_text, lost_text, unrecorded_text
+from mcpproxy.wording.units import brief, duration, size, utc
 
 NAME: Final = 80
 """Characters of the name of a peer, a server or a tool."""

@@ -8,13 +8,13 @@ from mcpproxy.examination.examine import Examination
 from mcpproxy.examination.result import Ended, LocatedFinding
 from mcpproxy.html_report import limits
 from mcpproxy.html_report.traffic import Traffic
-from mcpproxy.report.excerpts import Excerpt, excerpt
 from mcpproxy.report.ranking import Ranking
-from mcpproxy.report.rule_pages import summary_of
 from mcpproxy.report.sites import payload_at
-from mcpproxy.report.text import cells
-from mcpproxy.report.units import since_start
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.excerpts import Excerpt, excerpt
+from mcpproxy.wording.rule_pages import summary_of
+from mcpproxy.wording.text import cells
+from mcpproxy.wording.units import since_start
 
 _NO_CARETS: Final = 0
 

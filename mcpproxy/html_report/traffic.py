@@ -1,7 +1,7 @@
 """The traffic of a report: a row for each line that `show` would print, in columns, and the payloads beside them.
 
-The words are those of `show` and `tui` (`mcpproxy.report.wording`), and sanitised by them. Payloads are exact; the page
-escapes them when it shows them.
+The words are those of `show` and `tui` (`mcpproxy.wording.messages`), and sanitised by them. Payloads are exact; the
+page escapes them when it shows them.
 """
 
 from typing import Any, Final, NamedTuple
@@ -20,10 +20,10 @@ from mcpproxy.html_report import limits
 from mcpproxy.html_report.blocks import Payloads
 from mcpproxy.report.conversation import Conversation, Thing
 from mcpproxy.report.conversation_rows import Batch
-from mcpproxy.report.http_head import request_head, response_head
-from mcpproxy.report.records import Remark
 from mcpproxy.report.waits import waited_ns
-from mcpproxy.report.wording import (
+from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.wording.http_head import request_head, response_head
+from mcpproxy.wording.messages import (
     EXCERPT,
     Status,
     aside_of,
@@ -35,7 +35,7 @@ from mcpproxy.report.wording import (
     status_of,
     waiting,
 )
-from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.wording.records import Remark
 
 METHOD: Final = 120
 """Characters of a method."""

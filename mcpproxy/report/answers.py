@@ -19,9 +19,9 @@ import orjson
 
 from analysis.store.sandbox.protocol import Column, Value
 from mcpproxy.report.stamps import Inside, inside_of, stamp, stamped
-from mcpproxy.report.text import Span, Style, cells, count_text, fit, fit_ends
-from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.wording.text import Span, Style, cells, count_text, fit, fit_ends
+from mcpproxy.wording.wrapping import wrapped
 
 PROBE: Final = 1000
 """Rows that decide how wide the columns of a table are."""

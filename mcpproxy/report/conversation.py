@@ -17,14 +17,14 @@ from analysis.filter import Filter, facts_of, facts_of_batch, facts_of_call
 from analysis.reading import Step
 from captures.frame import Frame
 from captures.record import Record
-from mcpproxy.report import units
-from mcpproxy.report.bodies import message_lines
 from mcpproxy.report.conversation_rows import NARROWEST, Batch, Item, Unanswered, lay_out, row_of
 from mcpproxy.report.heading import heading_lines
-from mcpproxy.report.records import Remark, remark_on
-from mcpproxy.report.text import Style, begins_text, count_text, guesses_text, lost_text, unrecorded_text
 from mcpproxy.report.waits import Waits, waited_ns, waiting_text
-from mcpproxy.report.wording import fate, waiting
+from mcpproxy.wording import units
+from mcpproxy.wording.bodies import message_lines
+from mcpproxy.wording.messages import fate, waiting
+from mcpproxy.wording.records import Remark, remark_on
+from mcpproxy.wording.text import Style, begins_text, count_text, guesses_text, lost_text, unrecorded_text
 
 Times: TypeAlias = Literal["rel", "delta", "abs"]
 """Since the capture opened, since the line before, or local wall clock."""

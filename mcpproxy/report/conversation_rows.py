@@ -11,10 +11,9 @@ from analysis.conversation.message import Invalid, Notification, Request, Respon
 from analysis.conversation.session import Seen
 from analysis.facts import size_of
 from captures.frame import Frame
-from mcpproxy.report import units
-from mcpproxy.report.records import Remark
-from mcpproxy.report.text import WHOLE, Role, Span, cells, fit, fit_spans, ms_text
-from mcpproxy.report.wording import (
+from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.wording import units
+from mcpproxy.wording.messages import (
     EXCERPT,
     Status,
     aside_of,
@@ -25,7 +24,8 @@ from mcpproxy.report.wording import (
     notification_gist,
     status_of,
 )
-from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.wording.records import Remark
+from mcpproxy.wording.text import WHOLE, Role, Span, cells, fit, fit_spans, ms_text
 
 NARROWEST: Final = 40
 """The narrowest layout, in columns; on a narrower terminal lines wrap."""

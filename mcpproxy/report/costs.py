@@ -5,8 +5,8 @@ from typing import Final
 
 from analysis.checking.profile import Cost
 from analysis.rules.discovery import group_of
-from mcpproxy.report.text import count_text
-from mcpproxy.report.wrapping import wrapped
+from mcpproxy.wording.text import count_text
+from mcpproxy.wording.wrapping import wrapped
 
 WIDTH: Final = 80
 SHOWN: Final = 20

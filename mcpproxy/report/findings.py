@@ -11,14 +11,14 @@ from typing import Final
 
 from analysis.rules.finding import Blames, Level
 from mcpproxy.examination.result import Ended, LocatedFinding, Report, Totals, located
-from mcpproxy.report.excerpts import Excerpt, excerpt
 from mcpproxy.report.output import is_aligned
 from mcpproxy.report.ranking import Ranking
 from mcpproxy.report.sites import payload_at
-from mcpproxy.report.text import WHOLE, Role, Span, Style, cells, count_text
-from mcpproxy.report.units import since_start
-from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.excerpts import Excerpt, excerpt
+from mcpproxy.wording.text import WHOLE, Role, Span, Style, cells, count_text
+from mcpproxy.wording.units import since_start
+from mcpproxy.wording.wrapping import wrapped
 
 SHOWN: Final = 20
 """Findings shown of one rule and session."""

@@ -6,7 +6,7 @@ from typing import Any
 from analysis.rules.discovery import impact
 from mcpproxy.examination.result import LocatedFinding, Report
 from mcpproxy.report.output import json_line
-from mcpproxy.report.units import utc
+from mcpproxy.wording.units import utc
 
 _LATEST_NS = 1 << 62
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from analysis.conversation.fold import Fold
-from mcpproxy.report.text import Span, Style, cells, count_text, fit_spans
-from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.messages import peer_text
+from mcpproxy.wording.text import Span, Style, cells, count_text, fit_spans
 
 
 def heading_lines(fold: Fold, style: Style, width: int, *, date: str | None, file: str) -> Iterator[str]:

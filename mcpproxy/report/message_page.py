@@ -18,13 +18,13 @@ from analysis.rules.finding import Level
 from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.examination.result import LocatedFinding
-from mcpproxy.report import units
-from mcpproxy.report.bodies import message_lines
-from mcpproxy.report.http_head import request_head, response_head
-from mcpproxy.report.records import Remark, remark_on
-from mcpproxy.report.text import Span, Style, ms_text
-from mcpproxy.report.wording import aside_of, failure, id_text, name_of, status_of
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording import units
+from mcpproxy.wording.bodies import message_lines
+from mcpproxy.wording.http_head import request_head, response_head
+from mcpproxy.wording.messages import aside_of, failure, id_text, name_of, status_of
+from mcpproxy.wording.records import Remark, remark_on
+from mcpproxy.wording.text import Span, Style, ms_text
 
 _NAME: Final = 11
 """Cells of the label before a value."""

@@ -12,8 +12,8 @@ from analysis.rules.discovery import impact
 from analysis.rules.finding import Blames, Impact, Level
 from captures.places import SUFFIX
 from mcpproxy.examination.result import Ended, LocatedFinding
-from mcpproxy.report.text import WHOLE, Role, Span, Style, cells
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import WHOLE, Role, Span, Style, cells
 
 LINES: Final = 5
 """Rules that are listed: what people take in at a glance."""

@@ -19,8 +19,8 @@ from mcpproxy import __version__
 from mcpproxy.examination.result import Ended, LocatedFinding, Report, Totals
 from mcpproxy.report.github import relative
 from mcpproxy.report.output import json_line
-from mcpproxy.report.rule_pages import page, summary_of
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.rule_pages import page, summary_of
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 """The schema that a document declares; it is never fetched here."""

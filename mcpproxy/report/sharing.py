@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sharing.account import Account
+from mcpproxy.wording.text import count_text
 
 PLACES: Final = 3
 """How many places of a kind the text names."""

@@ -25,11 +25,11 @@ from analysis.store.stats import (
     Unanswered,
 )
 from captures.places import SUFFIX
-from mcpproxy.report.blocks import shape
-from mcpproxy.report.text import WHOLE, Span, Style, cells, count_text, fit, fit_ends
-from mcpproxy.report.units import duration, size
-from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.blocks import shape
+from mcpproxy.wording.text import WHOLE, Span, Style, cells, count_text, fit, fit_ends
+from mcpproxy.wording.units import duration, size
+from mcpproxy.wording.wrapping import wrapped
 
 SHAPE: Final = 10
 """Cells for the shape of a distribution."""

@@ -13,10 +13,10 @@ from analysis.conversation.message import Id, Request
 from analysis.reading import Reading, Step
 from captures.record import Record
 from mcpproxy.relay.processes import start_time
-from mcpproxy.report.text import count_text
-from mcpproxy.report.units import duration
-from mcpproxy.report.wording import id_text, name_of
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.messages import id_text, name_of
+from mcpproxy.wording.text import count_text
+from mcpproxy.wording.units import duration
 
 ANSWERED: Final = 1000
 """How many answered requests are remembered: the latest ones."""

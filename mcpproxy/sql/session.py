@@ -18,9 +18,9 @@ from analysis.store.sandbox.parent import Answer, Limits, Sandbox
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 from analysis.store.stats import LOSSES, Loss
 from mcpproxy.cli.diagnostics import say
-from mcpproxy.report.text import begins_text, guesses_text, lost_text, unrecorded_text
-from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import begins_text, guesses_text, lost_text, unrecorded_text
+from mcpproxy.wording.units import size
 
 _MAKING: Final = re.compile(r"\bcreate\b", re.IGNORECASE)
 SILENT_S: Final = 0.5

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from mcpproxy.report.text import Span, cells, fit
 from mcpproxy.tui.widgets.pointed_line import Piece
+from mcpproxy.wording.text import Span, cells, fit
 
 SEPARATOR: Final = " › "
 LEFT_OUT: Final = "…"

@@ -9,11 +9,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from mcpproxy.report.text import Span
 from mcpproxy.sanitise import sanitise_bytes
 from mcpproxy.tui.find import MOST, Flow, Found, Place, Ranges, pattern_of
 from mcpproxy.tui.on_demand import OnDemand
 from mcpproxy.tui.text.lines import TextLines
+from mcpproxy.wording.text import Span
 
 PAGE: Final = 64 << 10
 """Bytes per page."""

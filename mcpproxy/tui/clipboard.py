@@ -14,9 +14,9 @@ from typing import Final
 from textual.app import App
 
 from captures.places import state_directory
-from mcpproxy.report.units import size
 from mcpproxy.tui.copy_forms import CopyForm
 from mcpproxy.tui.safe_text import notify, to_clipboard
+from mcpproxy.wording.units import size
 
 NAME: Final = "copied.txt"
 """The file in the state directory."""

@@ -1,6 +1,6 @@
 """Copy forms: a row as JSON, as raw text, as the line that `show --json` prints, or as a command that sends it again.
 
-`mcpproxy.report.resending` writes them. JSON and raw text are not quoted for a shell, and have a remark that says so.
+`mcpproxy.wording.resending` writes them. JSON and raw text are not quoted for a shell, and have a remark that says so.
 """
 
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 from captures.frame import Frame
 from captures.record import Record
-from mcpproxy.report.json_lines import harmless, row_of, wall_of
-from mcpproxy.report.resending import Posted, command, posted_by, pretty, raw_text
-from mcpproxy.report.units import size
 from mcpproxy.tui.data.reading import Reading
+from mcpproxy.wording.json_lines import harmless, row_of, wall_of
+from mcpproxy.wording.resending import Posted, command, posted_by, pretty, raw_text
+from mcpproxy.wording.units import size
 
 LARGEST: Final = 74_000
 """Bytes that common terminals accept into the clipboard at once."""

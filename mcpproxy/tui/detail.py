@@ -13,11 +13,6 @@ from captures.damage import Damage
 from captures.frame import Frame
 from captures.index import Entry
 from captures.record import Record, raw_bytes
-from mcpproxy.report import units
-from mcpproxy.report.http_head import request_head, response_head
-from mcpproxy.report.records import remark_on
-from mcpproxy.report.text import Span, ms_text
-from mcpproxy.report.wording import failure, peer_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.byte_pages import PAGE, HexPage, RawPage
 from mcpproxy.tui.data.calls import OUTCOMES
@@ -27,6 +22,11 @@ from mcpproxy.tui.finding_lines import row_lines, short_lines
 from mcpproxy.tui.row_text import message_at
 from mcpproxy.tui.text.rows import row_text
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
+from mcpproxy.wording import units
+from mcpproxy.wording.http_head import request_head, response_head
+from mcpproxy.wording.messages import failure, peer_text
+from mcpproxy.wording.records import remark_on
+from mcpproxy.wording.text import Span, ms_text
 
 LARGEST_TREE: Final = 1 << 20
 """Bytes. A larger frame is shown as raw text, page by page."""

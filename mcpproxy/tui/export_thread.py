@@ -12,7 +12,7 @@ from captures.damage import Damage
 from captures.frame import Frame
 from captures.record import Record
 from captures.tail import Tail
-from mcpproxy.report.json_lines import damage_of, harmless, row_of, wall_of
+from mcpproxy.wording.json_lines import damage_of, harmless, row_of, wall_of
 
 STEP: Final = 256 << 10
 """Bytes of the capture that are read at a time."""

@@ -9,9 +9,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from mcpproxy.report.text import Span
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.tui.widgets.tree import Tree
+from mcpproxy.wording.text import Span
 
 MOST: Final = 10_000
 """Matches that are found."""

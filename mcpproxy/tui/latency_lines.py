@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from mcpproxy.report import units
-from mcpproxy.report.blocks import blocks, stretched
-from mcpproxy.report.text import Span
-from mcpproxy.report.units import brief
 from mcpproxy.tui.data.latencies import Distribution
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows
+from mcpproxy.wording import units
+from mcpproxy.wording.blocks import blocks, stretched
+from mcpproxy.wording.text import Span
+from mcpproxy.wording.units import brief
 
 LABEL: Final = 14
 """Cells of the label before a bar of the course."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from textual.message import Message
 
-from mcpproxy.report.text import Span
+from mcpproxy.wording.text import Span
 
 
 class Grown(Message):

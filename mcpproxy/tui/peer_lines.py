@@ -7,10 +7,10 @@ import orjson
 
 from analysis.conversation.message import Side
 from analysis.protocol.methods import METHODS
-from mcpproxy.report.text import Span, cells, fit
-from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.peers import Introduction
+from mcpproxy.wording.text import Span, cells, fit
+from mcpproxy.wording.wrapping import wrapped
 
 LABEL: Final = 14
 """Cells of the names before the values."""

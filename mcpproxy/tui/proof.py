@@ -8,11 +8,11 @@ from typing import Final
 from analysis.rules.finding import Finding
 from captures.frame import Frame
 from captures.record import Record, raw_bytes
-from mcpproxy.report.excerpts import excerpt
-from mcpproxy.report.text import Span
-from mcpproxy.report.units import size
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.definition_place import definition_place
+from mcpproxy.wording.excerpts import excerpt
+from mcpproxy.wording.text import Span
+from mcpproxy.wording.units import size
 
 LARGEST: Final = 1 << 20
 """Bytes of a frame in which a place is looked for."""

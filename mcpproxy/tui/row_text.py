@@ -20,10 +20,9 @@ from analysis.facts import raw_of
 from captures.damage import Damage
 from captures.frame import Frame
 from captures.record import Record
-from mcpproxy.report.records import remark_on
-from mcpproxy.report.text import Role, Span, fit
-from mcpproxy.report.units import size
-from mcpproxy.report.wording import (
+from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.wording.messages import (
     EXCERPT,
     ID_CELLS,
     aside_of,
@@ -35,8 +34,9 @@ from mcpproxy.report.wording import (
     outcome_word,
     status_of,
 )
-from mcpproxy.sanitise import sanitise, sanitise_bytes
-from mcpproxy.tui.data.reading import Reading
+from mcpproxy.wording.records import remark_on
+from mcpproxy.wording.text import Role, Span, fit
+from mcpproxy.wording.units import size
 
 LARGE: Final = 1 << 20
 """Bytes. A row of a larger frame shows only members of its record: drawing a line must not parse a gigabyte."""

@@ -17,8 +17,8 @@ from textual.content import Content
 from textual.strip import Strip
 from textual.widgets import Static
 
-from mcpproxy.report.text import Role, Span, fit
 from mcpproxy.sanitise import CELL_LIMIT, sanitise
+from mcpproxy.wording.text import Role, Span, fit
 
 STYLES: Final[dict[Role, str]] = {
     "plain": "",

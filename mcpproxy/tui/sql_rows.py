@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar, Final, NamedTuple
 
-from mcpproxy.report.text import Span, cells, fit, pieces
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.client import Answer, Relation
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows
+from mcpproxy.wording.text import Span, cells, fit, pieces
 
 WIDEST: Final = 48
 """Cells of a column; a row in full shows all."""

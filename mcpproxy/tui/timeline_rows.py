@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from analysis.conversation.call import Outcome
-from mcpproxy.report.text import Role, Span, count_text
-from mcpproxy.report.units import brief
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.timelines import Bar, Timeline, Timelines
 from mcpproxy.tui.waterfall import Window, bar_cells, heat_cells, server_cells
 from mcpproxy.tui.widgets.table import Line, MemoryRows
+from mcpproxy.wording.text import Role, Span, count_text
+from mcpproxy.wording.units import brief
 
 MOST_BARS: Final = 200
 """The maximum number of exchanges of a server that get a row each; more are drawn as density."""

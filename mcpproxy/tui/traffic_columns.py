@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from analysis.protocol.error_codes import INVALID_PARAMS
-from mcpproxy.report.text import ms_text
-from mcpproxy.report.units import duration, since_start
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.widgets.columns import Column
+from mcpproxy.wording.text import ms_text
+from mcpproxy.wording.units import duration, since_start
 
 Times: TypeAlias = Literal["rel", "delta", "abs"]
 """Since the capture opened, since the row above, or local wall clock."""

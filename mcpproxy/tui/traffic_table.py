@@ -11,16 +11,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from analysis.conversation.call import Outcome
-from mcpproxy.report import units
-from mcpproxy.report.text import Span, cells, count_text
-from mcpproxy.report.units import since_start
-from mcpproxy.report.wording import asked_and_answered
 from mcpproxy.tui.data.calls import NONE
 from mcpproxy.tui.data.findings import COUNTED, LEVELS, SIGNS
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.row_text import WAITING, RowText, short_call, text_of
 from mcpproxy.tui.traffic_columns import Times, latency_text
 from mcpproxy.tui.widgets.columns import Column, Line, layout
+from mcpproxy.wording import units
+from mcpproxy.wording.messages import asked_and_answered
+from mcpproxy.wording.text import Span, cells, count_text
+from mcpproxy.wording.units import since_start
 
 PATIENCE_S: Final = 0.025
 """How long the drawing thread may wait for rows to be read."""

@@ -5,10 +5,10 @@ from itertools import groupby
 from typing import Final
 
 from analysis.conversation.call import ERRORS, FAILURES, Outcome
-from mcpproxy.report.blocks import blocks
-from mcpproxy.report.text import Role, Span
 from mcpproxy.tui.data import heat
 from mcpproxy.tui.data.timelines import Bar, Startup, cells_of
+from mcpproxy.wording.blocks import blocks
+from mcpproxy.wording.text import Role, Span
 
 STARTING: Final = "▒"
 OPENING: Final = "▓"

@@ -28,7 +28,7 @@ from captures.frame import Frame
 from captures.reader import read_frames
 from captures.record import Record
 from mcpproxy.report.conversation import HELD_ITEMS, Times
-from mcpproxy.report.text import Style, cells
+from mcpproxy.wording.text import Style, cells
 from tests.mcpproxy.telling import Telling
 
 GOLDEN = Path(__file__).with_name("golden")

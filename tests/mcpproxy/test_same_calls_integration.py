@@ -18,8 +18,8 @@ from analysis.reading import Reading
 from analysis.selection import selected_at_the_end
 from mcpproxy.exporters.otlp.capture import CaptureSpans
 from mcpproxy.exporters.otlp.histograms import Histograms
-from mcpproxy.report.text import WHOLE
 from mcpproxy.tui.data import reading as screens
+from mcpproxy.wording.text import WHOLE
 from tests.analysis.store.written import Written
 from tests.captures.samples import header
 from tests.harness import ROOT

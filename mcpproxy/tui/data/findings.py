@@ -13,8 +13,8 @@ from typing import Final
 from analysis.rules.finding import Finding, Level
 from analysis.tally import Tally
 from captures.index import Index
-from mcpproxy.report.text import Role
 from mcpproxy.tui.data.sorted_rows import holds, insert
+from mcpproxy.wording.text import Role
 
 MOST: Final = 25_000
 """The maximum number of findings kept with their text."""

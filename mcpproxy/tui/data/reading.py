@@ -23,12 +23,12 @@ from captures.index import Index
 from captures.listing import segments
 from captures.record import Record
 from captures.tail import STEP, Tail
-from mcpproxy.report.records import Remark, remark_on
 from mcpproxy.tui.data.calls import NONE
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.http_exchanges import HttpExchanges
 from mcpproxy.tui.data.row_views import Left, Without
 from mcpproxy.tui.data.understanding import ROWS, Understanding
+from mcpproxy.wording.records import Remark, remark_on
 
 INTRODUCED: Final = 500
 """Rows that are understood while the index is built: they identify the two sides."""

@@ -7,12 +7,12 @@ from itertools import islice
 from typing import Final
 
 from captures.record import Record, raw_bytes
-from mcpproxy.report import units
-from mcpproxy.report.text import Span
 from mcpproxy.sanitise import sanitise_bytes
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.row_text import RowText
 from mcpproxy.tui.traffic_table import TrafficRows
+from mcpproxy.wording import units
+from mcpproxy.wording.text import Span
 
 AT_ONCE: Final = 300
 """Lines searched per step."""

@@ -8,8 +8,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
-from mcpproxy.report.text import Span
 from mcpproxy.tui.safe_text import Words
+from mcpproxy.wording.text import Span
 
 
 class ConfirmScreen(ModalScreen[bool]):

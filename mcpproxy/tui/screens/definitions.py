@@ -7,9 +7,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from mcpproxy.report import units
-from mcpproxy.report.text import Role, Span, count_text
-from mcpproxy.report.units import brief
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.tool_definitions import VERSIONS, ShownDefinition, Tool, Tools
 from mcpproxy.tui.messages import Progressed
@@ -22,6 +19,9 @@ from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pointed_line import Piece, PointedLine
 from mcpproxy.tui.widgets.reader import Reader
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
+from mcpproxy.wording import units
+from mcpproxy.wording.text import Role, Span, count_text
+from mcpproxy.wording.units import brief
 
 COLUMNS: Final = (
     Column("name", "tool", 16, stretch=True),

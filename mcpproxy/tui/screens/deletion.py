@@ -9,14 +9,14 @@ from textual.binding import Binding, BindingType
 
 from captures.listing import segments
 from mcpproxy.removal import Removable, is_recorded, removable, remove
-from mcpproxy.report.text import count_text
-from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.capture_list import short_name
 from mcpproxy.tui.messages import Removing
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.confirm import ConfirmScreen
 from mcpproxy.tui.screens.word_filter import WordFilterScreen
+from mcpproxy.wording.text import count_text
+from mcpproxy.wording.units import size
 
 
 class DeletionScreen(WordFilterScreen):

@@ -9,7 +9,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from mcpproxy.report.text import Span, count_text
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.finding_lines import finding_lines, progress_text, rule_lines
@@ -26,6 +25,7 @@ from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Table
+from mcpproxy.wording.text import Span, count_text
 
 FEW: Final = 1000
 LATER_S: Final = 0.5

@@ -9,10 +9,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
-from mcpproxy.report.text import Span, cells
-from mcpproxy.report.wrapping import wrapped
 from mcpproxy.tui.screen_entries import entries
 from mcpproxy.tui.widgets.pane import Pane
+from mcpproxy.wording.text import Span, cells
+from mcpproxy.wording.wrapping import wrapped
 
 WIDTH: Final = 104
 SHARE: Final = 96

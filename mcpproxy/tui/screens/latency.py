@@ -10,9 +10,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from analysis.protocol.methods import OPENING
-from mcpproxy.report.blocks import shape
-from mcpproxy.report.text import Span, count_text
-from mcpproxy.report.units import brief
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.latencies import Figures, Latencies
 from mcpproxy.tui.latency_lines import BUCKET_COLUMNS, BucketRows, bucket_filter, buckets_of, course_lines, octave_ns
@@ -24,6 +21,9 @@ from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
+from mcpproxy.wording.blocks import shape
+from mcpproxy.wording.text import Span, count_text
+from mcpproxy.wording.units import brief
 
 SHAPE: Final = 10
 """Cells of a distribution in a row."""

@@ -7,7 +7,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from mcpproxy.report.text import Span
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.peers import Introduction, introductions
 from mcpproxy.tui.data.reading import Reading
@@ -18,6 +17,7 @@ from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.pointed_line import PointedLine
+from mcpproxy.wording.text import Span
 
 
 class PeersScreen(PlacedScreen):

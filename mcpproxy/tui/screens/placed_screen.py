@@ -7,12 +7,12 @@ from textual import events, on
 from textual.css.query import NoMatches
 from textual.screen import Screen
 
-from mcpproxy.report.text import Span, cells, fit
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.breadcrumb import Crumb, fitted
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.screen_entries import word_of
 from mcpproxy.tui.widgets.pointed_line import Piece, PointedLine
+from mcpproxy.wording.text import Span, cells, fit
 
 if TYPE_CHECKING:
     from mcpproxy.tui.app import TuiApp

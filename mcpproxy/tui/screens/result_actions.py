@@ -8,8 +8,6 @@ from typing import ClassVar, Final
 from textual import on
 from textual.binding import Binding, BindingType
 
-from mcpproxy.report.json_lines import harmless
-from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.client import SqlClient, Written
 from mcpproxy.tui.clipboard import copy
@@ -20,6 +18,8 @@ from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
 from mcpproxy.tui.sql_rows import AnswerRows, Place, row_lines
+from mcpproxy.wording.json_lines import harmless
+from mcpproxy.wording.text import count_text
 
 FORMS: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 """The formats of an export, by the end of the file's name."""

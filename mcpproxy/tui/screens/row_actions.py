@@ -12,7 +12,6 @@ from textual.binding import Binding, BindingType
 from captures.errors import CaptureError
 from captures.places import SUFFIX, safe_name
 from mcpproxy.marks import CannotMark, Marks
-from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.clipboard import copy
 from mcpproxy.tui.copy_forms import CopyForm, forms
@@ -27,6 +26,7 @@ from mcpproxy.tui.screens.rule import RuleScreen
 from mcpproxy.tui.text.content import Attachment
 from mcpproxy.tui.text.rows import row_text
 from mcpproxy.tui.text.saving import saved
+from mcpproxy.wording.text import count_text
 
 WIDTH: Final = 80
 """Cells of a line of a text that is read for its attachments alone."""

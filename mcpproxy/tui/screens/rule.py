@@ -7,9 +7,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
-from mcpproxy.report.text import Span
 from mcpproxy.tui.finding_lines import page_lines
 from mcpproxy.tui.widgets.pane import Pane
+from mcpproxy.wording.text import Span
 
 
 class RuleScreen(ModalScreen[None]):

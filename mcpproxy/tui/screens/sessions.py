@@ -13,9 +13,6 @@ from textual.timer import Timer
 from analysis import clock
 from analysis.conversation.call import ABANDONED_NS
 from analysis.summary import Summary
-from mcpproxy.report import units
-from mcpproxy.report.blocks import blocks
-from mcpproxy.report.text import Role, Span
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.capture_list import CaptureList, ListedCapture, short_name
 from mcpproxy.tui.data.checking import Counting
@@ -30,6 +27,9 @@ from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table, layout
+from mcpproxy.wording import units
+from mcpproxy.wording.blocks import blocks
+from mcpproxy.wording.text import Role, Span
 
 COLUMNS: Final = (
     Column("mark", "", 1),

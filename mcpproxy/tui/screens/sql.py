@@ -13,8 +13,6 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 
 from mcpproxy.history import remember, remembered
-from mcpproxy.report import units
-from mcpproxy.report.text import Span, count_text, fit
 from mcpproxy.sql.client import SqlClient
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.messages import Replied
@@ -27,6 +25,8 @@ from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Column, Table
+from mcpproxy.wording import units
+from mcpproxy.wording.text import Span, count_text, fit
 
 NAMES: Final = 400
 """The maximum width of completion suggestions, in cells."""

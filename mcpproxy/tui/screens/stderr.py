@@ -9,7 +9,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.widgets import Input
 
-from mcpproxy.report.text import Span, cells, count_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.stderr_lines import LogRows, LogSearch, beside, text_of
 from mcpproxy.tui.messages import Grown, Progressed, RowsRead
@@ -24,6 +23,7 @@ from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Column, Table
+from mcpproxy.wording.text import Span, cells, count_text
 
 LINES: Final = (Column("time", "time", 12, right=True, drop=1), Column("what", "stderr", 20, stretch=True))
 NEARBY_COLUMNS: Final = (

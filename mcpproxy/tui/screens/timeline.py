@@ -7,10 +7,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from mcpproxy.report import units
-from mcpproxy.report.text import Span, count_text, fit
-from mcpproxy.report.units import brief
-from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.timelines import Timeline, Timelines
 from mcpproxy.tui.messages import Grown, Progressed
@@ -22,6 +18,10 @@ from mcpproxy.tui.waterfall import HEAT_LEGEND, LEGEND, Window, axis
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Column, Table, layout
+from mcpproxy.wording import units
+from mcpproxy.wording.messages import peer_text
+from mcpproxy.wording.text import Span, count_text, fit
+from mcpproxy.wording.units import brief
 
 BEYOND: Final = 1000
 """Rows after the one from which the screen was opened that are read before the cursor goes there."""

@@ -8,7 +8,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
-from mcpproxy.report.text import Span, begins_text, guesses_text, unrecorded_text
 from mcpproxy.tui.detail import entry_name
 from mcpproxy.tui.finding_lines import losses_text
 from mcpproxy.tui.messages import Checked, Grown
@@ -22,6 +21,7 @@ from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.split import Split
 from mcpproxy.tui.widgets.table import Table
+from mcpproxy.wording.text import Span, begins_text, guesses_text, unrecorded_text
 
 MOST_LOST: Final = 3
 """Lines about losses that are shown."""

@@ -11,7 +11,6 @@ from textual.widgets import Input
 
 from analysis.filter import Filter, FilterError, parse
 from captures.errors import CaptureError
-from mcpproxy.report.text import Span, count_text, fit
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.completion import filter_completion
 from mcpproxy.tui.copy_forms import CopyForm
@@ -24,6 +23,7 @@ from mcpproxy.tui.screens.list_screen import TO_FILTER
 from mcpproxy.tui.screens.prompts import ChoiceScreen
 from mcpproxy.tui.screens.traffic_rows import TrafficRowsScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
+from mcpproxy.wording.text import Span, count_text, fit
 
 SUGGESTIONS: Final = 300
 """The maximum width of Tab's suggestions, in cells."""

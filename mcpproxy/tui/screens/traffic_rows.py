@@ -8,7 +8,6 @@ from typing import ClassVar, Final
 from textual import on
 from textual.binding import Binding, BindingType
 
-from mcpproxy.report.text import count_text
 from mcpproxy.tui.data.sorting import Sorting
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.messages import Failed, RowsRead, Sorted
@@ -20,6 +19,7 @@ from mcpproxy.tui.screens.prompts import LineScreen
 from mcpproxy.tui.traffic_columns import CAPTURE_ORDER, ORDERS, Needs, Order, needs_of, next_times, traffic_columns
 from mcpproxy.tui.traffic_table import TrafficRows
 from mcpproxy.tui.widgets.table import Table
+from mcpproxy.wording.text import count_text
 
 FOLDED: Final = ""
 ALL: Final = "all records"

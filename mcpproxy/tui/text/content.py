@@ -6,12 +6,12 @@ What cannot be read, such as images, is an attachment: named with its type and s
 import re
 from typing import Any, Final, NamedTuple
 
-from mcpproxy.report import units
-from mcpproxy.report.text import Role
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.tui.text.values import STEP, json_in, json_lines, member, scalar, without, write_json, write_value
 from mcpproxy.tui.widgets.tree import Pairs
+from mcpproxy.wording import units
+from mcpproxy.wording.text import Role
 
 WORD: Final = 200
 """Characters of a name, a role or a type in a heading."""

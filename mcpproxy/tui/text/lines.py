@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mcpproxy.report.text import Role, Span, fit, is_narrow, pieces
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.on_demand import OnDemand
+from mcpproxy.wording.text import Role, Span, fit, is_narrow, pieces
 
 MOST_LINES: Final = 200_000
 """Lines of one text."""

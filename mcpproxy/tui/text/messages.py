@@ -2,13 +2,13 @@
 
 from typing import Any, Final
 
-from mcpproxy.report.text import Role
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.text.content import WORD, Writing
 from mcpproxy.tui.text.definitions import write_definition
 from mcpproxy.tui.text.lines import Full
 from mcpproxy.tui.text.values import MOST_VALUES, STEP, member, scalar, without, write_value
 from mcpproxy.tui.widgets.tree import Pairs, parse
+from mcpproxy.wording.text import Role
 
 MOST_MESSAGES: Final = 1000
 """Messages of one batch."""

@@ -5,11 +5,11 @@ from typing import Final
 from analysis.facts import raw_of
 from captures.frame import Frame
 from captures.record import Record, raw_bytes
-from mcpproxy.report.records import remark_on
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.row_text import message_at
 from mcpproxy.tui.text.content import Writing
 from mcpproxy.tui.text.messages import write_frame, write_raw, write_record
+from mcpproxy.wording.records import remark_on
 
 LARGEST: Final = 8 << 20
 """Bytes. A larger frame is shown as raw text, page by page."""

@@ -4,10 +4,10 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.messages import Saved
 from mcpproxy.tui.text.content import Attachment
+from mcpproxy.wording.units import size
 
 
 def saved(attachment: Attachment, name: str) -> Saved:

@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
 from mcpproxy.marks import Marks
-from mcpproxy.report.text import Span
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.detail import VIEWS, Detail, detail, entry_name, exchange_lines
 from mcpproxy.tui.finding_lines import short_lines
@@ -20,6 +19,7 @@ from mcpproxy.tui.messages import DetailRead
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.pointed_line import Piece, PointedLine
 from mcpproxy.tui.widgets.reader import Reader
+from mcpproxy.wording.text import Span
 
 if TYPE_CHECKING:
     from mcpproxy.tui.app import TuiApp

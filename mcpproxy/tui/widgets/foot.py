@@ -14,9 +14,9 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input
 
-from mcpproxy.report.text import Role, Span, cells
 from mcpproxy.tui.safe_text import segments, strip
 from mcpproxy.tui.widgets.editor import Editor
+from mcpproxy.wording.text import Role, Span, cells
 
 ALWAYS: Final = ("app.help", "app.quit", "back", "app.pop_screen")
 """The actions whose keys are kept however narrow the line is, and are at its end, in this order."""

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from textual import events
 from textual.message import Message
 
-from mcpproxy.report.text import Span, cells, fit_spans
 from mcpproxy.tui.safe_text import Words
+from mcpproxy.wording.text import Span, cells, fit_spans
 
 
 class Piece(NamedTuple):

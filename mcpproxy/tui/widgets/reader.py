@@ -11,13 +11,13 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Input
 
-from mcpproxy.report.text import Span
 from mcpproxy.tui.byte_pages import BytePage
 from mcpproxy.tui.find import Found, Lines, Place, find, pattern_of
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.filter_box import LineBox
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.tree import Tree
+from mcpproxy.wording.text import Span
 
 if TYPE_CHECKING:
     from mcpproxy.tui.app import TuiApp

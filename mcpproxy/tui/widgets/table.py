@@ -18,9 +18,9 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from mcpproxy.report.text import Role, Span
 from mcpproxy.tui.safe_text import marked_strip, segments, strip
 from mcpproxy.tui.widgets.columns import Column, Line, MemoryRows, Rows, layout, spread
+from mcpproxy.wording.text import Role, Span
 
 __all__ = ["Column", "Line", "MemoryRows", "Rows", "Table", "layout"]
 

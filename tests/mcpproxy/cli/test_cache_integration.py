@@ -10,8 +10,8 @@ import pytest
 
 from analysis.store.open import sources
 from analysis.store.sandbox.parent import Limits
-from mcpproxy.report import units
 from mcpproxy.sql.session import SqlSession
+from mcpproxy.wording import units
 from tests.analysis.store.test_cache_integration import spoil_block, spoil_rows, written
 from tests.bench.check import repeated
 from tests.harness import ROOT

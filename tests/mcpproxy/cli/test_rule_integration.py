@@ -9,7 +9,7 @@ import pytest
 
 from analysis.protocol.revisions import REVISIONS, era_of
 from analysis.rules.discovery import rules
-from mcpproxy.report.rule_pages import (
+from mcpproxy.wording.rule_pages import (
     MARKS,
     addresses,
     applies,

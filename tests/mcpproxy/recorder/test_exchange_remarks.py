@@ -9,7 +9,7 @@ from orjson import loads
 from captures.frames import FrameAssembler
 from captures.record import Record, decode
 from mcpproxy.importers.trace import Case, cases
-from mcpproxy.report.records import remark_on
+from mcpproxy.wording.records import remark_on
 from tests.mcpproxy.telling import Telling
 
 STREAM = {"status": 200, "headers": [["Content-Type", "text/event-stream; charset=utf-8"]]}

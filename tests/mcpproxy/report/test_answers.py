@@ -31,8 +31,8 @@ from mcpproxy.report.answers import (
     number,
     table,
 )
-from mcpproxy.report.text import Style, cells
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import Style, cells
 
 TEXT = Column("text", "VARCHAR")
 WHOLE = Column("n", "BIGINT")

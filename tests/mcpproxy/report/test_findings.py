@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from analysis.rules.finding import Level
 from mcpproxy.examination.result import Ended, LocatedFinding, Place, Totals
 from mcpproxy.report.findings import SHOWN, SHOWN_OF_RULE, Text, summary
-from mcpproxy.report.text import WHOLE, Style, cells
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import WHOLE, Style, cells
 from tests.captures.samples import frame, header, lines
 from tests.mcpproxy.report.findings import anything, found, written
 

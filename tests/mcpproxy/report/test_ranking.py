@@ -12,8 +12,8 @@ from analysis.rules.finding import Impact, Level
 from mcpproxy.examination.result import Ended, LocatedFinding, Totals
 from mcpproxy.report.findings import Text
 from mcpproxy.report.ranking import LINES, Ranking
-from mcpproxy.report.text import WHOLE, Style, cells
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import WHOLE, Style, cells
 from tests.mcpproxy.report.findings import FOREIGN, anything, found, written
 
 LOST, LEAK, HINT = "framing/stdout-not-json", "logging/secret", "cache/missing-hints"

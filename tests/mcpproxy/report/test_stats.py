@@ -16,10 +16,10 @@ from analysis.store.stats import (
     Totals,
     Unanswered,
 )
-from mcpproxy.report.blocks import BLOCKS, shape
 from mcpproxy.report.stats import NARROWEST, SHAPE, Stats, as_text
-from mcpproxy.report.text import Style, cells
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.blocks import BLOCKS, shape
+from mcpproxy.wording.text import Style, cells
 
 TOTALS = Totals(3, 2, 1, 4, 4812, 1_000_000, 362_000_000_000, 0, 0, 0, 0, 0, 0)
 

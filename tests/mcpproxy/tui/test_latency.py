@@ -14,8 +14,6 @@ from analysis.filter import Facts, parse
 from captures.envelope import judge
 from captures.file import CaptureFile
 from captures.frame import Frame
-from mcpproxy.report.blocks import blocks, shape, stretched
-from mcpproxy.report.units import brief
 from mcpproxy.tui.data.call_kinds import MOST, CallKind, CallKinds
 from mcpproxy.tui.data.calls import OUTCOMES
 from mcpproxy.tui.data.durations import SLICES, Course
@@ -23,6 +21,8 @@ from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.latency_lines import Bucket, bucket_filter, octave_ns
+from mcpproxy.wording.blocks import blocks, shape, stretched
+from mcpproxy.wording.units import brief
 from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.hostile import HOSTILE_NAMES, hostile_calls
 from tests.mcpproxy.tui.stage import (

@@ -7,12 +7,12 @@ import pytest
 
 from analysis.filter import KEYS, parse
 from mcpproxy.marks import CannotMark, Marks, marks_path
-from mcpproxy.report.resending import pretty, with_placeholders
 from mcpproxy.tui import copy_forms
 from mcpproxy.tui.completion import filter_completion
 from mcpproxy.tui.data.call_kinds import CallKind
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.export_thread import Export
+from mcpproxy.wording.resending import pretty, with_placeholders
 from tests.captures.samples import CAPTURE
 from tests.harness import ROOT
 from tests.mcpproxy.tui.stage import captured

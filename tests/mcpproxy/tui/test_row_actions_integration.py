@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.marks import marks_path
-from mcpproxy.report.resending import Posted, curl, to_stdin
 from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
+from mcpproxy.wording.resending import Posted, curl, to_stdin
 from tests.captures.samples import CAPTURE, header
 from tests.examples import examples
 from tests.mcpproxy.cli.typed import mcpproxy

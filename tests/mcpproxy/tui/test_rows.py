@@ -12,9 +12,6 @@ from analysis import clock
 from analysis.summary import Summary
 from captures.frame import Frame
 from captures.record import members
-from mcpproxy.report.text import Span
-from mcpproxy.report.units import few
-from mcpproxy.report.wording import asked_and_answered
 from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data import sorting as sorting_module
 from mcpproxy.tui.data.calls import NONE
@@ -26,6 +23,9 @@ from mcpproxy.tui.data.sorting import Sorting
 from mcpproxy.tui.row_text import text_of
 from mcpproxy.tui.safe_text import segments
 from mcpproxy.tui.screens.sessions import COLUMNS, age
+from mcpproxy.wording.messages import asked_and_answered
+from mcpproxy.wording.text import Span
+from mcpproxy.wording.units import few
 from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result
 from tests.captures.samples import header
 from tests.mcpproxy.tui.stage import END, captured, record

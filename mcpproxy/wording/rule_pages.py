@@ -1,6 +1,6 @@
 """Rule pages, generated from the rule classes: for `mcpproxy rule ID`, and for the reference in docs/rules.
 
-python -m mcpproxy.report.rule_pages docs/rules     rewrites the reference, and removes obsolete pages
+python -m mcpproxy.wording.rule_pages docs/rules     rewrites the reference, and removes obsolete pages
 """
 
 import inspect
@@ -14,8 +14,8 @@ from typing import Final
 from analysis.protocol.revisions import REVISIONS
 from analysis.rules.base import Rule
 from analysis.rules.discovery import group_of, module_of, rules
-from mcpproxy.report.text import Span, Style, count_text
-from mcpproxy.report.wrapping import wrapped
+from mcpproxy.wording.text import Span, Style, count_text
+from mcpproxy.wording.wrapping import wrapped
 
 WHO: Final = {"either": "client or server", "client": "client", "server": "server"}
 MARKS: Final = {

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from analysis.conversation.http_exchange import HttpExchange
-from mcpproxy.report.text import Span
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import Span
 
 
 def request_head(http: HttpExchange) -> Iterator[list[Span]]:

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from mcpproxy.report.text import cells, fit
 from mcpproxy.sanitise import sanitise_bytes
+from mcpproxy.wording.text import cells, fit
 
 TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{},:]|[^\s\[\]{},:"]++|"', re.DOTALL)
 """A string, a bracket, comma or colon, or a run of anything else but blanks."""

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from captures.frame import Frame
-from mcpproxy.report.excerpts import TOKEN
 from mcpproxy.sanitise import sanitise_bytes
+from mcpproxy.wording.excerpts import TOKEN
 
 DEEPEST: Final = 40
 """Levels that are indented."""

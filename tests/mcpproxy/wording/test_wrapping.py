@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.report.text import cells, pieces
-from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.text import cells, pieces
+from mcpproxy.wording.wrapping import wrapped
 
 
 def test_the_sign_of_a_direction_stays_with_its_code() -> None:

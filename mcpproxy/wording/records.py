@@ -11,9 +11,9 @@ from analysis.conversation.http_exchange import REDIRECTS, values_of
 from analysis.conversation.response_text import LONGEST, gist
 from captures.gaps import lost_count, lost_range, lost_traffic
 from captures.record import Record, raw_bytes
-from mcpproxy.report import units
-from mcpproxy.report.text import Role, count_text, lost_text, ms_text
 from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.wording import units
+from mcpproxy.wording.text import Role, count_text, lost_text, ms_text
 
 _HASH: Final = re.compile(r"hmac:([0-9a-f]{4})[0-9a-f]{12}").sub
 _SIDES: Final = {"c2s": ("client", "server"), "s2c": ("server", "client")}

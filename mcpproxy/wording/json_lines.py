@@ -13,8 +13,8 @@ from captures.exact import nesting
 from captures.frame import Frame
 from captures.limits import DEEP
 from captures.record import Record, frame_members, seal
-from mcpproxy.report.units import utc
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.units import utc
 
 # With the character before: a combining mark is drawn onto it.
 _FOREIGN: Final = re.compile(r"[ -~]?[^ -~]+")

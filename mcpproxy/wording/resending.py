@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from analysis.conversation.http_exchange import HttpExchange
 from captures.frame import Frame
-from mcpproxy.report.json_lines import harmless
 from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.wording.json_lines import harmless
 
 _TOKENS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _HASHED: Final = re.compile(r"hmac:[0-9a-f]{16}")

@@ -14,9 +14,9 @@ from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Invalid, Message, Notification, Number, Request, Response
 from analysis.conversation.session import Peer, Seen
 from analysis.facts import text_of_error, texts_in
-from mcpproxy.report.text import Span, cells, count_text, fit
-from mcpproxy.report.units import duration
 from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.wording.text import Span, cells, count_text, fit
+from mcpproxy.wording.units import duration
 
 EXCERPT: Final = 300
 """Characters of a payload that a line can show; wider terminals than this are rare."""
