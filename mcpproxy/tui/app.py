@@ -35,14 +35,14 @@ from analysis.rules.finding import Finding
 from captures.errors import CaptureError
 from mcpproxy.clients.overview import RoutedServer
 from mcpproxy.sql.client import SqlClient
-from mcpproxy.tui import keys
 from mcpproxy.tui.data import garbage
 from mcpproxy.tui.data.capture_list import CaptureList
 from mcpproxy.tui.data.checking import Checking
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.step_thread import StepThread
-from mcpproxy.tui.key_queue import KeyQueue
+from mcpproxy.tui.keys import bindings
+from mcpproxy.tui.keys.queue import KeyQueue
 from mcpproxy.tui.layout_state import keep_theme, kept_theme
 from mcpproxy.tui.messages import Checked, Failed, Grown, OpenRequested
 from mcpproxy.tui.safe_text import notify
@@ -149,7 +149,7 @@ class TuiApp(App[None]):
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         self.capture_list = CaptureList(find, routed)
         self.sql = SqlClient()
-        self.keys = keys.Keys({})
+        self.keys = bindings.Keys({})
         self.key_queue = KeyQueue(self, super().on_event)
         self.checking = Checking(self._report_checked)
         self._nothing, self._first = nothing, first
@@ -166,7 +166,7 @@ class TuiApp(App[None]):
         """Show the sessions, or the capture named on the command line."""
         sys.setswitchinterval(SWITCH_S)
         self.set_interval(garbage.QUIET_S / 2, lambda: garbage.search(self.key_queue.idle_s))
-        self.keys = keys.read()
+        self.keys = bindings.read()
         self.set_keymap(dict(self.keys.keymap))
         self.push_screen(SessionsScreen(self.capture_list, self._nothing))
         if self._first is not None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.detail import exchange_lines
+from mcpproxy.tui.details.detail import exchange_lines
 from tests.analysis.store.written import Written
 from tests.harness import DEADLINE_S
 from tests.mcpproxy.cli import typed

@@ -9,8 +9,8 @@ from typing import Final
 from captures.record import Record, raw_bytes
 from mcpproxy.sanitise import sanitise_bytes
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.row_text import RowText
-from mcpproxy.tui.traffic_table import TrafficRows
+from mcpproxy.tui.rows.row_text import RowText
+from mcpproxy.tui.rows.traffic_table import TrafficRows
 from mcpproxy.wording import units
 from mcpproxy.wording.text import Span
 

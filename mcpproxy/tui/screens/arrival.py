@@ -2,11 +2,11 @@
 
 from textual import on
 
+from mcpproxy.tui.details.tree_place import line_of
 from mcpproxy.tui.messages import DetailRead
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture
 from mcpproxy.tui.screens.detail_screen import DetailScreen
-from mcpproxy.tui.tree_place import line_of
 
 
 class ArrivalScreen(DetailScreen):

@@ -6,7 +6,7 @@ from typing import ClassVar
 from textual import on
 from textual.binding import Binding, BindingType
 
-from mcpproxy.tui.detail import VIEWS
+from mcpproxy.tui.details.detail import VIEWS
 from mcpproxy.tui.layout_state import keep_layout
 from mcpproxy.tui.screens.list_screen import TO_DETAIL
 from mcpproxy.tui.screens.row_actions import RowActionsScreen

@@ -11,10 +11,10 @@ from textual.binding import Binding, BindingType
 
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.finding_lines import finding_lines, progress_text, rule_lines
-from mcpproxy.tui.finding_rows import COLUMNS, FindingRows, Group, Identity, Item, identity, list_items
+from mcpproxy.tui.details.proof import proof_lines
 from mcpproxy.tui.messages import Checked, Grown, ProofRead
-from mcpproxy.tui.proof import proof_lines
+from mcpproxy.tui.rows.finding_lines import finding_lines, progress_text, rule_lines
+from mcpproxy.tui.rows.finding_rows import COLUMNS, FindingRows, Group, Identity, Item, identity, list_items
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER

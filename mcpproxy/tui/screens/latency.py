@@ -12,8 +12,15 @@ from textual.containers import Vertical
 from analysis.protocol.methods import OPENING
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.latencies import Figures, Latencies
-from mcpproxy.tui.latency_lines import BUCKET_COLUMNS, BucketRows, bucket_filter, buckets_of, course_lines, octave_ns
 from mcpproxy.tui.messages import Grown, Progressed
+from mcpproxy.tui.rows.latency_lines import (
+    BUCKET_COLUMNS,
+    BucketRows,
+    bucket_filter,
+    buckets_of,
+    course_lines,
+    octave_ns,
+)
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen

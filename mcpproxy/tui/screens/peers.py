@@ -11,7 +11,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.peers import Introduction, introductions
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.messages import Grown, PeersRead
-from mcpproxy.tui.peer_lines import Lines, peer_lines
+from mcpproxy.tui.rows.peer_lines import Lines, peer_lines
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.widgets.foot import Foot

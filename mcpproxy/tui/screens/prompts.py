@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from mcpproxy.tui.copy_forms import CopyForm
+from mcpproxy.tui.copies.copy_forms import CopyForm
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.wording.text import Span, cells

@@ -10,14 +10,14 @@ from textual.binding import Binding, BindingType
 
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.client import SqlClient, Written
-from mcpproxy.tui.clipboard import copy
-from mcpproxy.tui.copy_forms import LARGEST, CopyForm
+from mcpproxy.tui.copies.clipboard import copy
+from mcpproxy.tui.copies.copy_forms import LARGEST, CopyForm
 from mcpproxy.tui.data.capture_ids import capture_with_id
 from mcpproxy.tui.messages import FrameLocated
+from mcpproxy.tui.rows.sql_rows import AnswerRows, Place, row_lines
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
-from mcpproxy.tui.sql_rows import AnswerRows, Place, row_lines
 from mcpproxy.wording.json_lines import harmless
 from mcpproxy.wording.text import count_text
 

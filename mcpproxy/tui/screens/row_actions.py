@@ -13,11 +13,12 @@ from captures.errors import CaptureError
 from captures.places import SUFFIX, safe_name
 from mcpproxy.marks import CannotMark, Marks
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.clipboard import copy
-from mcpproxy.tui.copy_forms import CopyForm, forms
+from mcpproxy.tui.copies.clipboard import copy
+from mcpproxy.tui.copies.copy_forms import CopyForm, forms
+from mcpproxy.tui.copies.export_thread import Export
+from mcpproxy.tui.copies.saving import saved
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.step_thread import StepThread
-from mcpproxy.tui.export_thread import Export
 from mcpproxy.tui.messages import AttachmentsRead, Copied, Exported, Marked, Saved
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
@@ -25,7 +26,6 @@ from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
 from mcpproxy.tui.screens.rule import RuleScreen
 from mcpproxy.tui.text.content import Attachment
 from mcpproxy.tui.text.rows import row_text
-from mcpproxy.tui.text.saving import saved
 from mcpproxy.wording.text import count_text
 
 WIDTH: Final = 80

@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
-from mcpproxy.tui.finding_lines import page_lines
+from mcpproxy.tui.rows.finding_lines import page_lines
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.wording.text import Span
 

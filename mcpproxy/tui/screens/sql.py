@@ -16,10 +16,10 @@ from mcpproxy.history import remember, remembered
 from mcpproxy.sql.client import SqlClient
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.messages import Replied
+from mcpproxy.tui.rows.sql_rows import AnswerRows, ViewRows, place_of, row_lines
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.result_actions import ResultActionsScreen
-from mcpproxy.tui.sql_rows import AnswerRows, ViewRows, place_of, row_lines
 from mcpproxy.tui.widgets.editor import Editor
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane

@@ -12,12 +12,12 @@ from textual.widgets import Input
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.stderr_lines import LogRows, LogSearch, beside, text_of
 from mcpproxy.tui.messages import Grown, Progressed, RowsRead
+from mcpproxy.tui.rows.traffic_columns import columns_for, next_times
+from mcpproxy.tui.rows.traffic_table import TrafficRows
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.list_screen import TO_FILTER
-from mcpproxy.tui.traffic_columns import columns_for, next_times
-from mcpproxy.tui.traffic_table import TrafficRows
 from mcpproxy.tui.widgets.detail_box import SIDE_BY_SIDE
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot

@@ -10,11 +10,11 @@ from textual.binding import Binding, BindingType
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.timelines import Timeline, Timelines
 from mcpproxy.tui.messages import Grown, Progressed
+from mcpproxy.tui.rows.timeline_rows import HEAD, KINDS, MOST_BARS, SHORTEST_NS, TimelineRows
+from mcpproxy.tui.rows.waterfall import HEAT_LEGEND, LEGEND, Window, axis
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
-from mcpproxy.tui.timeline_rows import HEAD, KINDS, MOST_BARS, SHORTEST_NS, TimelineRows
-from mcpproxy.tui.waterfall import HEAT_LEGEND, LEGEND, Window, axis
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Column, Table, layout

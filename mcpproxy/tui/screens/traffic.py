@@ -8,9 +8,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
-from mcpproxy.tui.detail import entry_name
-from mcpproxy.tui.finding_lines import losses_text
+from mcpproxy.tui.details.detail import entry_name
 from mcpproxy.tui.messages import Checked, Grown
+from mcpproxy.tui.rows.finding_lines import losses_text
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import OpenCapture, bind
 from mcpproxy.tui.screens.traffic_filter import TrafficFilterScreen

@@ -13,7 +13,7 @@ from analysis.filter import Filter, FilterError, parse
 from captures.errors import CaptureError
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.completion import filter_completion
-from mcpproxy.tui.copy_forms import CopyForm
+from mcpproxy.tui.copies.copy_forms import CopyForm
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.messages import Pointed, Progressed
 from mcpproxy.tui.pointing import terms_of

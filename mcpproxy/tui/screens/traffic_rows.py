@@ -11,13 +11,13 @@ from textual.binding import Binding, BindingType
 from mcpproxy.tui.data.sorting import Sorting
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.messages import Failed, RowsRead, Sorted
+from mcpproxy.tui.rows.traffic_columns import CAPTURE_ORDER, ORDERS, Needs, Order, needs_of, next_times, traffic_columns
+from mcpproxy.tui.rows.traffic_table import TrafficRows
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture
 from mcpproxy.tui.screens.arrival import ArrivalScreen
 from mcpproxy.tui.screens.list_screen import TO_SORT
 from mcpproxy.tui.screens.prompts import LineScreen
-from mcpproxy.tui.traffic_columns import CAPTURE_ORDER, ORDERS, Needs, Order, needs_of, next_times, traffic_columns
-from mcpproxy.tui.traffic_table import TrafficRows
 from mcpproxy.tui.widgets.table import Table
 from mcpproxy.wording.text import count_text
 

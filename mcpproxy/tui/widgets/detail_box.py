@@ -13,9 +13,9 @@ from textual.containers import Horizontal, Vertical
 
 from mcpproxy.marks import Marks
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.detail import VIEWS, Detail, detail, entry_name, exchange_lines
-from mcpproxy.tui.finding_lines import short_lines
+from mcpproxy.tui.details.detail import VIEWS, Detail, detail, entry_name, exchange_lines
 from mcpproxy.tui.messages import DetailRead
+from mcpproxy.tui.rows.finding_lines import short_lines
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.pointed_line import Piece, PointedLine
 from mcpproxy.tui.widgets.reader import Reader

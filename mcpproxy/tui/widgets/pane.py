@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from mcpproxy.tui.find import Found, Place
+from mcpproxy.tui.details.find import Found, Place
 from mcpproxy.tui.safe_text import marked_strip, segments, strip
 from mcpproxy.tui.widgets.tree import Tree
 from mcpproxy.wording.text import Role, Span

@@ -11,8 +11,8 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Input
 
-from mcpproxy.tui.byte_pages import BytePage
-from mcpproxy.tui.find import Found, Lines, Place, find, pattern_of
+from mcpproxy.tui.details.byte_pages import BytePage
+from mcpproxy.tui.details.find import Found, Lines, Place, find, pattern_of
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.filter_box import LineBox
 from mcpproxy.tui.widgets.pane import Pane

@@ -15,7 +15,7 @@ import pytest
 from captures.file import CaptureFile, create_directory
 from captures.record import members
 from mcpproxy.history import remember_filter
-from mcpproxy.tui.clipboard import write_copied
+from mcpproxy.tui.copies.clipboard import write_copied
 from mcpproxy.tui.layout_state import keep_theme
 from tests.captures.samples import header, lines
 from tests.harness import DEADLINE_S

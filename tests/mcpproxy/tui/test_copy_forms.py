@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpproxy.tui.copy_forms import forms
+from mcpproxy.tui.copies.copy_forms import forms
 from mcpproxy.tui.data.reading import Reading
 from tests.harness import ROOT
 

@@ -2,7 +2,7 @@
 
 import json
 
-from mcpproxy.tui.definition_place import definition_place
+from mcpproxy.tui.details.definition_place import definition_place
 
 OTHER = {"name": "other", "description": "long " * 100, "inputSchema": {"type": "object"}}
 ADD = {

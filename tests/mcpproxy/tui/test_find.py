@@ -2,8 +2,8 @@
 
 import json
 
-from mcpproxy.tui.byte_pages import PAGE, HexPage, RawPage
-from mcpproxy.tui.find import MOST, Place, find, pattern_of
+from mcpproxy.tui.details.byte_pages import PAGE, HexPage, RawPage
+from mcpproxy.tui.details.find import MOST, Place, find, pattern_of
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
 from mcpproxy.wording.text import Span

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.tui.byte_pages import PAGE
+from mcpproxy.tui.details.byte_pages import PAGE
 from tests.captures.samples import header, in_pieces
 from tests.mcpproxy.tui.stage import CALL, END, Act, Stage, captured, play, play_each, record, said
 

@@ -10,8 +10,8 @@ from analysis.rules.finding import Finding, Level
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.finding_rows import has_all_words, list_items
-from mcpproxy.tui.tree_place import line_of
+from mcpproxy.tui.details.tree_place import line_of
+from mcpproxy.tui.rows.finding_rows import has_all_words, list_items
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
 from tests.mcpproxy.tui.stage import captured
 

@@ -11,7 +11,7 @@ from captures.file import CaptureFile
 from captures.record import seal
 from mcpproxy.tui import app as app_module
 from mcpproxy.tui.data import checking
-from mcpproxy.tui.finding_rows import AT_FIRST
+from mcpproxy.tui.rows.finding_rows import AT_FIRST
 from mcpproxy.tui.screens import sessions
 from mcpproxy.tui.screens.findings import FindingsScreen
 from mcpproxy.tui.screens.rule import RuleScreen

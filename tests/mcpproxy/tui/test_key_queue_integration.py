@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.tui import key_queue
+from mcpproxy.tui.keys import queue as key_queue
 from mcpproxy.tui.screens.help import HelpScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import header

@@ -6,7 +6,7 @@ import pytest
 from textual.binding import Binding
 from textual.keys import format_key
 
-from mcpproxy.tui.keys import _bindings, keys_path, names, read
+from mcpproxy.tui.keys.bindings import _bindings, keys_path, names, read
 from mcpproxy.tui.screen_entries import entries
 from mcpproxy.tui.screens.help import ROWS, help_of
 from tests.harness import ROOT

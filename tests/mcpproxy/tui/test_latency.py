@@ -20,7 +20,7 @@ from mcpproxy.tui.data.durations import SLICES, Course
 from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
-from mcpproxy.tui.latency_lines import Bucket, bucket_filter, octave_ns
+from mcpproxy.tui.rows.latency_lines import Bucket, bucket_filter, octave_ns
 from mcpproxy.wording.blocks import blocks, shape, stretched
 from mcpproxy.wording.units import brief
 from tests.captures.samples import header, lines

@@ -7,7 +7,7 @@ import pytest
 
 from mcpproxy.history import history_path
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.detail import detail
+from mcpproxy.tui.details.detail import detail
 from mcpproxy.tui.layout_state import Layout, keep_layout, keep_theme, kept_layout, kept_theme
 from tests.mcpproxy.tui.stage import captured
 

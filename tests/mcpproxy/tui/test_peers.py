@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.peers import Introduction, introductions
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.peer_lines import peer_lines
+from mcpproxy.tui.rows.peer_lines import peer_lines
 from tests.captures.samples import header
 from tests.examples import examples
 from tests.mcpproxy.tui.stage import END, Middles, record, said

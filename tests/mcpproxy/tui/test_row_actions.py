@@ -7,11 +7,11 @@ import pytest
 
 from analysis.filter import KEYS, parse
 from mcpproxy.marks import CannotMark, Marks, marks_path
-from mcpproxy.tui import copy_forms
 from mcpproxy.tui.completion import filter_completion
+from mcpproxy.tui.copies import copy_forms
+from mcpproxy.tui.copies.export_thread import Export
 from mcpproxy.tui.data.call_kinds import CallKind
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.export_thread import Export
 from mcpproxy.wording.resending import pretty, with_placeholders
 from tests.captures.samples import CAPTURE
 from tests.harness import ROOT

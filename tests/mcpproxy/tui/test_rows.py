@@ -20,7 +20,7 @@ from mcpproxy.tui.data.paces import LEAST, Paces
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.row_views import Left, Without
 from mcpproxy.tui.data.sorting import Sorting
-from mcpproxy.tui.row_text import text_of
+from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.safe_text import segments
 from mcpproxy.tui.screens.sessions import COLUMNS, age
 from mcpproxy.wording.messages import asked_and_answered

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcpproxy.tui import copy_forms
+from mcpproxy.tui.copies import copy_forms
 from mcpproxy.tui.data.reading import Reading
 from tests.harness import DEADLINE_S, Place
 from tests.http_harness import serving

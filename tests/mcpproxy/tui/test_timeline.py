@@ -16,7 +16,7 @@ from mcpproxy.tui.data.client_captures import ClientCaptures, apart_ns, client_o
 from mcpproxy.tui.data.heat import OUTLIERS
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.timelines import BLOCK, MOST_TIMELINES, Bar, Startup, Timeline, Timelines, cells_of
-from mcpproxy.tui.waterfall import axis, bar_cells, heat_cells, moment, server_cells
+from mcpproxy.tui.rows.waterfall import axis, bar_cells, heat_cells, moment, server_cells
 from tests.captures.samples import frame, header, lines
 from tests.examples import examples
 from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, said

@@ -8,9 +8,9 @@ import pytest
 from captures.file import CaptureFile
 from captures.record import members, seal, stderr_members
 from mcpproxy.tui.data.heat import OUTLIERS
+from mcpproxy.tui.rows.timeline_rows import HEAD, KINDS, MOST_BARS
 from mcpproxy.tui.screens.timeline import TimelineScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
-from mcpproxy.tui.timeline_rows import HEAD, KINDS, MOST_BARS
 from mcpproxy.tui.widgets.table import layout
 from tests.captures.samples import header
 from tests.mcpproxy.tui.hostile import hostile_calls

@@ -1,6 +1,6 @@
 """Rows: what stands in their cells, by itself."""
 
-from mcpproxy.tui.traffic_columns import Needs, latency_text, traffic_columns
+from mcpproxy.tui.rows.traffic_columns import Needs, latency_text, traffic_columns
 from mcpproxy.wording.text import cells
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from mcpproxy.sanitise import sanitise_bytes
-from mcpproxy.tui.find import MOST, Flow, Found, Place, Ranges, pattern_of
+from mcpproxy.tui.details.find import MOST, Flow, Found, Place, Ranges, pattern_of
 from mcpproxy.tui.on_demand import OnDemand
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.wording.text import Span

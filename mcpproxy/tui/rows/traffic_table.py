@@ -14,8 +14,8 @@ from analysis.conversation.call import Outcome
 from mcpproxy.tui.data.calls import NONE
 from mcpproxy.tui.data.findings import COUNTED, LEVELS, SIGNS
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.row_text import WAITING, RowText, short_call, text_of
-from mcpproxy.tui.traffic_columns import Times, latency_text
+from mcpproxy.tui.rows.row_text import WAITING, RowText, short_call, text_of
+from mcpproxy.tui.rows.traffic_columns import Times, latency_text
 from mcpproxy.tui.widgets.columns import Column, Line, layout
 from mcpproxy.wording import units
 from mcpproxy.wording.messages import asked_and_answered

@@ -14,12 +14,12 @@ from captures.frame import Frame
 from captures.index import Entry
 from captures.record import Record, raw_bytes
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.byte_pages import PAGE, HexPage, RawPage
 from mcpproxy.tui.data.calls import OUTCOMES
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.exchange_view import Joined, exchange_view
-from mcpproxy.tui.finding_lines import row_lines, short_lines
-from mcpproxy.tui.row_text import message_at
+from mcpproxy.tui.details.byte_pages import PAGE, HexPage, RawPage
+from mcpproxy.tui.details.exchange_view import Joined, exchange_view
+from mcpproxy.tui.rows.finding_lines import row_lines, short_lines
+from mcpproxy.tui.rows.row_text import message_at
 from mcpproxy.tui.text.rows import row_text
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
 from mcpproxy.wording import units

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 from analysis.rules.finding import Finding, Level
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.findings import LEVELS, SIGNS, Findings
-from mcpproxy.tui.finding_lines import clock
+from mcpproxy.tui.rows.finding_lines import clock
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows
 from mcpproxy.wording.text import Span
 

@@ -9,7 +9,7 @@ from analysis.rules.finding import Finding
 from captures.frame import Frame
 from captures.record import Record, raw_bytes
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.definition_place import definition_place
+from mcpproxy.tui.details.definition_place import definition_place
 from mcpproxy.wording.excerpts import excerpt
 from mcpproxy.wording.text import Span
 from mcpproxy.wording.units import size

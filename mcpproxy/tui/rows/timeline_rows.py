@@ -6,7 +6,7 @@ from typing import Final
 from analysis.conversation.call import Outcome
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.timelines import Bar, Timeline, Timelines
-from mcpproxy.tui.waterfall import Window, bar_cells, heat_cells, server_cells
+from mcpproxy.tui.rows.waterfall import Window, bar_cells, heat_cells, server_cells
 from mcpproxy.tui.widgets.table import Line, MemoryRows
 from mcpproxy.wording.text import Role, Span, count_text
 from mcpproxy.wording.units import brief
