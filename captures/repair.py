@@ -2,20 +2,21 @@
 
 Whole records are copied line by line, unchanged, including their numbers. A `gap` with the reason `damage` reports each
 range of lost numbers and takes the last of them; so a repaired copy accounts for every number, and shows where the
-original did not.
+original did not. `WholeRecords` decides what a copy keeps, for redacted copies as well.
 """
 
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from captures.damage import Damage
-from captures.integrity import inspect
+from captures.integrity import Inspection, inspect
 from captures.places import safe_name
 from captures.publication import new_capture
 from captures.reader import Capture
-from captures.record import members, seal
+from captures.record import Record, members, seal
 from captures.versions import FORMAT_VERSION
 
 BATCH = 1 << 20
@@ -35,6 +36,53 @@ class Repair:
     """Records out of order: duplicate blocks, or blocks of another capture."""
 
 
+class WholeRecords:
+    """The records of a capture in order, with a gap for each range of numbers that nothing accounts for."""
+
+    def __init__(self, capture: Capture, inspection: Inspection, name: str | None = None) -> None:
+        """Nothing is read yet.
+
+        Args:
+            capture: the capture.
+            inspection: of the capture; it has the ranges.
+            name: of the server, for a header in place of a lost one.
+        """
+        self._capture, self._holes, self._name = capture, deque(inspection.holes), name
+        self.gaps = 0
+        """Gaps so far that are not in the capture."""
+        self.dropped = 0
+        """Records so far that are out of order."""
+
+    def __iter__(self) -> Iterator[Record]:
+        """Read on. Gaps and a substitute header have an empty `line`."""
+        last_seq, holes = -1, self._holes
+        for record in self._capture:
+            if isinstance(record, Damage):
+                continue
+            if record.seq <= last_seq:
+                self.dropped += 1
+                continue
+            if last_seq < 0 and record.rec != "header" and holes and holes[0][0] == 0:
+                # A file begins with a header, and the number of the lost header is free.
+                named = {} if self._name is None else {"name": self._name}
+                yield Record(0, "header", 0, {"rec": "header", "format": FORMAT_VERSION, **named, "substitute": True})
+                self.gaps += 1
+                _, last = holes.popleft()
+                if last:
+                    holes.appendleft((1, last))
+            while holes and holes[0][1] < record.seq:
+                self.gaps += 1
+                yield gap(*holes.popleft(), record.t_ns, "damage")
+            last_seq = record.seq
+            yield record._replace(skipped=0) if record.skipped else record
+
+
+def gap(first: int, last: int, t_ns: int, reason: str, **more: Any) -> Record:
+    """A gap that has the number of the last record that it replaces."""
+    span = {"first": first, "last": last - 1} if last > first else {}
+    return Record(last, "gap", t_ns, {"rec": "gap", **span, **more, "reason": reason})
+
+
 def repair(capture: Capture, output: Path) -> Repair:
     """Copy every whole record to a new capture; if that fails, no partial copy is left.
 
@@ -42,44 +90,24 @@ def repair(capture: Capture, output: Path) -> Repair:
         CannotCreate: the copy cannot be created or written; nothing that exists is overwritten.
     """
     inspection = inspect(capture)
-    done = Repair(dropped_bytes=inspection.damaged_bytes)
+    whole = WholeRecords(capture, inspection, safe_name(capture.path.parent.name))
+    records = 0
     with new_capture(output) as copy:
         batch: list[bytes] = []
         size = 0
-        for line in _copied(capture, deque(inspection.holes), done):
+        for record in whole:
+            line = record.line + b"\n" if record.line else _sealed(record)
+            records += bool(record.line)
             batch.append(line)
             size += len(line)
             if size >= BATCH:
                 copy.append(b"".join(batch))
                 batch, size = [], 0
         copy.append(b"".join(batch))
-    return done
+    return Repair(records, whole.gaps, inspection.damaged_bytes, whole.dropped)
 
 
-def _copied(capture: Capture, holes: deque[tuple[int, int]], done: Repair) -> Iterator[bytes]:
-    last_seq = -1
-    for record in capture:
-        if isinstance(record, Damage):
-            continue
-        if record.seq <= last_seq:
-            done.dropped_records += 1
-            continue
-        if last_seq < 0 and record.rec != "header" and holes and holes[0][0] == 0:
-            # A file begins with a header, and the number of the lost header is free.
-            name = safe_name(capture.path.parent.name)
-            yield seal(0, 0, "header", members(format=FORMAT_VERSION, name=name, substitute=True))
-            done.gaps += 1
-            _, last = holes.popleft()
-            if last:
-                holes.appendleft((1, last))
-        while holes and holes[0][1] < record.seq:
-            done.gaps += 1
-            yield _gap(*holes.popleft(), record.t_ns)
-        last_seq = record.seq
-        done.records += 1
-        yield record.line + b"\n"
-
-
-def _gap(first: int, last: int, t_ns: int) -> bytes:
-    span = {"first": first, "last": last - 1} if last > first else {}
-    return seal(last, t_ns, "gap", members(**span, reason="damage"))
+def _sealed(record: Record) -> bytes:
+    """The line of a record that is made here."""
+    values = {name: value for name, value in record.members.items() if name != "rec"}
+    return seal(record.seq, record.t_ns, record.rec, members(**values))

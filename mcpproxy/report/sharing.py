@@ -25,6 +25,8 @@ def account_lines(account: Account) -> Iterator[str]:
     )
     if account.unknown_left_out:
         yield f"  left out because their type is unknown: {count_text(account.unknown_left_out, 'record')}"
+    if account.out_of_order:
+        yield f"  {count_text(account.out_of_order, 'record')} out of order left out"
     if kinds:
         width = max(len(kind) for kind in kinds) + 2
         yield f"  {'what':<{width}}{'times':>7}  {'different':>9}  where"
@@ -66,6 +68,7 @@ def account_row(account: Account) -> dict[str, Any]:
         "frames": account.frames,
         "left_out": account.left_out,
         "unknown_left_out": account.unknown_left_out,
+        "out_of_order": account.out_of_order,
         "replaced": [
             {
                 "what": kind,

@@ -31,6 +31,8 @@ class Account:
     """Records of the original that the user left out of the copy."""
     unknown_left_out: int = 0
     """How many of these have a type that this version does not know, so that they could not be judged."""
+    out_of_order: int = 0
+    """Records of the original whose number is not above the one before them; the copy lacks them."""
     is_damaged: bool = False
     """Whether bytes of the original are not a record, or records are missing or repeated."""
     is_compared: bool = False

@@ -4,20 +4,17 @@ A frame in parts is redacted as a whole, and has as many parts as before; until 
 between them waits, `HELD` bytes at most.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from orjson import dumps
 
 from analysis.reading import Reading, Step
-from captures.damage import Damage
 from captures.envelope import judge_in_passing
 from captures.frame import Frame
 from captures.frames import stream_of
-from captures.integrity import Inspection
-from captures.reader import Capture
 from captures.record import (
     MAX_LINE,
     MAX_RAW,
@@ -43,31 +40,6 @@ _OF_FRAMES: Final = frozenset(
     b"raw raw_b64 crc".decode().split()
 )
 _Stream = tuple[str | None, int, int | None]
-
-
-def whole_records(capture: Capture, inspection: Inspection) -> Iterator[Record]:
-    """The records of a capture in order, with a gap for each range of numbers that nothing accounts for."""
-    holes = deque(inspection.holes)
-    last_seq = -1
-    for record in capture:
-        if isinstance(record, Damage) or record.seq <= last_seq:
-            continue
-        if last_seq < 0 and record.rec != "header" and holes and holes[0][0] == 0:
-            # A file begins with a header, and the number of the lost header is free.
-            yield Record(0, "header", 0, {"rec": "header", "format": FORMAT_VERSION, "substitute": True})
-            _, last = holes.popleft()
-            if last:
-                holes.appendleft((1, last))
-        while holes and holes[0][1] < record.seq:
-            yield gap(*holes.popleft(), record.t_ns, "damage")
-        last_seq = record.seq
-        yield record._replace(skipped=0)
-
-
-def gap(first: int, last: int, t_ns: int, reason: str, **more: Any) -> Record:
-    """A gap that has the number of the last record that it replaces."""
-    span = {"first": first, "last": last - 1} if last > first else {}
-    return Record(last, "gap", t_ns, {"rec": "gap", **span, **more, "reason": reason})
 
 
 @dataclass

@@ -18,7 +18,7 @@ from captures.frame import Frame
 from captures.frames import stream_of
 from captures.reader import Capture
 from captures.record import Record
-from mcpproxy.sharing.copying import gap
+from captures.repair import gap
 from mcpproxy.sharing.records import KNOWN
 
 _OPENING: Final = frozenset({"initialize", "notifications/initialized", "server/discover"})

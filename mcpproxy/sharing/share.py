@@ -21,11 +21,12 @@ from captures.places import SUFFIX, file_name
 from captures.publication import new_capture
 from captures.reader import Capture
 from captures.record import Record, use_orjson
+from captures.repair import WholeRecords
 from mcpproxy.sharing.account import Account
 from mcpproxy.sharing.catalogue import catalogue
 from mcpproxy.sharing.choices import Chosen
 from mcpproxy.sharing.comparison import compare
-from mcpproxy.sharing.copying import Copier, whole_records
+from mcpproxy.sharing.copying import Copier
 from mcpproxy.sharing.excerpt import Excerpt, excerpt
 from mcpproxy.sharing.frames import FrameRedactor
 from mcpproxy.sharing.pseudonyms import Pseudonyms
@@ -108,7 +109,8 @@ def _records(capture: Capture, wanted: Wanted, account: Account) -> Iterator[Rec
     chosen: Excerpt | None = None
     inspection = inspect(capture)
     account.is_damaged = inspection.state == "damaged"
-    records: Iterable[Record] = whole_records(capture, inspection)
+    whole = WholeRecords(capture, inspection)
+    records: Iterable[Record] = whole
     if wanted.only is not None or wanted.last_ns is not None:
         chosen = excerpt(capture, wanted.only, wanted.last_ns)
         records = chosen(records)
@@ -116,6 +118,7 @@ def _records(capture: Capture, wanted: Wanted, account: Account) -> Iterator[Rec
         done += len(record.line) + 1
         wanted.progress(done, total)
         yield record
+    account.out_of_order = whole.dropped
     if chosen is not None:
         account.left_out, account.unknown_left_out = chosen.left_out, chosen.unknown_left_out
 

@@ -57,6 +57,17 @@ def messages(copy: Path) -> list[str]:
     return [record["raw"] for record in records if record["rec"] == "frame"]
 
 
+def test_account_counts_the_records_out_of_order_that_the_copy_lacks(capture: Path) -> None:
+    lines = capture.read_bytes().splitlines(keepends=True)
+    forged = seal(1 << 31, 0, "stderr", members(text="x"))
+    capture.write_bytes(b"".join([*lines[:3], forged, *lines[3:]]))
+    copy, told, _ = share(capture)
+    assert len(messages(copy)) == 2
+    assert f"  {len(lines) - 3} records out of order left out" in told.decode().splitlines()
+    (row,) = mcpproxy("share", capture, "-o", capture.parent / "again.mcpcap", "--json").stdout.splitlines()
+    assert json.loads(row)["out_of_order"] == len(lines) - 3
+
+
 def test_secrets_go_and_the_account_says_which_and_where(capture: Path) -> None:
     copy, printed, code = share(capture)
     assert code == 0
