@@ -410,9 +410,22 @@ def test_architecture_names_every_package_and_module_beside_one() -> None:
     assert named == {str(path.relative_to(ROOT)) for path in rooms | beside} | {"tests/bench"}
 
 
-def test_architecture_gives_a_reason_for_every_dependency() -> None:
+def test_architecture_is_two_screens() -> None:
+    lines = (ROOT / "docs/architecture.md").read_text("utf-8").splitlines()
+    assert len(lines) <= 130
+    assert [line for line in lines if len(line) > 160] == []
+
+
+def test_architecture_and_the_index_name_every_page_of_decisions() -> None:
+    pages = {path.name for path in (ROOT / "docs/decisions").glob("*.md")}
+    for index, folder in (("docs/architecture.md", "decisions/"), ("docs/decisions/README.md", "")):
+        linked = re.findall(rf"\]\({folder}([a-z-]+\.md)\)", (ROOT / index).read_text("utf-8"))
+        assert sorted(linked) == sorted(pages - {"README.md"}), index
+
+
+def test_decisions_give_a_reason_for_every_dependency() -> None:
     config = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wanted = [re.match(r"[\w.-]+", dependency) for dependency in config["project"]["dependencies"]]
-    listed = rows((ROOT / "docs/architecture.md").read_text("utf-8"), "Dependencies")
+    listed = rows((ROOT / "docs/decisions/dependencies.md").read_text("utf-8"), "Dependencies")
     assert sorted(row[0] for row in listed) == sorted(found[0] for found in wanted if found)
     assert all(all(row) for row in listed)
