@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from textual import on
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from mcpproxy.history import remember, remembered
-from mcpproxy.sql.client import SqlClient
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.messages import Replied
 from mcpproxy.tui.rows.sql_rows import AnswerRows, ViewRows, place_of, row_lines
@@ -89,7 +88,7 @@ class SqlScreen(ResultActionsScreen):
         editor = self.query_one(Editor)
         editor.past = remembered()
         editor.focus()
-        self.client = sql_client_of(self.app)
+        self.client = self.app.sql
         self.client.hear = self._report_reply
         self.client.answer, self.client.written, self.client.error = None, None, ()
         self.client.start()
@@ -291,13 +290,6 @@ class SqlScreen(ResultActionsScreen):
     def interrupt(self) -> bool:
         """Stop the running query; False if there is none."""
         return self.client.stop()
-
-
-def sql_client_of(app: App[None]) -> SqlClient:
-    """The client of this app."""
-    client = getattr(app, "sql", None)
-    assert isinstance(client, SqlClient)
-    return client
 
 
 def _of_one(capture: OpenCapture) -> SqlScreen:
