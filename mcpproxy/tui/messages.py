@@ -132,14 +132,6 @@ class ProofRead(Message):
         self.finding, self.lines = finding, lines
 
 
-class Removing(Message):
-    """What would be deleted with a capture is known, or it has been deleted, or cannot be."""
-
-    def __init__(self, capture: object = None, *, deleted: Path | None = None, problem: str = "") -> None:
-        super().__init__()
-        self.capture, self.deleted, self.problem = capture, deleted, problem
-
-
 class PeersRead(Message):
     """What the sides say about themselves has been read."""
 

@@ -277,7 +277,7 @@ class TestScreen:
             screen = await opened(stage)
             findings = screen.findings
             del findings.kept[1:]
-            screen.words = ""
+            screen.box.words = ""
             screen._arrange()
             await stage.see("… 4 more")
             await stage.press("g", "down", "down", "enter")
