@@ -18,6 +18,7 @@ from mcpproxy.tui.host import Host
 from mcpproxy.tui.messages import DetailRead
 from mcpproxy.tui.rows.finding_lines import short_lines
 from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.pointed_line import Piece, PointedLine
 from mcpproxy.tui.widgets.reader import Reader
 from mcpproxy.wording.text import Span
@@ -95,6 +96,11 @@ class DetailBox(Vertical):
     def reader(self) -> Reader:
         """What shows the detail, and finds in it."""
         return self.query_one(Reader)
+
+    @property
+    def pane(self) -> Pane:
+        """What shows the detail."""
+        return self.reader.pane
 
     def resize(self, width: int) -> None:
         """Fit it to its width."""
