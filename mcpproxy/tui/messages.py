@@ -92,14 +92,6 @@ class Replied(Message):
         return isinstance(message, Replied)
 
 
-class FrameLocated(Message):
-    """The search for a frame's capture has ended; None if no searched capture has the frame."""
-
-    def __init__(self, path: Path | None, frame: int) -> None:
-        super().__init__()
-        self.path, self.frame = path, frame
-
-
 class ProofRead(Message):
     """The proof of a finding has been read."""
 

@@ -49,27 +49,31 @@ class TrafficScreen(CaptureScreen):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("m", "mark", "mark", id="mark"),
-        Binding("M", "note", "note", show=False, id="note"),
-        Binding("apostrophe", "next_mark", "next mark", show=False, id="next-mark"),
-        Binding("c", "copy", "copy", id="copy"),
-        Binding("e", "export", "export", id="export"),
-        Binding("r", "rule", "rule", show=False, id="rule"),
-        Binding("o", "save", "save", show=False, id="save"),
-        TO_DETAIL,
+        # the list
         TO_SORT,
         Binding("x", "exchanges", "exchanges", id="exchanges"),
         Binding("b", "beside", "records", id="beside"),
         Binding("t", "times", "time", id="times"),
+        Binding("f", "follow", "follow", id="follow"),
         Binding("colon", "go_to", "go to", show=False, id="go-to"),
+        Binding("p", "pair", "pair", id="pair"),
+        Binding("n", "match(1)", "next", id="next"),
+        Binding("N", "match(-1)", "previous", show=False, id="previous"),
+        # the filter
         TO_FILTER,
         Binding("exclamation_mark", "errors", "errors", id="errors"),
         Binding("plus", "point(False)", "only these", show=False, id="include"),
         Binding("minus", "point(True)", "without these", show=False, id="exclude"),
-        Binding("p", "pair", "pair", id="pair"),
-        Binding("f", "follow", "follow", id="follow"),
-        Binding("n", "match(1)", "next", id="next"),
-        Binding("N", "match(-1)", "previous", show=False, id="previous"),
+        # one row
+        Binding("m", "mark", "mark", id="mark"),
+        Binding("M", "note", "note", show=False, id="note"),
+        Binding("apostrophe", "next_mark", "next mark", show=False, id="next-mark"),
+        Binding("c", "copy", "copy", id="copy"),
+        Binding("o", "save", "save", show=False, id="save"),
+        Binding("r", "rule", "rule", show=False, id="rule"),
+        Binding("e", "export", "export", id="export"),
+        # the detail; `Split` has the others
+        TO_DETAIL,
     ]
     LIST = "#traffic"
     DETAIL = "#text"
