@@ -11,7 +11,12 @@ The key then appears in the footers, in `?` and in the palette. `capture.reading
 entry), the `fold` (the sessions and their two sides) and the `exchanges` (latency and outcome, as columns). A thread
 extends it and posts `Grown` to the screen; a process supplies its `findings`, and `Checked` announces new ones. Work of
 more than a few milliseconds belongs in a thread: `StepThread` runs steps, and `messages.py` holds the messages it
-posts. `app.show(row)` shows the traffic at a row, `app.select(text)` only the rows that a filter selects.
+posts. `app.show(row)` shows the traffic at a row, `app.select(text)` only the rows that a filter selects; `host.py` has
+all that screens may ask of the app.
+
+A widget binds the keys for what it does while it has the focus: `Table`, `Pane`, `Reader`, `Split`, the boxes. A screen
+binds all other keys, in one list, and has a method for each action, which may hand it to a part of the screen, a widget
+or an object such as `Marking`. Parts are made by the screen, with all that they need of it; they are not its bases.
 
 Text reaches the screen only through `mcpproxy.tui.safe_text` (`Words`, `notify`, or `Table` and `Pane` with `Span`s),
 which sanitises it; `tests/mcpproxy/tui/test_boundary.py` searches the sources for any other way.
