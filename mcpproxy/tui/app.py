@@ -11,7 +11,12 @@ The key then appears in the footers, in `?` and in the palette. `capture.reading
 entry), the `fold` (the sessions and their two sides) and the `exchanges` (latency and outcome, as columns). A thread
 extends it and posts `Grown` to the screen; a process supplies its `findings`, and `Checked` announces new ones. Work of
 more than a few milliseconds belongs in a thread: `StepThread` runs steps, and `messages.py` holds the messages it
-posts. `app.show(row)` shows the traffic at a row, `app.select(text)` only the rows that a filter selects.
+posts. `app.show(row)` shows the traffic at a row, `app.select(text)` only the rows that a filter selects; `host.py` has
+all that screens may ask of the app.
+
+A widget binds the keys for what it does while it has the focus: `Table`, `Pane`, `Reader`, `Split`, the boxes. A screen
+binds all other keys, in one list, and has a method for each action, which may hand it to a part of the screen, a widget
+or an object such as `Marking`. Parts are made by the screen, with all that they need of it; they are not its bases.
 
 Text reaches the screen only through `mcpproxy.tui.safe_text` (`Words`, `notify`, or `Table` and `Pane` with `Span`s),
 which sanitises it; `tests/mcpproxy/tui/test_boundary.py` searches the sources for any other way.
@@ -25,7 +30,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from textual import events
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandList, CommandPalette, SearchIcon
 from textual.screen import Screen
@@ -41,6 +46,7 @@ from mcpproxy.tui.data.checking import Checking
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.step_thread import StepThread
+from mcpproxy.tui.host import Host
 from mcpproxy.tui.keys import bindings
 from mcpproxy.tui.keys.queue import KeyQueue
 from mcpproxy.tui.layout_state import keep_theme, kept_theme
@@ -111,7 +117,7 @@ class Palette(CommandPalette):
         return super().check_action(action, parameters)
 
 
-class TuiApp(App[None]):
+class TuiApp(Host):
     """The list of sessions, and the screens of one capture."""
 
     # Without colours, only the terminal's own background and text colour are left: the selection is shown in reverse.
@@ -156,8 +162,7 @@ class TuiApp(App[None]):
         self._opened: tuple[Reading, StepThread] | None = None
         self._return_to: tuple[Path, Callable[[OpenCapture], Screen[None]]] | None = None
         """The capture and screen to return to from another capture."""
-        self.came_by: Sequence[str] = ()
-        """The breadcrumb of that screen, without the list of sessions; empty if there is none."""
+        self.came_by = ()
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = LIGHT.name if kept_theme() == LIGHT.name else DARK.name
@@ -212,14 +217,7 @@ class TuiApp(App[None]):
     def show(
         self, row: int, path: Path | None = None, *, is_detailed: bool = False, finding: Finding | None = None
     ) -> None:
-        """Show the traffic with the cursor on an entry of the open capture, or of another capture.
-
-        Args:
-            row: the entry.
-            path: the capture; None for the open one.
-            is_detailed: whether the detail of the entry is open.
-            finding: the finding whose place is selected in the detail.
-        """
+        """Show the traffic with the cursor on an entry of the open capture, or of another capture."""
         if path is not None and (self._opened is None or self._opened[0].path != path):
             point, way = self._return_point(), self.screen.way() if isinstance(self.screen, PlacedScreen) else []
             self._pop_to(SessionsScreen)

@@ -60,14 +60,6 @@ class Sorted(Message):
         return isinstance(message, Sorted)
 
 
-class Pointed(Message):
-    """The terms of a filter that a row offers are known."""
-
-    def __init__(self, terms: Sequence[tuple[str, str]], *, excludes: bool, problem: str = "") -> None:
-        super().__init__()
-        self.terms, self.excludes, self.problem = terms, excludes, problem
-
-
 class Failed(Message):
     """A capture cannot be read."""
 
@@ -82,22 +74,6 @@ class DetailRead(Message):
     def __init__(self, row: int, item: object) -> None:
         super().__init__()
         self.row, self.item = row, item
-
-
-class AttachmentsRead(Message):
-    """The images, sounds and blobs of a row have been read."""
-
-    def __init__(self, seq: int, attachments: Sequence[object]) -> None:
-        super().__init__()
-        self.seq, self.attachments = seq, attachments
-
-
-class Saved(Message):
-    """An attachment has been saved, or could not be."""
-
-    def __init__(self, words: str, *, is_bad: bool = False) -> None:
-        super().__init__()
-        self.words, self.is_bad = words, is_bad
 
 
 class OpenRequested(Message):
@@ -116,14 +92,6 @@ class Replied(Message):
         return isinstance(message, Replied)
 
 
-class FrameLocated(Message):
-    """The search for a frame's capture has ended; None if no searched capture has the frame."""
-
-    def __init__(self, path: Path | None, frame: int) -> None:
-        super().__init__()
-        self.path, self.frame = path, frame
-
-
 class ProofRead(Message):
     """The proof of a finding has been read."""
 
@@ -132,41 +100,9 @@ class ProofRead(Message):
         self.finding, self.lines = finding, lines
 
 
-class Removing(Message):
-    """What would be deleted with a capture is known, or it has been deleted, or cannot be."""
-
-    def __init__(self, capture: object = None, *, deleted: Path | None = None, problem: str = "") -> None:
-        super().__init__()
-        self.capture, self.deleted, self.problem = capture, deleted, problem
-
-
 class PeersRead(Message):
     """What the sides say about themselves has been read."""
 
     def __init__(self, said: Sequence[object]) -> None:
         super().__init__()
         self.said = said
-
-
-class Marked(Message):
-    """The marks have been read or changed, or could not be."""
-
-    def __init__(self, problem: str = "") -> None:
-        super().__init__()
-        self.problem = problem
-
-
-class Copied(Message):
-    """The forms in which a row can be copied are ready."""
-
-    def __init__(self, forms: Sequence[object]) -> None:
-        super().__init__()
-        self.forms = forms
-
-
-class Exported(Message):
-    """An export has progressed, ended, or failed."""
-
-    def __init__(self, problem: str = "") -> None:
-        super().__init__()
-        self.problem = problem

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from analysis.conversation.session import Seen
 from analysis.protocol.json_pointer import step
@@ -14,6 +14,8 @@ from analysis.rules.support.inputs import METHODS
 from analysis.rules.support.questions import Question
 
 CREATE: Final = "elicitation/create"
+ASKING: Final = frozenset({CREATE, *METHODS})
+"""The methods of messages that may have an elicitation."""
 FIELDS: Final = 1_000
 """The most fields of one form that are checked."""
 TEXT: Final = 10_000
@@ -42,15 +44,11 @@ _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])").sub
 _URL: Final = re.compile(r"(?i)\bhttps?://\S").search
 
 
-class Elicitation(Question):
-    """The base of the rules about elicitations."""
+class _Form(Question):
+    """The base of the rules about forms."""
 
     about = CREATE
-    methods: ClassVar[frozenset[str] | None] = frozenset({CREATE, *METHODS})
-
-
-class Form(Elicitation):
-    """The base of the rules about forms."""
+    methods = ASKING
 
     def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if not is_url(seen, params):
@@ -61,7 +59,7 @@ class Form(Elicitation):
         raise NotImplementedError
 
 
-class SchemaNotFlat(Form):
+class SchemaNotFlat(_Form):
     """A form asks for something other than text, numbers, booleans and choices.
 
     **Why it matters.** Clients draw a field for each member. They have no field for nested values, and refuse the form.
@@ -92,7 +90,7 @@ class SchemaNotFlat(Form):
                 yield self.finding(seen, f"a field of a form {fault}", pointer=f"{at}/properties/{step(name, 200)}")
 
 
-class RequiredUnknown(Form):
+class RequiredUnknown(_Form):
     """A form requires a field that it does not have.
 
     **Why it matters.** No answer can satisfy it: the user cannot fill in a field that is not shown.
@@ -118,7 +116,7 @@ class RequiredUnknown(Form):
                 yield self.finding(seen, "a required field is not in the form", pointer=at)
 
 
-class Sensitive(Form):
+class Sensitive(_Form):
     """A form asks for a secret.
 
     **Why it matters.** What the user fills in passes through the client, its logs, and perhaps its model.
@@ -145,7 +143,7 @@ class Sensitive(Form):
                 yield self.finding(seen, "a field of a form asks for what looks like a secret", pointer=at)
 
 
-class ClickableUrl(Form):
+class ClickableUrl(_Form):
     """A form shows a URL.
 
     **Why it matters.** Users click anything that looks like a link. The client has not checked the target of a link in
@@ -172,7 +170,7 @@ class ClickableUrl(Form):
                     yield self.finding(seen, f"the {key} of a field has a URL", pointer=at)
 
 
-class LegacyEnumNames(Form):
+class LegacyEnumNames(_Form):
     """A choice has its titles in `enumNames`.
 
     **Why it matters.** 2025-06-18 did it this way; clients may show the bare values.
@@ -194,7 +192,7 @@ class LegacyEnumNames(Form):
                 yield self.finding(seen, "enumNames is how an older revision gave titles", pointer=at)
 
 
-class IdInModern(Elicitation):
+class IdInModern(Question):
     """An elicitation has an `elicitationId`.
 
     **Why it matters.** 2026-07-28 does not use it: the notification that an elicitation is complete was removed.
@@ -205,6 +203,8 @@ class IdInModern(Elicitation):
     """
 
     id = "elicitation/id-in-modern"
+    about = CREATE
+    methods = ASKING
     versions = MODERN_ERA
     level = NOTE
     source = "2026-07-28 changelog"

@@ -9,11 +9,12 @@ from analysis.facts import code_of
 from analysis.protocol.error_codes import URL_ELICITATION
 from analysis.protocol.revisions import only, since
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.elicitation.form import Elicitation, is_url
+from analysis.rules.elicitation.form import ASKING, CREATE, is_url
 from analysis.rules.error.codes import data_of
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.origins import is_local
+from analysis.rules.support.questions import Question
 
 KEPT: Final = 10_000
 """The most elicitations of a session that are remembered."""
@@ -26,9 +27,11 @@ _SECRET: Final = frozenset({"token", "access_token", "api_key", "password", "sec
 _WRONG: Final = frozenset(' "<>\\^`{|}')
 
 
-class _Url(Elicitation):
+class _Url(Question):
     """The base of the rules about URLs."""
 
+    about = CREATE
+    methods = ASKING
     versions = since("2025-11-25")
     source = _PAGE
 
@@ -112,11 +115,11 @@ class _Ids:
         """Whether all elicitations are remembered."""
 
 
-class _Identified(Elicitation):
+class _Identified(Question):
     """The base of the rules that remember elicitations, including those in errors."""
 
+    about = CREATE
     versions = only("2025-11-25")
-    methods = None
     source = _PAGE
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:

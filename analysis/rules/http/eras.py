@@ -20,7 +20,7 @@ from analysis.protocol.revisions import MODERN, MODERN_ERA, rank_of
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import Everywhere, listed, member, short, speaks_modern
-from analysis.rules.support.exchanges import JSON, NOT_JUDGED, SUCCESS, Answered, Learning, Over, is_body_lost
+from analysis.rules.support.exchanges import JSON, NOT_JUDGED, SUCCESS, Answered, Learning, Over, OverHttp, is_body_lost
 
 _STREAMABLE: Final = "2026-07-28 basic/transports/streamable-http"
 _BAD: Final = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
@@ -139,7 +139,7 @@ class SessionHeaderModern(Answered):
         return findings
 
 
-class GetOrDeleteModern(Learning, Answered):
+class GetOrDeleteModern(Learning, OverHttp):
     """A server that supports only the modern era answers GET or DELETE with a status other than 405.
 
     **Why it matters.** The modern era has neither streams opened by GET nor sessions to delete; 405 tells clients of
@@ -174,6 +174,9 @@ class GetOrDeleteModern(Learning, Answered):
                 self._modern.add(http.path)
         else:
             self._modern.discard(http.path)
+
+    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return self.look(http, session) if self.can_judge(http) else ()
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.path not in self._modern or http.sent or http.status is None:

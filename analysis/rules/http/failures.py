@@ -18,7 +18,7 @@ from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Blames, Finding, Impact
 from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.support.eras import short
-from analysis.rules.support.exchanges import POST, Over, is_open, messages_of, requests_of
+from analysis.rules.support.exchanges import POST, Over, OverHttp, is_open, messages_of, requests_of
 
 _PROBES: Final = frozenset({"initialize", "server/discover"})
 """Requests by which clients find out what a server speaks: a refusal with 4xx is an answer to that."""
@@ -114,7 +114,7 @@ def _broken_by(http: HttpExchange) -> Blames:
     return "unknown" if http.is_behind_gateway else "server"
 
 
-class _Refused(Over):
+class _Refused(OverHttp):
     """A rule about POSTs that are refused without a response of MCP."""
 
     statuses = frozenset(range(400, 600))

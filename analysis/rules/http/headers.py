@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import ClassVar, Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from analysis.conversation.http_exchange import STREAM, HttpExchange, media_of
@@ -48,35 +48,7 @@ class MessageNotPosted(Answered):
         return self.in_request(http, session, f"a message is sent with {short(http.method)}")
 
 
-class _Accept(Answered):
-    """A rule about the header `Accept`."""
-
-    who = "client"
-    once = True
-    source = _TRANSPORTS
-    required: ClassVar[tuple[str, ...]]
-
-    def lacking(self, http: HttpExchange, session: Session | None, text: str, level: Level | None) -> list[Finding]:
-        """A finding if a required media type is not accepted, at `level` if that is given.
-
-        If only a wildcard covers the type, the finding is a warning at most.
-        """
-        if "accept" in http.doubled:
-            return []  # only the last value is known
-        worst, lacks = 2, ""
-        for media in self.required:
-            cover = _cover(http.fields.get("accept", "")[:_LONGEST], media)
-            if cover < worst:
-                worst, lacks = cover, media
-        if worst == 2:
-            return []
-        if "accept" not in http.fields:
-            return self.in_request(http, session, f"{text} has no Accept header", level)
-        how = f"accepts {lacks} only by a wildcard" if worst else f"does not accept {lacks}"
-        return self.in_request(http, session, f"{text} {how}", level or (WARNING if worst else None))
-
-
-class PostAccept(_Accept):
+class PostAccept(Answered):
     """A POST does not accept both media types in which it may be answered.
 
     **Why it matters.** The server chooses between a JSON object and a stream of events. Many servers refuse clients
@@ -88,15 +60,18 @@ class PostAccept(_Accept):
     """
 
     id = "http/post-accept"
+    who = "client"
+    once = True
     exchanges = OddExchange.HEADERS
     versions = _STREAMABLE
-    required = (JSON, STREAM)
+    source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return self.lacking(http, session, "a POST", None) if messages_of(http) else ()
+        lack = _lack(http, (JSON, STREAM)) if messages_of(http) else None
+        return self.in_request(http, session, f"a POST {lack.text}", lack.level) if lack is not None else ()
 
 
-class GetAccept(_Accept):
+class GetAccept(Answered):
     """A GET to the endpoint does not accept a stream of events.
 
     **Why it matters.** A stream is the only possible response; servers refuse the request with 406.
@@ -107,9 +82,11 @@ class GetAccept(_Accept):
     """
 
     id = "http/get-accept"
+    who = "client"
+    once = True
     versions = Everywhere(*SESSIONS)
     http_methods = frozenset({"GET"})
-    required = (STREAM,)
+    source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank, era = http.transported(session)
@@ -118,7 +95,10 @@ class GetAccept(_Accept):
             return ()
         # Browsers and health checks send such requests.
         is_probe = not is_client or http.status in _NONE_THERE
-        return self.lacking(http, session, "a GET", NOTE if is_probe else None)
+        lack = _lack(http, (STREAM,))
+        if lack is None:
+            return ()
+        return self.in_request(http, session, f"a GET {lack.text}", NOTE if is_probe else lack.level)
 
 
 class RequestContentType(Answered):
@@ -215,6 +195,32 @@ class OriginStatus(Over):
 
 
 # ---- shared by the rules
+
+
+class _Lack(NamedTuple):
+    """What is missing in the header `Accept`."""
+
+    text: str
+    level: Level | None
+
+
+def _lack(http: HttpExchange, required: tuple[str, ...]) -> _Lack | None:
+    """A media type that is not accepted although it is required; None if there is none.
+
+    If only a wildcard covers the type, that is worth a warning at most.
+    """
+    if "accept" in http.doubled:
+        return None  # only the last value is known
+    worst, lacks = 2, ""
+    for media in required:
+        cover = _cover(http.fields.get("accept", "")[:_LONGEST], media)
+        if cover < worst:
+            worst, lacks = cover, media
+    if worst == 2:
+        return None
+    if "accept" not in http.fields:
+        return _Lack("has no Accept header", None)
+    return _Lack(f"accepts {lacks} only by a wildcard", WARNING) if worst else _Lack(f"does not accept {lacks}", None)
 
 
 @lru_cache(256)

@@ -13,7 +13,7 @@ from analysis.protocol.revisions import MODERN_ERA, REVISIONS, rank_of
 from analysis.rules.base import NOTE, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import listed, member, short, speaks_modern
-from analysis.rules.support.exchanges import NOT_JUDGED, Learning, Over, is_body_lost
+from analysis.rules.support.exchanges import NOT_JUDGED, Learning, OverHttp, is_body_lost
 from analysis.rules.support.http_facts import (
     FRESH_UNTIL,
     NAME_FIELD,
@@ -139,7 +139,7 @@ class ParamHeader(Known):
         ]
 
 
-class HeaderMismatchAccepted(Learning, Over):
+class HeaderMismatchAccepted(Learning, OverHttp):
     """A server accepts a request whose headers do not match its message.
 
     **Why it matters.** Intermediaries decide by the headers. With a false header, a client can get a forbidden call
@@ -172,6 +172,9 @@ class HeaderMismatchAccepted(Learning, Over):
             versions = listed(message) or ()
         ranks = [rank_of(version) for version in versions]
         self._serves_old = any(rank is not None and rank < _NAMED_BY_HEADER for rank in ranks)
+
+    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return self.look(http, session) if self.can_judge(http) else ()
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.status is None or http.status in NOT_JUDGED or not http.sent or not speaks_modern(http.sent[0]):

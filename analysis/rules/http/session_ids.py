@@ -10,7 +10,7 @@ from analysis.conversation.session_ids import FIELD
 from analysis.rules.base import NOTE, WARNING, Ending, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.support.exchanges import ANY, NOT_JUDGED, SESSIONS, SUCCESS, Answered
+from analysis.rules.support.exchanges import ANY, NOT_JUDGED, SESSIONS, SUCCESS, Answered, OverHttp
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _SHORTEST: Final = 16
@@ -21,7 +21,7 @@ _HASH: Final = re.compile(r"hmac:[0-9a-f]{16}").fullmatch
 """The hash that replaces an id in captures, so that its characters are unknown."""
 
 
-class _Given(Answered):
+class _Given(OverHttp):
     """A rule about ids in responses."""
 
     who = "server"
@@ -29,9 +29,9 @@ class _Given(Answered):
     http_methods = ANY
     source = _TRANSPORTS
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         given = http.answer_fields.get(FIELD)
-        return () if given is None else self.given(given, http, session)
+        return self.given(given, http, session) if given is not None and self.can_judge(http) else ()
 
     def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         """What is wrong with an id in a response."""

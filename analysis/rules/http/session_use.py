@@ -13,7 +13,7 @@ from analysis.rules.error.codes import text_of
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.support.eras import Everywhere
-from analysis.rules.support.exchanges import ANY, NOT_JUDGED, SESSIONS, SUCCESS, Answered, Over, lacks_session
+from analysis.rules.support.exchanges import ANY, NOT_JUDGED, SESSIONS, SUCCESS, Answered, Over, OverHttp, lacks_session
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _NOT_THERE: Final = 405
@@ -21,14 +21,14 @@ _MOST_REPORTED: Final = 100
 """The most unknown ids that are reported, and that are compared with all known ids."""
 
 
-class _Without(Answered):
+class _Without(OverHttp):
     """A rule about requests without the session id that their client has received."""
 
     versions = Everywhere(*SESSIONS)
     http_methods = ANY
     source = _TRANSPORTS
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if FIELD in http.fields or http.started is None or http.is_modern or http.is_opening:
             return ()
         if not http.sent and http.method == "POST":
@@ -37,7 +37,7 @@ class _Without(Answered):
         if rank is not None and not SESSIONS.holds(rank, None):
             return ()
         given = [session_id for session_id in http.session_ids.given_to(http.client) if _should_have(http, session_id)]
-        return self.without(http, session, given) if given else ()
+        return self.without(http, session, given) if given and self.can_judge(http) else ()
 
     def without(self, http: HttpExchange, session: Session | None, given: list[SessionId]) -> Iterable[Finding]:
         """What is wrong with a request of a client that has received these ids."""

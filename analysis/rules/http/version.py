@@ -11,7 +11,7 @@ from analysis.rules.base import ERROR, WARNING
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.support.eras import Everywhere, listed, short
-from analysis.rules.support.exchanges import ANY, NOT_JUDGED, Answered, Learning
+from analysis.rules.support.exchanges import ANY, NOT_JUDGED, Answered, Learning, OverHttp
 from analysis.rules.support.http_facts import body_version
 
 _NAMED: Final = since("2025-06-18")
@@ -87,7 +87,7 @@ class ProtocolVersionMismatch(Answered):
         return self.in_request(http, session, text, WARNING)
 
 
-class BadVersionAccepted(Learning, Answered):
+class BadVersionAccepted(Learning, OverHttp):
     """A server serves a request whose header names a revision that it does not support.
 
     **Why it matters.** The form of the response is uncertain, and the client never learns of its mistake.
@@ -115,6 +115,9 @@ class BadVersionAccepted(Learning, Answered):
         versions = listed(seen.message) if seen.http is not None else None  # type: ignore[arg-type]
         if versions and seen.http is not None and len(self._listed) < _LISTS:
             self._listed[seen.http.path] = versions
+
+    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return self.look(http, session) if self.can_judge(http) else ()
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         in_header, agreed = http.fields.get(VERSION_FIELD), agreed_for(http, session)

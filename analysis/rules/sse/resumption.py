@@ -28,7 +28,7 @@ _LINKS: Final = 100
 """The most exchanges of one stream that are searched."""
 
 
-class _Repeated(Over):
+class _Repeated(OverHttp):
     """A rule about events whose id was sent before."""
 
     who = "server"
@@ -40,7 +40,7 @@ class _Repeated(Over):
     text: ClassVar[str]
 
     def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return super().on_over(http, session) if self.repeats_of(http) else ()
+        return self.look(http, session) if self.repeats_of(http) and self.can_judge(http) else ()
 
     def repeats_of(self, http: HttpExchange) -> list[Repeat]:
         """The repeated events that it reports."""

@@ -20,30 +20,16 @@ from analysis.rules.support.tool_definitions import CALL, CHANGED, LIST, Known
 
 _CALLING: Final = "tasks.requests.tools.call"
 _ON_HTTP: Final = (None, 200)
+_CALLED: Final = frozenset({LIST, CHANGED, CALL})
 _KEY: Final = "tools that run only as tasks"
 
 
-class _Supported(Known):
-    """The base of the rules that need to know whether a tool may or must be run as a task."""
+class _Required(Known):
+    """The base of the rules about tools that run only as tasks; few servers have any."""
 
     versions = TASKS
-    methods = frozenset({LIST, CHANGED, CALL})
+    methods = _CALLED
     source = PAGE
-
-    def support(self, seen: Seen) -> tuple[Entry, Any] | None:
-        """The tool of a call and its `taskSupport`; None if the server does not support tasks for calls."""
-        declared = seen.session.declared.get("handshake")
-        if declared is None or "tasks" not in declared.capabilities or not has(declared.capabilities, _CALLING):
-            return None
-        entry = self.entry(seen)
-        if entry is None:
-            return None
-        execution = entry.item.get("execution", {})
-        return entry, execution.get("taskSupport", "forbidden") if isinstance(execution, dict) else None
-
-
-class _Required(_Supported):
-    """The base of the rules about tools that run only as tasks; few servers have any."""
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
         return (method != CALL or _KEY in like.session.learned) and super().concerns(hook, method, like)
@@ -62,11 +48,11 @@ class _Required(_Supported):
         params = seen.request.params if seen.request is not None else None
         if _KEY not in seen.session.memory or not isinstance(params, dict) or "task" in params:
             return None
-        support = self.support(seen)
+        support = _support(self, seen)
         return support[0] if support is not None and support[1] == "required" else None
 
 
-class ForbiddenTool(_Supported):
+class ForbiddenTool(Known):
     """A call asks to run a tool as a task, but the tool does not declare that it can.
 
     **Why it matters.** The server refuses the call, or runs it and answers when it is done, while the client waits for
@@ -81,6 +67,9 @@ class ForbiddenTool(_Supported):
     id = "tasks/forbidden-tool"
     needs_session = True
     who = "client"
+    versions = TASKS
+    methods = _CALLED
+    source = PAGE
     impact = Impact.MESSAGE
 
     def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - the same for all methods
@@ -90,7 +79,7 @@ class ForbiddenTool(_Supported):
         params = seen.body.get("params")
         if not isinstance(params, dict) or "task" not in params:
             return ()
-        support = self.support(seen)
+        support = _support(self, seen)
         if support is None or support[1] != "forbidden":
             return ()
         text = "the call asks for a task, but the tool does not support tasks"
@@ -189,7 +178,7 @@ class UnsupportedMethod(Rule):
         return [self.finding(seen, f"{seen.method} cannot be run as a task", pointer="/params/task")]
 
 
-class NotCreated(_Supported):
+class NotCreated(Known):
     """A request asks for a task, but is answered with a result instead.
 
     **Why it matters.** A client that asked for a task expects one: it looks for `task` in the result, and has nothing
@@ -203,6 +192,8 @@ class NotCreated(_Supported):
 
     id = "tasks/not-created"
     needs_session = True
+    versions = TASKS
+    source = PAGE
     impact = Impact.MESSAGE
     methods = frozenset({LIST, CHANGED, *CALLS})
 
@@ -233,7 +224,7 @@ class NotCreated(_Supported):
         capabilities = _receiver(seen.session, seen.message.sender)
         if capabilities is None or not has(capabilities, _path(request.method)):
             return ()
-        support = self.support(seen) if request.method == CALL else None
+        support = _support(self, seen) if request.method == CALL else None
         if support is not None and support[1] == "forbidden":
             return ()
         text = f"{request.method} asked for a task, but the result has none"
@@ -322,6 +313,18 @@ class DuplicateId(Reports):
 
 
 # ---- shared by the rules
+
+
+def _support(rule: Known, seen: Seen) -> tuple[Entry, Any] | None:
+    """The tool of a call and its `taskSupport`; None if the server does not support tasks for calls."""
+    declared = seen.session.declared.get("handshake")
+    if declared is None or "tasks" not in declared.capabilities or not has(declared.capabilities, _CALLING):
+        return None
+    entry = rule.entry(seen)
+    if entry is None:
+        return None
+    execution = entry.item.get("execution", {})
+    return entry, execution.get("taskSupport", "forbidden") if isinstance(execution, dict) else None
 
 
 def _receiver(session: Session, side: Side) -> dict[str, Any] | None:

@@ -3,11 +3,19 @@
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.messages import Saved
 from mcpproxy.tui.text.content import Attachment
 from mcpproxy.wording.units import size
+
+
+class Saved(NamedTuple):
+    """What became of an attachment."""
+
+    words: str
+    is_bad: bool = False
+    """Whether it could not be saved."""
 
 
 def saved(attachment: Attachment, name: str) -> Saved:

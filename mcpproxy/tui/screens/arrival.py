@@ -1,49 +1,61 @@
-"""Arrival: where a screen with rows goes first: to an entry, to a record by its number, to the place of a finding."""
+"""Arrival: where the traffic goes first: to an entry, to a record by its number, to the place of a finding."""
 
-from textual import on
+from collections.abc import Callable
 
 from mcpproxy.tui.details.tree_place import line_of
-from mcpproxy.tui.messages import DetailRead
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture
-from mcpproxy.tui.screens.detail_screen import DetailScreen
+from mcpproxy.tui.widgets.split import Split
 
 
-class ArrivalScreen(DetailScreen):
-    """A screen that may be opened at a row, which may not be understood yet."""
+class Arrival:
+    """The way of a screen to the row with which it was opened, and which may not be understood yet."""
 
-    def __init__(self, capture: OpenCapture) -> None:
-        """The screen of a capture.
+    def __init__(self, capture: OpenCapture, split: Split, reach: Callable[[int], None]) -> None:
+        """Not arrived yet.
 
         Args:
             capture: the capture, and where to go first.
+            split: the list and the detail.
+            reach: puts the cursor on an entry, whatever the filter.
         """
-        super().__init__(capture.reading)
-        self.goal: OpenCapture | None = capture if capture.row is not None or capture.frame is not None else None
-        """Where to go first; None once that is done."""
+        self._goal = capture if capture.row is not None or capture.frame is not None else None
         self._finding = capture.finding
+        self._reading = capture.reading
+        self._split, self._reach = split, reach
 
-    def go_to_goal(self) -> None:
-        """Go to the row with which the screen was opened, as soon as it is understood."""
-        goal = self.goal
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nowhere to go, any more or from the beginning."""
+        return self._goal is None
+
+    def go(self) -> None:
+        """Go to the row, as soon as it is understood."""
+        goal = self._goal
         entry = goal.entry if goal is not None else None
-        if goal is not None and entry is not None and self.reading.understood > entry:
-            self.goal = None
-            self.reach(entry)
+        if goal is not None and entry is not None and self._reading.understood > entry:
+            self._goal = None
+            self._reach(entry)
             if self._finding is not None:
-                self.detail.view = "pretty"  # where its place can be shown
+                self._split.detail.view = "pretty"  # where its place can be shown
             if goal.is_detailed:
-                self.action_into()
-        elif goal is not None and self.reading.has_ended:
-            self.goal = None
+                self._split.action_into()
+        elif goal is not None and self._reading.has_ended:
+            self._goal = None
             notify(
-                self.app, f"record {goal.frame:,} is not in the traffic" if goal.frame is not None else "no such row"
+                self._split.app,
+                f"record {goal.frame:,} is not in the traffic" if goal.frame is not None else "no such row",
             )
 
-    @on(DetailRead)
-    def _select_place(self, event: DetailRead) -> None:
-        """Select the place of the finding from which the screen was opened, once its row is shown as a tree."""
-        tree, finding = self.pane.branching, self._finding
-        if finding is not None and tree is not None and self.reading.findings.row(finding) == event.row == self.entry:
+    def select_place(self, row: int) -> None:
+        """Select the place of the finding, once its row, at the cursor, is shown as a tree.
+
+        Args:
+            row: the row whose detail is shown.
+        """
+        pane, finding = self._split.detail.pane, self._finding
+        if finding is None or pane.branching is None:
+            return
+        if self._reading.findings.row(finding) == row == self._split.listing.entry:
             self._finding = None
-            self.pane._go(tree.visible.index(line_of(tree.lines, finding)))
+            pane.go_to_line(line_of(pane.branching.lines, finding))

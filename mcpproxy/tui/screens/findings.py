@@ -17,14 +17,13 @@ from mcpproxy.tui.rows.finding_lines import finding_lines, progress_text, rule_l
 from mcpproxy.tui.rows.finding_rows import COLUMNS, FindingRows, Group, Identity, Item, identity, list_items
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
-from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER
+from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER, ListScreen
 from mcpproxy.tui.screens.rule import RuleScreen
-from mcpproxy.tui.screens.word_filter import WordFilterScreen
-from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Table
+from mcpproxy.tui.widgets.word_box import WordBox
 from mcpproxy.wording.text import Span, count_text
 
 FEW: Final = 1000
@@ -32,7 +31,7 @@ LATER_S: Final = 0.5
 NOTHING: Final = "nothing found"
 
 
-class FindingsScreen(WordFilterScreen):
+class FindingsScreen(ListScreen):
     """The findings of one capture."""
 
     DEFAULT_CSS = """
@@ -58,6 +57,7 @@ class FindingsScreen(WordFilterScreen):
         """The screen of a capture."""
         super().__init__()
         self.reading = capture.reading
+        self.box = WordBox("words, or a pattern for the rule such as id/*", of="findings", id="filter")
         self._row = capture.row
         self._rows = FindingRows()
         self._unfolded: set[Group] = set()
@@ -80,7 +80,7 @@ class FindingsScreen(WordFilterScreen):
         yield Table(COLUMNS, id="findings")
         yield Words(id="nothing")
         yield Pane(id="detail")
-        yield FilterBox("words, or a pattern for the rule such as id/*", of="findings", id="filter")
+        yield self.box
         yield Foot()
 
     def on_mount(self) -> None:
@@ -106,6 +106,11 @@ class FindingsScreen(WordFilterScreen):
         return self.reading.findings
 
     @property
+    def words(self) -> str:
+        """The words that the rows must contain; empty if all rows are shown."""
+        return self.box.words
+
+    @property
     def item(self) -> Item | None:
         """The line at the cursor."""
         return self._rows.at(self.table.cursor)
@@ -120,6 +125,7 @@ class FindingsScreen(WordFilterScreen):
 
     @on(Checked)
     @on(events.ScreenResume)
+    @on(WordBox.Sought)
     def renew(self) -> None:
         """Show the findings so far that match the words."""
         findings = self.findings
@@ -231,6 +237,14 @@ class FindingsScreen(WordFilterScreen):
     def _go_to(self, is_wanted: Callable[[Item], bool]) -> None:
         """Go to the first line of a kind; it is there."""
         self.table.go(next((n for n, line in enumerate(self._rows.items) if is_wanted(line)), 0))
+
+    def action_filter(self) -> None:
+        """Type words that the rows must contain."""
+        self.box.edit()
+
+    def clear_filter(self) -> bool:
+        """Show all rows again; False if all are shown."""
+        return self.box.clear_words()
 
     def action_rule(self) -> None:
         """Show the page of the rule."""

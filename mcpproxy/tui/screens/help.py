@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
+from mcpproxy.tui.host import Host
 from mcpproxy.tui.screen_entries import entries
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.wording.text import Span, cells
@@ -169,6 +170,8 @@ def _is_about(section: Sequence[Row], word: str) -> bool:
 class HelpScreen(ModalScreen[None]):
     """The keys."""
 
+    app: Host
+
     DEFAULT_CSS = """
     HelpScreen { align: center middle; }
     HelpScreen Pane { width: 104; max-width: 96%; height: 90%; border: round $accent; padding: 0 1; }
@@ -192,7 +195,7 @@ class HelpScreen(ModalScreen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         """Fill it: long texts are wrapped."""
-        keymap: Mapping[str, str] = getattr(getattr(self.app, "keys", None), "keymap", {})
+        keymap: Mapping[str, str] = self.app.keys.keymap
         more = [(keymap.get(entry.word, entry.key), entry.help or entry.word) for entry in entries()]
         own = [(keys, name) for name, keys in keymap.items()]
         rows = [

@@ -14,6 +14,7 @@ from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import MemoryRows, Table
+from mcpproxy.tui.widgets.word_box import WordBox
 
 T = TypeVar("T")
 
@@ -136,6 +137,7 @@ class ListScreen(PlacedScreen):
         self.app.pop_screen()
 
     @on(FilterBox.Left)
+    @on(WordBox.Kept)
     def _box_left(self) -> None:
         self.leave_box()
 

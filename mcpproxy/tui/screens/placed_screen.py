@@ -1,7 +1,7 @@
 """The base of screens with a title, which begins with where the user is."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from textual import events, on
 from textual.css.query import NoMatches
@@ -10,12 +10,10 @@ from textual.screen import Screen
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.breadcrumb import Crumb, fitted
 from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.host import Host
 from mcpproxy.tui.screen_entries import word_of
 from mcpproxy.tui.widgets.pointed_line import Piece, PointedLine
 from mcpproxy.wording.text import Span, cells, fit
-
-if TYPE_CHECKING:
-    from mcpproxy.tui.app import TuiApp
 
 NAME: Final = 60
 """Cells of the name of a capture in a title."""
@@ -30,7 +28,7 @@ Way = list[Crumb]
 class PlacedScreen(Screen[None]):
     """Composes a `PointedLine` with the id `title`."""
 
-    app: "TuiApp"
+    app: Host
 
     @property
     def subject(self) -> Reading | None:

@@ -21,12 +21,12 @@ from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.messages import Checked, Failed, ListChanged, OpenRequested
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import bind
-from mcpproxy.tui.screens.deletion import DeletionScreen
-from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT
-from mcpproxy.tui.widgets.filter_box import FilterBox
+from mcpproxy.tui.screens.deletion import Deletion
+from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT, ListScreen
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table, layout
+from mcpproxy.tui.widgets.word_box import WordBox
 from mcpproxy.wording import units
 from mcpproxy.wording.blocks import blocks
 from mcpproxy.wording.text import Role, Span
@@ -187,7 +187,7 @@ def sparkline(traffic: Sequence[int], width: int) -> str:
     return blocks(sums)
 
 
-class SessionsScreen(DeletionScreen):
+class SessionsScreen(ListScreen):
     """The list of sessions."""
 
     DEFAULT_CSS = """
@@ -197,6 +197,7 @@ class SessionsScreen(DeletionScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         TO_FILTER,
         TO_SORT,
+        Binding("d", "delete", "delete", show=False, id="delete"),
         Binding("escape", "back", "all", show=False, id="back"),
     ]
     LIST = "#sessions"
@@ -212,6 +213,8 @@ class SessionsScreen(DeletionScreen):
         """
         super().__init__()
         self.capture_list = capture_list
+        self.box = WordBox("words in server, client, revision, …", of="sessions", id="filter")
+        self._deletion = Deletion(self, self.renew)
         self._nothing = nothing
         self._rows = SessionRows(capture_list, self._findings)
         self._listed: Sequence[ListedCapture] = ()
@@ -227,7 +230,7 @@ class SessionsScreen(DeletionScreen):
         yield Table(COLUMNS, id="sessions")
         yield Words(id="nothing")
         yield Words(id="unheard")
-        yield FilterBox("words in server, client, revision, …", of="sessions", id="filter")
+        yield self.box
         yield Foot()
 
     def on_mount(self) -> None:
@@ -252,6 +255,7 @@ class SessionsScreen(DeletionScreen):
         if self._step_thread is not None:
             self._step_thread.stop()
         self.capture_list.close()
+        self._deletion.close()
 
     def on_screen_resume(self) -> None:
         """The list is visible again."""
@@ -276,10 +280,6 @@ class SessionsScreen(DeletionScreen):
     def selected(self) -> ListedCapture | None:
         """The capture at the cursor."""
         return self._rows.at(self.table.cursor)
-
-    def selected_path(self) -> Path | None:
-        """The path of the capture at the cursor."""
-        return self.selected.path if self.selected is not None else None
 
     @property
     def captures(self) -> Sequence[ListedCapture]:
@@ -310,14 +310,15 @@ class SessionsScreen(DeletionScreen):
         self._counting.want(list(dict.fromkeys(others)), chosen.path if chosen is not None and is_wanted else None)
 
     @on(ListChanged)
+    @on(WordBox.Sought)
     def renew(self) -> None:
         """Show the captures that match the words."""
-        words = self.words.lower().split()
+        words = self.box.words.lower().split()
         has_looked, self._listed = self.capture_list.has_looked, self.capture_list.captures
         captures = [
             capture
             for capture in self._listed
-            if capture.path not in self.deleted and all(word in self._text(capture) for word in words)
+            if capture.path not in self._deletion.deleted and all(word in self._text(capture) for word in words)
         ]
         # Until all headers are read, the order is that of the files: rows must not trade places one by one.
         are_dated = all(capture.has_begun for capture in self._listed)
@@ -361,8 +362,8 @@ class SessionsScreen(DeletionScreen):
         spans = [
             Span(f"  {live} live · {len(self._listed) - live:,} recorded"),
         ]
-        if self.words:
-            spans.append(Span(f"  filter: {self.words} ({len(self._rows):,})", "accent"))
+        if self.box.words:
+            spans.append(Span(f"  filter: {self.box.words} ({len(self._rows):,})", "accent"))
         if self.order != self.SORTS[0]:
             spans.append(Span(f"  by {self.order}", "dim"))
         if any(not capture.is_summed for capture in self._listed if not capture.is_live):
@@ -377,6 +378,22 @@ class SessionsScreen(DeletionScreen):
         capture = self.selected
         if capture is not None:
             self.post_message(OpenRequested(capture.path))
+
+    def action_filter(self) -> None:
+        """Type words that the rows must contain."""
+        self.box.edit()
+
+    def clear_filter(self) -> bool:
+        """Show all rows again; False if all are shown."""
+        return self.box.clear_words()
+
+    def action_delete(self) -> None:
+        """Delete the capture at the cursor, after a question."""
+        capture = self.selected
+        if capture is not None:
+            self._deletion.ask(capture.path)
+        else:
+            notify(self.app, "nothing is selected")
 
     def leave(self) -> None:
         """Stay: there is no screen below."""

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from textual import on
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from mcpproxy.history import remember, remembered
-from mcpproxy.sql.client import SqlClient
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.messages import Replied
 from mcpproxy.tui.rows.sql_rows import AnswerRows, ViewRows, place_of, row_lines
-from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
-from mcpproxy.tui.screens.result_actions import ResultActionsScreen
+from mcpproxy.tui.screens.placed_screen import PlacedScreen
+from mcpproxy.tui.screens.result_actions import ResultActions
 from mcpproxy.tui.widgets.editor import Editor
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
@@ -32,7 +32,7 @@ NAMES: Final = 400
 """The maximum width of completion suggestions, in cells."""
 
 
-class SqlScreen(ResultActionsScreen):
+class SqlScreen(PlacedScreen):
     """A box for SQL, and the result."""
 
     DEFAULT_CSS = """
@@ -51,6 +51,8 @@ class SqlScreen(ResultActionsScreen):
         Binding("right,l", "shift(1)", "columns", show=False, id="later-columns"),
         Binding("v", "views", "views", id="views"),
         Binding("o", "full_row", "row", id="full-row"),
+        Binding("y,c", "copy", "copy", id="copy"),
+        Binding("e", "export", "export", id="export"),
         Binding("escape", "back", "stop, back", id="back"),
         Binding("q", "app.quit", "quit", id="quit"),
         Binding("question_mark", "app.help", "help", id="help"),
@@ -63,7 +65,12 @@ class SqlScreen(ResultActionsScreen):
             paths: the captures to query.
             reading: the only one, if it is open.
         """
-        super().__init__(paths)
+        super().__init__()
+        self.paths = list(paths)
+        self.answer: AnswerRows | None = None
+        self._answered_sql = ""
+        """The statements whose result is shown."""
+        self._result_actions = ResultActions(self, paths)
         self._reading = reading
         self._shown: object = None
         self._sql = ""
@@ -89,7 +96,7 @@ class SqlScreen(ResultActionsScreen):
         editor = self.query_one(Editor)
         editor.past = remembered()
         editor.focus()
-        self.client = sql_client_of(self.app)
+        self.client = self.app.sql
         self.client.hear = self._report_reply
         self.client.answer, self.client.written, self.client.error = None, None, ()
         self.client.start()
@@ -105,6 +112,7 @@ class SqlScreen(ResultActionsScreen):
 
     def on_unmount(self) -> None:
         """Stop the query."""
+        self._result_actions.close()
         if self.client.hear == self._report_reply:
             self.client.hear = None
             self.client.stop()
@@ -136,9 +144,9 @@ class SqlScreen(ResultActionsScreen):
         client = self.client
         if client.written is not None:
             written, client.written = client.written, None
-            self.take_written(written)
+            self._result_actions.take_written(written)
         if client.answer is not None and (self.answer is None or self.answer.answer is not client.answer):
-            self.answer, self.answered_sql = AnswerRows(client.answer), self._sql
+            self.answer, self._answered_sql = AnswerRows(client.answer), self._sql
             self._put(self.answer, self.answer.columns())
         elif self.answer is None and self._shown is not client.relations:
             self._shown = client.relations
@@ -210,7 +218,7 @@ class SqlScreen(ResultActionsScreen):
             messages.display = bool(options)
             self._options = options
 
-    def selected_row(self) -> int | None:
+    def _selected_row(self) -> int | None:
         """The row of the result at the cursor."""
         if self.answer is None or self.table.cursor >= len(self.answer.items):
             return None
@@ -219,13 +227,13 @@ class SqlScreen(ResultActionsScreen):
     @on(Table.Chosen)
     def _chosen(self) -> None:
         """Go to the frame of a row, or else show the row in full; put the example of a view into the box."""
-        row, rows = self.selected_row(), self.answer
+        row, rows = self._selected_row(), self.answer
         if rows is not None and row is not None:
             place = place_of(rows.answer, row)
             if place is None or (place.capture is None and len(self.paths) > 1):
                 self.action_full_row()
             else:
-                self.go_to_frame(place)
+                self._result_actions.go_to_frame(place)
         elif self.table.cursor < len(self.client.relations):
             relation = self.client.relations[self.table.cursor]
             editor = self.query_one(Editor)
@@ -256,11 +264,26 @@ class SqlScreen(ResultActionsScreen):
 
     def action_full_row(self) -> None:
         """Show all of a row."""
-        row, rows, pane = self.selected_row(), self.answer, self.query_one("#row", Pane)
+        row, rows, pane = self._selected_row(), self.answer, self.query_one("#row", Pane)
         if rows is not None and row is not None:
             pane.show_lines(row_lines(rows.answer, row, self.size.width - 6))
             pane.display = True
             pane.focus()
+
+    def action_copy(self) -> None:
+        """Copy the result, or the row at the cursor, in a chosen form."""
+        row, rows = self._selected_row(), self.answer
+        if rows is not None and row is not None:
+            self._result_actions.copy(rows, row, self._answered_sql)
+        else:
+            notify(self.app, "there is no result to copy")
+
+    def action_export(self) -> None:
+        """Prompt for a file, and export all rows to it."""
+        if self.answer is not None:
+            self._result_actions.export(self._answered_sql)
+        else:
+            notify(self.app, "there is no result to export")
 
     def action_views(self) -> None:
         """Show the tables and views."""
@@ -291,13 +314,6 @@ class SqlScreen(ResultActionsScreen):
     def interrupt(self) -> bool:
         """Stop the running query; False if there is none."""
         return self.client.stop()
-
-
-def sql_client_of(app: App[None]) -> SqlClient:
-    """The client of this app."""
-    client = getattr(app, "sql", None)
-    assert isinstance(client, SqlClient)
-    return client
 
 
 def _of_one(capture: OpenCapture) -> SqlScreen:

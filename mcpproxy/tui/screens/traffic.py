@@ -6,21 +6,28 @@ from typing import ClassVar, Final
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 
 from mcpproxy.tui.details.detail import entry_name
-from mcpproxy.tui.messages import Checked, Grown
+from mcpproxy.tui.messages import Checked, DetailRead, Grown, Progressed
 from mcpproxy.tui.rows.finding_lines import losses_text
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import OpenCapture, bind
-from mcpproxy.tui.screens.traffic_filter import TrafficFilterScreen
+from mcpproxy.tui.screens.arrival import Arrival
+from mcpproxy.tui.screens.capture_screen import CaptureScreen
+from mcpproxy.tui.screens.exporting import Exporting
+from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER, TO_SORT
+from mcpproxy.tui.screens.marking import Marking
+from mcpproxy.tui.screens.prompts import LineScreen
+from mcpproxy.tui.screens.row_actions import RowActions
+from mcpproxy.tui.screens.traffic_filter import TrafficFilter
 from mcpproxy.tui.screens.traffic_title import Place, peers, title
 from mcpproxy.tui.widgets.detail_box import DetailBox
-from mcpproxy.tui.widgets.filter_box import FilterBox
+from mcpproxy.tui.widgets.expression_box import ExpressionBox
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.split import Split
 from mcpproxy.tui.widgets.table import Table
+from mcpproxy.tui.widgets.traffic_list import TrafficList
 from mcpproxy.wording.text import Span, begins_text, guesses_text, unrecorded_text
 
 MOST_LOST: Final = 3
@@ -29,34 +36,64 @@ LOWEST: Final = 5
 """Lines of title, heading, two rows and footer."""
 
 
-class TrafficScreen(TrafficFilterScreen):
-    """The frames or exchanges of one capture."""
+class TrafficScreen(CaptureScreen):
+    """The frames or exchanges of one capture.
+
+    A list and the detail of one of its rows share a `Split`, which has the keys for the detail. All other keys are
+    bound here; most lead to one of the parts that the screen is made of.
+    """
 
     DEFAULT_CSS = """
     TrafficScreen {
         & #lost { height: auto; display: none; padding: 0 1; }
-        & #traffic { height: 1fr; }
-        & #nothing { height: 1fr; display: none; padding: 1 2; }
-        &.-none #traffic { height: 1; }
-        &.-none #nothing { display: block; }
-        & #wrong { height: auto; max-height: 4; display: none; padding: 0 1; background: $panel; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("p", "pair", "pair", id="pair"),
+        # the list
+        TO_SORT,
+        Binding("x", "exchanges", "exchanges", id="exchanges"),
+        Binding("b", "beside", "records", id="beside"),
+        Binding("t", "times", "time", id="times"),
         Binding("f", "follow", "follow", id="follow"),
+        Binding("colon", "go_to", "go to", show=False, id="go-to"),
+        Binding("p", "pair", "pair", id="pair"),
         Binding("n", "match(1)", "next", id="next"),
         Binding("N", "match(-1)", "previous", show=False, id="previous"),
+        # the filter
+        TO_FILTER,
+        Binding("exclamation_mark", "errors", "errors", id="errors"),
+        Binding("plus", "point(False)", "only these", show=False, id="include"),
+        Binding("minus", "point(True)", "without these", show=False, id="exclude"),
+        # one row
+        Binding("m", "mark", "mark", id="mark"),
+        Binding("M", "note", "note", show=False, id="note"),
+        Binding("apostrophe", "next_mark", "next mark", show=False, id="next-mark"),
+        Binding("c", "copy", "copy", id="copy"),
+        Binding("o", "save", "save", show=False, id="save"),
+        Binding("r", "rule", "rule", show=False, id="rule"),
+        Binding("e", "export", "export", id="export"),
+        # the detail; `Split` has the others
+        TO_DETAIL,
     ]
     LIST = "#traffic"
+    DETAIL = "#text"
 
     def __init__(self, capture: OpenCapture) -> None:
         """The screen of a capture.
 
         Args:
-            capture: the capture; if it names a row, that row is shown first.
+            capture: the capture, where to go first, and the filter that the screen is opened with, if any.
         """
-        super().__init__(capture)
+        super().__init__(capture.reading)
+        self.marking = Marking(self, self.reading, self._show_marks)
+        self.listing = TrafficList(self.reading)
+        self.detail = DetailBox(self.reading, self.marking.marks, lambda: self.entry, id="below")
+        self.split = Split(self.listing, self.detail)
+        self.box = ExpressionBox(self.reading)
+        self.row_actions = RowActions(self, self.reading, lambda: self.entry)
+        self.exporting = Exporting(self, self.reading, self.listing.entries, self.show_title)
+        self.filter = TrafficFilter(self, self.listing, self.marking.marks, capture.only)
+        self.arrival = Arrival(capture, self.split, self.reach)
         self._finding_count = 0
         """The number of findings when the rows were last drawn."""
         bind(self._bindings, "traffic")
@@ -65,30 +102,41 @@ class TrafficScreen(TrafficFilterScreen):
         """The list, and the detail below it or beside it."""
         yield PointedLine(id="title")
         yield Words(id="lost")
-        with Split():
-            with Vertical():
-                yield Table((), id="traffic")
-                yield Words(id="nothing")
-            yield DetailBox(self.reading, self.marks, lambda: self.entry, id="below")
-        yield Words(id="wrong")
-        yield FilterBox("method:tools/call latency>100ms …", of="traffic", is_edited=True, id="filter")
+        yield self.split
+        yield self.box
         yield Foot()
 
     def on_mount(self) -> None:
         """Show the rows so far."""
-        self.set_columns()
-        self.table.show(self._rows)
+        self.marking.look()
         self.table.focus()
-        self.table.following = self.reading.is_live and self.goal is None
+        self.table.following = self.reading.is_live and self.arrival.is_over
         self._grown()
         self.set_interval(1.0, self._renew_ages)
-        if self._only is not None:
-            self.select(self._only)
+        self.filter.begin()
+
+    def on_unmount(self) -> None:
+        """Cancel work in progress."""
+        self.filter.end()
+        for part in (self.marking, self.row_actions, self.exporting):
+            part.close()
+
+    @property
+    def table(self) -> Table:
+        """The table of the list."""
+        return self.listing.table
+
+    @property
+    def entry(self) -> int | None:
+        """The entry at the cursor."""
+        return self.listing.entry
 
     @property
     def capture(self) -> OpenCapture:
         """The capture, and where the cursor is."""
         return OpenCapture(self.reading, self.entry)
+
+    # ---- the place
 
     @property
     def is_capture_itself(self) -> bool:
@@ -98,9 +146,7 @@ class TrafficScreen(TrafficFilterScreen):
     @property
     def session(self) -> int | None:
         """The number of the session at the cursor; None if the capture has only one."""
-        # A screen above asks too, perhaps before this one has a list.
-        entry = self.entry if self.query(self.LIST) else None
-        return self.reading.session_of(entry) if entry is not None else None
+        return self.reading.session_of(self.entry) if self.entry is not None else None
 
     @property
     def part(self) -> str:
@@ -118,11 +164,9 @@ class TrafficScreen(TrafficFilterScreen):
     @on(Grown)
     @on(events.ScreenResume)
     def _grown(self) -> None:
-        self._rows.forget()
-        self.fit_columns()
-        self.go_to_goal()
-        self.table.renew()
-        self.show_place()
+        self.listing.renew()
+        self.arrival.go()
+        self._show_place()
 
     @on(Checked)
     @on(events.ScreenResume)
@@ -132,21 +176,44 @@ class TrafficScreen(TrafficFilterScreen):
             self._finding_count = count
             self.table.renew()
             self.detail.show_beside()
-        self.show_place()
+        self._show_place()
+
+    @on(Progressed)
+    def _matched(self) -> None:
+        self.filter.renew()
+        self._show_place()
 
     @on(Table.Moved)
     def _moved(self) -> None:
         self.detail.page = 0
-        self.show_place()
+        self._show_place()
 
-    def show_place(self) -> None:
+    @on(DetailRead)
+    def _detail_read(self, event: DetailRead) -> None:
+        self.arrival.select_place(event.row)
+
+    def _show_marks(self) -> None:
+        """Redraw, as the marks of rows may have changed."""
+        notes = self.marking.marks.notes
+        if self.listing.rows.marks is not notes:
+            self.listing.rows.marks = notes
+            self.detail.show(again=True)
+        self.table.renew()
+        self.show_title()
+
+    @on(TrafficList.Reordered)
+    @on(Split.Opened)
+    def _show_place(self) -> None:
         """Show the title and the detail for the row at the cursor."""
         self.show_title()
         self.detail.show()
 
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
-        place = Place(self._paused(), self._scan, self.is_searching, self.beside, self.order_text, self.exporting)
+        listing, now = self.listing, self.filter
+        place = Place(
+            listing.paused, now.scan, now.is_searching, listing.beside, listing.order_text, self.exporting.progress
+        )
         self.set_title(title(self.reading, place), lambda room: peers(self.reading, room))
         capture, unrecorded = self.reading.conversation.capture, self.reading.conversation.losses.bodies
         begins_at, guesses = capture.begins_at, capture.guesses
@@ -164,18 +231,72 @@ class TrafficScreen(TrafficFilterScreen):
             lost.show_lines([[Span(text, "bad")] for text in warnings])
 
     def on_resize(self) -> None:
-        """Give the lines about losses as much room as there is."""
+        """Fit list and detail to the terminal, and give the lines about losses as much room as there is."""
+        self.split.fit()
+        self.detail.show(again=True)
         self.show_title()
 
-    def _paused(self) -> int | None:
-        """The number of rows since following was paused; None while the end is followed."""
-        count = len(self._rows)
-        if self.table.following and self.table.cursor >= count - 1:
-            self._seen = count
-            return None
-        return max(0, count - self._seen)
+    # ---- the list
 
-    # ---- moving
+    def reach(self, entry: int) -> None:
+        """Put the cursor on an entry, whatever the filter and the records that are left out."""
+        if not self.listing.go_to(entry):
+            self.filter.drop()
+            self.listing.reach(entry)
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        self.listing.sort()
+
+    def action_exchanges(self) -> None:
+        """Switch between frames and exchanges."""
+        entry = self.entry
+        self.listing.rows.is_exchanges = not self.listing.rows.is_exchanges
+        self.filter.drop()
+        self.listing.show(entry)
+        self._show_place()
+
+    def action_beside(self) -> None:
+        """Show only messages, or all records."""
+        if not self.listing.turn_beside():
+            notify(self.app, f"{self.listing.beside or 'messages and records'}, once all frames are shown")
+        self.show_title()
+
+    def action_times(self) -> None:
+        """Switch times: since the start, since the row above, wall clock."""
+        self.listing.turn_times()
+
+    def action_follow(self) -> None:
+        """Follow the end, or stop following it; sorted rows go back to the order of the capture first."""
+        if self.listing.is_sorted:
+            self.listing.restore_order()
+        super().action_follow()
+
+    def action_go_to(self) -> None:
+        """Prompt for the number of a frame, and go there."""
+        self.app.push_screen(LineScreen("go to frame"), self._go_to_number)
+
+    def _go_to_number(self, text: str | None) -> None:
+        digits = (text or "").strip().lstrip("#:").replace(",", "")
+        if not digits:
+            return
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
+            notify(self.app, f"expected the number of a frame, such as 123, not {text}", bad=True)
+            return
+        index, shown, wanted = self.reading.index, self.reading.shown, int(digits)
+        entry = index.of_seq(wanted)
+        place = bisect_left(shown, entry) if entry is not None else len(shown)
+        if entry is not None and place < len(shown) and shown[place] == entry:
+            self.reach(entry)
+            return
+        after = bisect_left(shown, wanted, key=lambda row: index.entry(row).seq)
+        numbers = [index.entry(shown[at]).seq for at in (after - 1, after) if 0 <= at < len(shown)]
+        if not numbers:
+            notify(self.app, "there are no rows yet")
+            return
+        nearest, last = min(numbers, key=lambda number: abs(number - wanted)), index.entry(shown[-1]).seq
+        what = f"no record {wanted:,}" if entry is None else f"record {wanted:,} has no row of its own"
+        notify(self.app, f"{what}; the {'last' if nearest == last else 'nearest'} is {nearest:,}")
 
     def action_pair(self) -> None:
         """Go from a request to its response, or back."""
@@ -186,36 +307,22 @@ class TrafficScreen(TrafficFilterScreen):
                 self.app, "this row has no request or response to go to" if entry is not None else "nothing is selected"
             )
             return
-        if self._rows.is_exchanges:
+        if self.listing.rows.is_exchanges:
             self.action_exchanges()
         self.reach(partner)
-
-    def action_follow(self) -> None:
-        """Follow the end, or stop following it; sorted rows go back to the order of the capture first."""
-        if self.is_sorted:
-            self.restore_order()
-        super().action_follow()
-
-    def show_marks(self) -> None:
-        """Redraw, as the marks of rows may have changed."""
-        if self._rows.marks is not self.marks.notes:
-            self._rows.marks = self.marks.notes
-            self.detail.show(again=True)
-        self.table.renew()
-        self.show_title()
 
     def action_match(self, by: int) -> None:
         """Go to the next row that the filter selects or, without a filter, to the next error or finding.
 
         In the detail, go to the next match there.
         """
-        if self.go_to_found(by):
+        if self.split.go_to_found(by):
             return
-        entry = self.entry
-        if self._scan is None:
+        entry, scan = self.entry, self.filter.scan
+        if scan is None:
             self._go_wrong(entry, by)
             return
-        rows = self._scan.rows
+        rows = scan.rows
         at = 0 if entry is None else bisect_right(rows, entry) if by > 0 else bisect_left(rows, entry) - 1
         while 0 <= at < len(rows):
             if self._go_on_to(rows[at], entry, by):
@@ -234,15 +341,87 @@ class TrafficScreen(TrafficFilterScreen):
 
     def _go_on_to(self, row: int, entry: int | None, by: int) -> bool:
         """Go to a row, or to its exchange; False if no line beyond the current line shows it."""
-        row = self.line_of(row)
-        return (entry is None or (row - entry) * by > 0) and self.go_to(row)
+        return (entry is None or (self.listing.line_of(row) - entry) * by > 0) and self.listing.go_to(row)
+
+    # ---- the filter
+
+    def action_filter(self) -> None:
+        """Type an expression, or edit the one in force."""
+        self.box.open(self.filter.text)
+
+    @on(ExpressionBox.Entered)
+    def _select(self, event: ExpressionBox.Entered) -> None:
+        self.filter.select(event.text)
+
+    def leave_box(self) -> None:
+        """Hide the filter box, and go back to the list."""
+        self.box.close()
+        self.table.focus()
+
+    def action_errors(self) -> None:
+        """Show only errors and requests without a response, or no longer only these."""
+        self.filter.turn_failures()
+
+    def action_point(self, excludes: bool) -> None:
+        """Restrict the rows to those with a value of this row, or to those without it."""
+        self.filter.point(self.row_actions, excludes=excludes)
+
+    def clear_filter(self) -> bool:
+        """Take back the order, or the filter's last term; False if the rows are as when the screen was opened."""
+        if self.listing.is_sorted:
+            self.listing.restore_order()
+            return True
+        return self.filter.take_back()
+
+    # ---- one row
+
+    def action_mark(self) -> None:
+        """Mark the row, or remove its mark; a row with a note keeps both."""
+        self.marking.mark(self.entry)
+
+    def action_note(self) -> None:
+        """Add a note to the row."""
+        self.marking.note(self.entry)
+
+    def action_next_mark(self) -> None:
+        """Go to the next marked row; after the last, to the first."""
+        row = self.marking.next(self.entry)
+        if row is not None:
+            self.reach(row)
+
+    def action_copy(self) -> None:
+        """Copy the row, in a chosen form."""
+        self.row_actions.copy()
+
+    def action_save(self) -> None:
+        """Save an image, a sound or a blob of the row to a new file."""
+        self.row_actions.save()
+
+    def action_rule(self) -> None:
+        """Show the pages of the rules with findings in the row, the worst first."""
+        self.row_actions.show_rules()
+
+    def action_export(self) -> None:
+        """Prompt for a file and export the shown rows to it."""
+        self.exporting.ask()
+
+    # ---- the detail, and back
 
     def action_panes(self) -> None:
         """Move between the list and the detail; in the filter, complete the term."""
-        if self.query_one(FilterBox).display:
-            self.complete()
+        if self.box.is_open:
+            self.box.complete()
         else:
-            super().action_panes()
+            self.split.switch()
+
+    def action_back(self) -> None:
+        """Find nothing any more, or else close the detail, clear the filter, or leave the screen."""
+        if not (self.detail.display and self.detail.reader.leave()):
+            super().action_back()
+
+    def close_detail(self) -> bool:
+        """Hide the detail; False if it was not shown."""
+        return self.split.close()
 
     def leave(self) -> None:
         """Go back to the screen below, or to another capture from which this one was opened."""

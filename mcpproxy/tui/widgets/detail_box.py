@@ -5,7 +5,7 @@ A thread reads the content from the file.
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from textual import on
 from textual.app import ComposeResult
@@ -14,15 +14,14 @@ from textual.containers import Horizontal, Vertical
 from mcpproxy.marks import Marks
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.details.detail import VIEWS, Detail, detail, entry_name, exchange_lines
+from mcpproxy.tui.host import Host
 from mcpproxy.tui.messages import DetailRead
 from mcpproxy.tui.rows.finding_lines import short_lines
 from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.pointed_line import Piece, PointedLine
 from mcpproxy.tui.widgets.reader import Reader
 from mcpproxy.wording.text import Span
-
-if TYPE_CHECKING:
-    from mcpproxy.tui.app import TuiApp
 
 SIDE_BY_SIDE: Final = 110
 """The terminal width from which there is room beside a list or a detail."""
@@ -43,7 +42,7 @@ NARROWEST: Final = 10
 class DetailBox(Vertical):
     """The detail of the row at the cursor; hidden at first."""
 
-    app: "TuiApp"
+    app: Host
 
     DEFAULT_CSS = """
     DetailBox {
@@ -97,6 +96,11 @@ class DetailBox(Vertical):
     def reader(self) -> Reader:
         """What shows the detail, and finds in it."""
         return self.query_one(Reader)
+
+    @property
+    def pane(self) -> Pane:
+        """What shows the detail."""
+        return self.reader.pane
 
     def resize(self, width: int) -> None:
         """Fit it to its width."""

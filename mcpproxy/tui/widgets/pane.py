@@ -102,6 +102,11 @@ class Pane(ScrollView, can_focus=True):
             self.scroll_to(y=max(0, match.line - height // 3), animate=False, immediate=True, force=True)
         self.refresh()
 
+    def go_to_line(self, line: int) -> None:
+        """Put the cursor on a visible line of what folds."""
+        if self.branching is not None:
+            self._go(self.branching.visible.index(line))
+
     def __len__(self) -> int:
         return len(self.branching.visible) if self.branching is not None else len(self._lines)
 

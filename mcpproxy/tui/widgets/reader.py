@@ -2,7 +2,7 @@
 
 import re
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -13,14 +13,12 @@ from textual.widgets import Input
 
 from mcpproxy.tui.details.byte_pages import BytePage
 from mcpproxy.tui.details.find import Found, Lines, Place, find, pattern_of
+from mcpproxy.tui.host import Host
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.filter_box import LineBox
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.tree import Tree
 from mcpproxy.wording.text import Span
-
-if TYPE_CHECKING:
-    from mcpproxy.tui.app import TuiApp
 
 
 class FindBox(LineBox):
@@ -39,7 +37,7 @@ class FindBox(LineBox):
 class Reader(Vertical):
     """A pane, and the box below it while something is to be found."""
 
-    app: "TuiApp"
+    app: Host
 
     DEFAULT_CSS = """
     Reader {

@@ -1,21 +1,32 @@
-"""Split: a list and its detail, below it or, on a wide terminal, beside it."""
+"""Split: a list and the detail of one of its rows, below it or, on a wide terminal, beside it."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Final
+from typing import ClassVar, Final
 
-from textual import events
+from textual import events, on
+from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.message import Message
-from textual.widget import Widget
 
-from mcpproxy.tui.layout_state import Layout, kept_layout, resized, within
+from mcpproxy.tui.details.detail import VIEWS
+from mcpproxy.tui.host import Host
+from mcpproxy.tui.layout_state import Layout, keep_layout, kept_layout, resized, within
+from mcpproxy.tui.widgets.detail_box import DetailBox
+from mcpproxy.tui.widgets.pane import Pane
+from mcpproxy.tui.widgets.pointed_line import PointedLine
+from mcpproxy.tui.widgets.reader import Reader
+from mcpproxy.tui.widgets.table import Table
+from mcpproxy.tui.widgets.traffic_list import TrafficList
 
 WIDE: Final = 160
 """The terminal width from which the detail is beside the list."""
 
 
 class Split(Container):
-    """Holds a list and its detail, in this order; the detail may be hidden."""
+    """Holds a list and its detail, which may be hidden, and has the keys for the detail."""
+
+    app: Host
 
     DEFAULT_CSS = """
     Split { height: 1fr; layout: vertical; }
@@ -23,23 +34,33 @@ class Split(Container):
     Split.-wide > #below { border-left: solid $panel; }
     """
 
-    class Dragged(Message):
-        """The border was dragged, so the shape has changed."""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("1", "view(0)", "text", show=False, id="view-1"),
+        Binding("2", "view(1)", "pretty", show=False, id="view-2"),
+        Binding("3", "view(2)", "raw", show=False, id="view-3"),
+        Binding("4", "view(3)", "hex", show=False, id="view-4"),
+        Binding("5", "view(4)", "headers", show=False, id="view-5"),
+        Binding("6", "view(5)", "exchange", show=False, id="view-6"),
+        Binding("7", "view(6)", "findings", show=False, id="view-7"),
+        Binding("left_square_bracket", "turn(-1)", "previous page", show=False, id="before"),
+        Binding("right_square_bracket", "turn(1)", "next page", show=False, id="after"),
+        Binding("z", "full", "full screen", show=False, id="full"),
+        Binding("less_than_sign", "resize(-1)", "smaller detail", show=False, id="smaller"),
+        Binding("greater_than_sign", "resize(1)", "larger detail", show=False, id="larger"),
+        Binding("right,l", "into", "detail", show=False, id="detail"),
+        Binding("left,h", "outof", "list", show=False, id="list"),
+    ]
 
-        def __init__(self, *, is_over: bool) -> None:
-            super().__init__()
-            self.is_over = is_over
-            """Whether the border was let go."""
+    class Opened(Message):
+        """The detail was opened or closed."""
 
-    def __init__(self, *children: Widget) -> None:
-        """Create it with the layout of the last time.
-
-        Args:
-            children: the list and the detail.
-        """
-        super().__init__(*children)
+    def __init__(self, listing: TrafficList, detail: DetailBox) -> None:
+        """Create it with the layout of the last time."""
+        super().__init__(listing, detail)
+        self.listing, self.detail = listing, detail
         self.shape: Layout = kept_layout()
         self.screen_width = 0
+        self._keeper = ThreadPoolExecutor(1, "layout")
         self._is_held, self._has_dragged = False, False
         """Whether the mouse holds the border, and whether it has moved it."""
 
@@ -51,7 +72,7 @@ class Split(Container):
     @property
     def is_full(self) -> bool:
         """Whether the detail takes all the room."""
-        return self.shape.is_full and self.children[1].display
+        return self.shape.is_full and self.detail.display
 
     @property
     def detail_width(self) -> int:
@@ -62,15 +83,93 @@ class Split(Container):
     @property
     def list_width(self) -> int:
         """The width of the list, in cells."""
-        is_part = self.is_wide and self.children[1].display and not self.shape.is_full
+        is_part = self.is_wide and self.detail.display and not self.shape.is_full
         return self.screen_width - self.detail_width if is_part else self.screen_width
+
+    def on_unmount(self) -> None:
+        """Keep no more layouts."""
+        self._keeper.shutdown(wait=False, cancel_futures=True)
+
+    # ---- the detail
+
+    @on(Table.Chosen)
+    def action_into(self) -> None:
+        """Show the detail, and move the focus to it."""
+        # New rows must not replace the row that is being read.
+        self.listing.table.following = False
+        self._open()
+        self.detail.show()
+        self.detail.pane.focus()
+        self._await_detail()
+
+    def _open(self) -> None:
+        self.detail.display = True
+        self.fit()
+        self.post_message(self.Opened())
+
+    def _await_detail(self) -> None:
+        """Have keys wait until the detail is read: a key for it must not go to what it showed before."""
+        if self.detail.work is not None:
+            self.app.key_queue.wait_for(self.detail.work)
+
+    @on(Pane.Left)
+    def action_outof(self) -> None:
+        """Go back to the list."""
+        if self.is_full:
+            self.action_full()
+        self.listing.table.focus()
+
+    def switch(self) -> None:
+        """Move between the list and the detail."""
+        if self.listing.table.has_focus and not self.is_full:
+            self.action_into()
+        else:
+            self.action_outof()
+
+    def close(self) -> bool:
+        """Hide the detail; False if it was not shown."""
+        was_shown = self.detail.display
+        self.detail.display = False
+        self.fit()
+        self.post_message(self.Opened())
+        return was_shown
+
+    def action_view(self, number: int) -> None:
+        """Show one of the views of the detail."""
+        self._open()
+        self.detail.choose(VIEWS[number])
+        self._await_detail()
+        if self.is_full:
+            self.detail.pane.focus()
+
+    @on(PointedLine.Pointed, "#tabs")
+    def _choose_tab(self, event: PointedLine.Pointed) -> None:
+        if event.target in VIEWS:
+            self.action_view(VIEWS.index(event.target))
+
+    def action_turn(self, by: int) -> None:
+        """Show the next or previous page of long content."""
+        self.detail.turn(by)
+        self._await_detail()
+
+    @on(Reader.Sought)
+    def _mark_in_list(self, event: Reader.Sought) -> None:
+        """Mark what is looked for in the detail in the list, too."""
+        self.listing.table.mark(event.pattern)
+
+    def go_to_found(self, by: int) -> bool:
+        """Go to the next or previous match in the detail; False if it has not the focus, or nothing is to be found."""
+        if self.detail.pane.has_focus and self.detail.reader.is_finding:
+            self.detail.reader.go(by)
+            return True
+        return False
 
     # ---- dragging
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Begin to drag the border, which is the first line or column of the detail."""
         self._has_dragged = False
-        detail = self.children[1]
+        detail = self.detail
         if not detail.display or self.is_full:
             return
         x, y = event.screen_x, event.screen_y
@@ -94,7 +193,7 @@ class Split(Container):
             shape = replace(self.shape, below=within(round(percent)))
         if shape != self.shape:
             self.shape, self._has_dragged = shape, True
-            self.post_message(self.Dragged(is_over=False))
+            self.fit()
 
     def on_mouse_up(self) -> None:
         """Let go of the border."""
@@ -105,7 +204,7 @@ class Split(Container):
         self._is_held = False
         self.release_mouse()
         if self._has_dragged:
-            self.post_message(self.Dragged(is_over=True))
+            self._keep()
 
     def on_click(self, event: events.Click) -> None:
         """Keep the end of a drag from being a click on what is there."""
@@ -113,28 +212,44 @@ class Split(Container):
             self._has_dragged = False
             event.stop()
 
-    def fit(self, screen_width: int) -> None:
-        """Lay out both for the width of the terminal, and for whether the detail is shown."""
-        self.screen_width = screen_width
-        content, detail = self.children
+    # ---- the layout
+
+    def fit(self) -> None:
+        """Lay out both for the width of the terminal and for whether the detail is shown, and fit what they show."""
+        self.screen_width = self.screen.size.width
+        listing, detail = self.listing, self.detail
         self.set_class(self.is_wide and not self.shape.is_full, "-wide")
-        content.display = not self.is_full
-        content.styles.width = "1fr"
-        content.styles.height = "1fr"
+        listing.display = not self.is_full
+        listing.styles.width = "1fr"
+        listing.styles.height = "1fr"
         if self.shape.is_full:
             detail.styles.width, detail.styles.height = "100%", "100%"
         elif self.is_wide:
             detail.styles.width, detail.styles.height = self.detail_width, "100%"
         else:
             detail.styles.width, detail.styles.height = "100%", f"{self.shape.below}%"
+        listing.fit(self.list_width)
+        if self.detail_width != detail.width:
+            detail.resize(self.detail_width)
 
-    def resize(self, by: int) -> None:
-        """Make the detail larger or smaller."""
+    def _keep(self) -> None:
+        """Lay out in another shape, and keep it for the next time."""
+        self.fit()
+        shape = self.shape
+        self._keeper.submit(lambda: keep_layout(shape))
+
+    def action_resize(self, by: int) -> None:
+        """Make the detail smaller or larger."""
+        if not self.detail.display:
+            return
         if self.is_wide:
             self.shape = replace(self.shape, beside=resized(self.shape.beside, by), is_full=False)
         else:
             self.shape = replace(self.shape, below=resized(self.shape.below, by), is_full=False)
+        self._keep()
 
-    def turn_full(self, *, is_full: bool) -> None:
-        """Give the detail all the room, or only its share."""
-        self.shape = replace(self.shape, is_full=is_full)
+    def action_full(self) -> None:
+        """Give the detail the whole screen, or only its share."""
+        self.shape = replace(self.shape, is_full=not self.is_full)
+        self.action_into()
+        self._keep()

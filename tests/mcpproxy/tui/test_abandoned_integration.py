@@ -60,7 +60,7 @@ async def a_call_that_was_abandoned_is_sorted_by_how_long_it_waited(stage: Stage
     await stage.open()
     await stage.press("s")
     await stage.see("by latency ▼")
-    reading, rows = stage.traffic.reading, stage.traffic._rows.view
+    reading, rows = stage.traffic.reading, stage.traffic.listing.rows.view
     (number,) = (number for number in reading.calls.abandoned_ns if reading.calls.response[number] == NONE)
     waited_ns = reading.calls.abandoned_ns[number]
     place = [*rows].index(reading.calls.request[number])

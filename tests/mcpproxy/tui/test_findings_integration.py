@@ -277,7 +277,7 @@ class TestScreen:
             screen = await opened(stage)
             findings = screen.findings
             del findings.kept[1:]
-            screen.words = ""
+            screen.box.words = ""
             screen._arrange()
             await stage.see("… 4 more")
             await stage.press("g", "down", "down", "enter")
@@ -391,7 +391,7 @@ async def filters_ask_for_rules_and_levels(stage: Stage) -> None:
         ("not has:finding", [1, 2, 3, 5]),
     ):
         await stage.press("slash", "ctrl+a", "ctrl+k", *text, "enter")
-        scan = stage.traffic._scan
+        scan = stage.traffic.filter.scan
         assert scan is not None
         await stage.until(lambda scan=scan: scan.has_ended, text)  # type: ignore[misc]
         assert list(scan.rows) == rows, text
@@ -421,7 +421,7 @@ class TestTraffic:
             await stage.press("enter")
             await stage.see("waiting")
             await stage.press("slash", *"rule:timeout/* method:tools/call", "enter")
-            scan = stage.traffic._scan
+            scan = stage.traffic.filter.scan
             assert scan is not None
             await stage.until(lambda: scan.scanned == len(known))
             assert list(scan.rows) == []

@@ -81,7 +81,7 @@ class TestMarks:
             await stage.until(lambda: stage.text().count("◆") == 2)
             await stage.press("slash", *"has:mark method:tools/*", "enter")
             await stage.see("1 of 16 frames")
-            assert list(stage.traffic.rows_shown()) == [6]
+            assert list(stage.traffic.listing.entries()) == [6]
 
         play(act, path)
         for command in ("show", "check"):

@@ -151,7 +151,7 @@ async def the_keys_and_the_headings_of_an_order(stage: Stage) -> None:
     table = stage.traffic.table
 
     def seqs() -> list[int]:
-        return [*stage.traffic._rows.view]
+        return [*stage.traffic.listing.rows.view]
 
     await stage.press("s")
     await stage.see("by latency ▼", "latency▼")

@@ -269,7 +269,7 @@ async def filter_selects_points_at_mistakes_and_remembers(stage: Stage) -> None:
     assert stage.traffic.query_one(FilterBox).has_focus
     await stage.press(*["backspace"] * 6, *"has:error", "enter")
     await stage.see("has:error", "2 of 16 frames")
-    assert [stage.traffic._rows.entry(row) for row in range(2)] == [9, 15]
+    assert [stage.traffic.listing.rows.entry(row) for row in range(2)] == [9, 15]
     await stage.press("escape")
     await stage.see("initialize")
     # A filter that was dropped is not followed any more.

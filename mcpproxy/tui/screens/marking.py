@@ -1,0 +1,96 @@
+"""Marking: marks and notes on the rows of a capture, in a file beside it."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from mcpproxy.marks import CannotMark, Marks
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.safe_text import notify
+from mcpproxy.tui.screens.placed_screen import PlacedScreen
+from mcpproxy.tui.screens.prompts import LineScreen
+
+
+class Marking:
+    """Marks rows for a screen that lists them. A thread reads and writes the file, which may be on a network."""
+
+    def __init__(self, screen: PlacedScreen, reading: Reading, changed: Callable[[], None]) -> None:
+        """No mark is known until `look`.
+
+        Args:
+            screen: the screen above which notes are typed.
+            reading: the capture.
+            changed: called when the marks may have changed.
+        """
+        id_ = reading.index.header.members.get("capture")
+        self.marks = Marks(reading.path, id_ if isinstance(id_, str) else "")
+        self._screen, self._reading, self._changed = screen, reading, changed
+        self._thread = ThreadPoolExecutor(1, "marks")
+
+    def close(self) -> None:
+        """Cancel work in progress."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def look(self) -> None:
+        """Read the marks."""
+        self._change(self.marks.look)
+
+    def mark(self, entry: int | None) -> None:
+        """Mark an entry, or remove its mark; one with a note keeps both."""
+        seq = self._seq(entry)
+        if seq is not None:
+            if self.marks.notes.get(seq):
+                notify(self._screen.app, "to remove the note and the mark, clear the note (M)")
+            self._change(lambda: self.marks.toggle(seq))
+
+    def note(self, entry: int | None) -> None:
+        """Add a note to an entry."""
+        seq = self._seq(entry)
+        if seq is None:
+            return
+
+        def take(text: str | None) -> None:
+            if text is not None:
+                self._change(lambda: self.marks.note(seq, text))
+
+        self._screen.app.push_screen(LineScreen(f"note on {seq:,}", self.marks.notes.get(seq, "")), take)
+
+    def next(self, entry: int | None) -> int | None:
+        """The next marked entry, of which the note is shown; after the last comes the first."""
+        seq = self._reading.index.entry(entry).seq if entry is not None else -1
+        marked = self.marks.next(seq)
+        row = self._reading.index.of_seq(marked) if marked is not None else None
+        note = self.marks.notes.get(marked or 0)
+        if marked is None:
+            notify(self._screen.app, "no row is marked; press m to mark this row")
+        elif row is None:
+            notify(self._screen.app, "the marked row is gone")
+        elif note:
+            notify(self._screen.app, note)
+        return row
+
+    def _seq(self, entry: int | None) -> int | None:
+        """The record number of an entry; None if it cannot be marked."""
+        if entry is None:
+            notify(self._screen.app, "nothing is selected")
+            return None
+        row = self._reading.index.entry(entry)
+        if row.sort == "damage":
+            notify(self._screen.app, "damage has no record number, so it cannot be marked")
+            return None
+        return row.seq
+
+    def _change(self, change: Callable[[], object]) -> None:
+        def work() -> None:
+            problem = ""
+            try:
+                change()
+            except CannotMark as error:
+                problem = str(error)
+            self._screen.call_later(self._show, problem)
+
+        self._thread.submit(work)
+
+    def _show(self, problem: str) -> None:
+        if problem:
+            notify(self._screen.app, problem, bad=True)
+        self._changed()

@@ -1,0 +1,106 @@
+"""Expression box: a line for a filter expression, and above it what is wrong with it, or what could complete it."""
+
+from typing import Final
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.message import Message
+from textual.widgets import Input
+
+from analysis.filter import FilterError, parse
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.completion import filter_completion
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.widgets.filter_box import FilterBox
+from mcpproxy.wording.text import Span, fit
+
+SUGGESTIONS: Final = 300
+"""The maximum width of Tab's suggestions, in cells."""
+
+
+class ExpressionBox(Vertical):
+    """The box for the filter of the traffic."""
+
+    DEFAULT_CSS = """
+    ExpressionBox {
+        height: auto;
+        & #wrong { height: auto; max-height: 4; display: none; padding: 0 1; background: $panel; }
+    }
+    """
+
+    class Entered(Message):
+        """An expression that is right, or nothing, was entered."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self, reading: Reading) -> None:
+        """Create it hidden.
+
+        Args:
+            reading: the capture, which has the names that can complete a term.
+        """
+        super().__init__()
+        self._reading = reading
+        self._line = FilterBox("method:tools/call latency>100ms …", of="traffic", is_edited=True, id="filter")
+        self._wrong = Words(id="wrong")
+        self._suggested = ""
+
+    def compose(self) -> ComposeResult:
+        """The line, and what is said of it."""
+        yield self._wrong
+        yield self._line
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is shown."""
+        return self._line.display
+
+    def open(self, text: str) -> None:
+        """Show it with an expression, and give it the focus."""
+        self._line.open(text)
+
+    def close(self) -> None:
+        """Hide it."""
+        self._line.display = self._wrong.display = False
+
+    def complete(self) -> None:
+        """Complete the term before the cursor."""
+        term, completion = filter_completion(self._line.before, self._reading.kinds.all)
+        if completion is not None and completion.text != term:
+            self._line.complete(term, completion.text)
+        if completion is not None and completion.options:
+            self._wrong.show([Span(fit("  ".join(map(sanitise, completion.options)), SUGGESTIONS), "dim")])
+            self._wrong.display = True
+            self._suggested = self._line.value
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        # An error in the unfinished expression does not hide Tab's suggestions.
+        if event.value != self._suggested:
+            self._suggested = ""
+            self._is_right(event.value)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        text = event.value.strip()
+        if self._is_right(text):
+            self._line.keep(text)
+            self.post_message(self.Entered(text))
+
+    def _is_right(self, text: str) -> bool:
+        """Whether there is no error in an expression; shows where it is."""
+        try:
+            if text.strip():
+                parse(text)
+        except FilterError as error:
+            self._wrong.show_lines([[Span(line, "bad")] for line in str(error).splitlines()])
+            self._wrong.display = True
+            return False
+        self._wrong.display = False
+        return True

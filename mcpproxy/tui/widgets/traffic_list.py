@@ -1,0 +1,283 @@
+"""Traffic list: which rows of a capture are listed, in which order and columns."""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.message import Message
+
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.data.sorting import Sorting
+from mcpproxy.tui.data.step_thread import StepThread
+from mcpproxy.tui.messages import Failed, RowsRead, Sorted
+from mcpproxy.tui.rows.traffic_columns import CAPTURE_ORDER, ORDERS, Needs, Order, needs_of, next_times, traffic_columns
+from mcpproxy.tui.rows.traffic_table import TrafficRows
+from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.widgets.table import Table
+from mcpproxy.wording.text import Span, count_text
+
+FOLDED: Final = ""
+ALL: Final = "all records"
+MESSAGES: Final = "messages only"
+
+
+class TrafficList(Vertical):
+    """The frames or exchanges of a capture, all or those that a filter selects."""
+
+    DEFAULT_CSS = """
+    TrafficList {
+        & #traffic { height: 1fr; }
+        & #nothing { height: 1fr; display: none; padding: 1 2; }
+        &.-none #traffic { height: 1; }
+        &.-none #nothing { display: block; }
+    }
+    """
+
+    class Reordered(Message):
+        """The rows are in another order, or are being sorted."""
+
+    def __init__(self, reading: Reading) -> None:
+        """List all rows of a capture."""
+        super().__init__()
+        self.reading = reading
+        self.table = Table((), id="traffic")
+        self._nothing = Words(id="nothing")
+        self.rows = TrafficRows(reading, self._report_rows)
+        self.rows.view = reading.folded
+        self.selected: Sequence[int] | None = None
+        """The rows that a filter selects, to which later ones may be added; None without a filter."""
+        self.beside = FOLDED
+        """Which records are shown beside the messages."""
+        self.order = CAPTURE_ORDER
+        """The order of the rows."""
+        self._sorted_count = 0
+        """If they are sorted: how many rows there were then."""
+        self._sorting: tuple[Sorting, StepThread, Order] | None = None
+        self._needs = Needs()
+        self._width = 0
+        """Cells of a line of the list; 0 until it is laid out."""
+        self._seen = 0
+        """The number of rows when the end was last followed."""
+
+    def compose(self) -> ComposeResult:
+        """The rows, and what is said if a filter selects none."""
+        yield self.table
+        yield self._nothing
+
+    def on_mount(self) -> None:
+        """Show the rows so far."""
+        self._set_columns()
+        self.table.show(self.rows)
+
+    def on_unmount(self) -> None:
+        """Stop reading."""
+        self._end_sorting()
+        self.rows.close()
+
+    @property
+    def entry(self) -> int | None:
+        """The entry at the cursor."""
+        return self.rows.entry(self.table.cursor)
+
+    def _report_rows(self) -> None:
+        self.post_message(RowsRead())
+
+    @on(RowsRead)
+    def _rows_read(self) -> None:
+        self.table.renew()
+
+    def renew(self) -> None:
+        """Show what has become known of the rows."""
+        self.rows.forget()
+        if needs_of(self.reading) != self._needs:
+            self._set_columns()
+        self.table.renew()
+
+    # ---- which rows
+
+    @property
+    def all_rows(self) -> Sequence[int]:
+        """The rows to list without a filter, in the order of the capture."""
+        if self.rows.is_exchanges:
+            return self.reading.calls.request
+        return {ALL: self.reading.shown, MESSAGES: self.reading.frames_only}.get(self.beside, self.reading.folded)
+
+    @property
+    def _unsorted(self) -> Sequence[int]:
+        """The rows to list, in the order of the capture."""
+        return self.selected if self.selected is not None else self.all_rows
+
+    def show(self, entry: int | None) -> None:
+        """List the rows as they are to be listed now, with the cursor on an entry, or near it."""
+        self._end_sorting()
+        self.order, self._sorted_count = CAPTURE_ORDER, 0
+        self.rows.view = self._unsorted
+        following = self.table.following
+        self._set_columns()
+        self.table.show(self.rows)
+        if entry is not None and not self.go_to(entry):
+            self.table.go(bisect_right(self.rows.view, entry) - 1)
+        self.table.following = following
+        self._seen = len(self.rows)
+
+    def show_nothing(self, spans: Sequence[Span]) -> None:
+        """Say why nothing is listed; nothing is said if there is nothing to say."""
+        self.set_class(bool(spans), "-none")
+        if spans:
+            self._nothing.show(spans)
+
+    def line_of(self, row: int) -> int:
+        """The row whose line shows another row: among exchanges, the row of its request."""
+        number = self.reading.call(row) if self.rows.is_exchanges else None
+        return row if number is None else self.reading.calls.request[number]
+
+    def go_to(self, entry: int) -> bool:
+        """Put the cursor on the line that shows an entry; False if there is none."""
+        view, row = self.rows.view, self.line_of(entry)
+        if isinstance(view, array) and self.is_sorted:
+            try:
+                at = view.index(row)
+            except ValueError:
+                return False
+        else:
+            at = bisect_left(view, row)
+            if at == len(view) or view[at] != row:
+                return False
+        self.table.following = False
+        self.table.go(at)
+        return True
+
+    def reach(self, entry: int) -> None:
+        """List all frames, and any records that are left out, with the cursor on an entry."""
+        self.rows.is_exchanges = False
+        self.show(entry)
+        if self.entry != entry:
+            self.beside = ALL
+            self.show(entry)
+        self.table.following = False
+
+    def entries(self) -> Sequence[int]:
+        """The entries shown, ascending; for an exchange, both of its entries."""
+        view = self.rows.view
+        if not self.rows.is_exchanges:
+            return sorted(view) if self.is_sorted else view
+        others = (self.reading.partner(row) for row in view)
+        return sorted({*view, *(row for row in others if row is not None)})
+
+    def turn_beside(self) -> bool:
+        """Show only messages, or all records; False if that is not seen until all frames are shown again."""
+        entry, reading = self.entry, self.reading
+        kinds = [FOLDED, MESSAGES] if len(reading.folded) == len(reading.shown) else [FOLDED, ALL, MESSAGES]
+        self.beside = kinds[(kinds.index(self.beside) + 1) % len(kinds)] if self.beside in kinds else FOLDED
+        is_seen = not self.rows.is_exchanges and self.selected is None
+        if is_seen:
+            self.show(entry)
+        return is_seen
+
+    @property
+    def paused(self) -> int | None:
+        """The number of rows since following was paused; None while the end is followed."""
+        count = len(self.rows)
+        if self.table.following and self.table.cursor >= count - 1:
+            self._seen = count
+            return None
+        return max(0, count - self._seen)
+
+    # ---- columns
+
+    def turn_times(self) -> None:
+        """Switch times: since the start, since the row above, wall clock."""
+        self.rows.times = next_times(self.rows.times)
+        self._set_columns()
+
+    def fit(self, width: int) -> None:
+        """Fit the columns to the width of the list, in cells."""
+        self._width = width
+        self._set_columns()
+
+    def _set_columns(self) -> None:
+        """Show the columns that the rows need now."""
+        self._needs = needs_of(self.reading)
+        width = (self._width or self.app.size.width) - 1
+        rows = self.rows
+        columns = traffic_columns(width, self._needs, rows.times, self.order, is_exchanges=rows.is_exchanges)
+        rows.fit(columns, width)
+        self.table.set_columns(columns)
+
+    # ---- order
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether the rows are in an order other than the capture's."""
+        return self.order != CAPTURE_ORDER
+
+    def sort(self) -> None:
+        """Sort by the next column."""
+        now = self._sorting[2] if self._sorting is not None else self.order
+        column = ORDERS[(ORDERS.index(now.column) + 1) % len(ORDERS)]
+        self._sort_by(Order(column, column != ORDERS[0]))
+
+    @on(Table.HeadClicked)
+    def _sort_by_head(self, event: Table.HeadClicked) -> None:
+        """Sort by a column; the other way round if the rows are sorted by it already."""
+        if event.column in ORDERS:
+            same = event.column == self.order.column
+            self._sort_by(Order(event.column, not self.order.is_down if same else True))
+
+    def _sort_by(self, order: Order) -> None:
+        """Put the rows that are there now in an order."""
+        self._end_sorting()
+        if order == CAPTURE_ORDER:
+            self.restore_order()
+            return
+        # A filter may drop rows later.
+        view = array("I", self.selected) if self.selected is not None else self.all_rows
+        sorting = Sorting(self.reading, view, order.column, is_down=order.is_down, is_exchanges=self.rows.is_exchanges)
+        self._sorting = sorting, StepThread(sorting.step, self._report_sort, self._report_failed_sort, "sort"), order
+        self.post_message(self.Reordered())
+
+    def restore_order(self) -> None:
+        """Go back to the order of the capture."""
+        self.show(self.entry)
+        self.post_message(self.Reordered())
+
+    def _report_sort(self) -> None:
+        self.post_message(Sorted())
+
+    def _report_failed_sort(self, reason: str) -> None:
+        self.post_message(Failed(self.reading.path, reason))
+
+    @on(Sorted)
+    def _sorted(self) -> None:
+        if self._sorting is None:
+            return
+        sorting, _, order = self._sorting
+        if sorting.has_ended:
+            self._end_sorting()
+            self.order, self._sorted_count = order, sorting.count
+            self.rows.view = sorting.rows
+            self.table.following = False
+            self._set_columns()
+            self.table.show(self.rows)
+        self.post_message(self.Reordered())
+
+    def _end_sorting(self) -> None:
+        if self._sorting is not None:
+            self._sorting[1].stop()
+            self._sorting = None
+
+    @property
+    def order_text(self) -> str:
+        """The order of the rows, for the title; empty if it is that of the capture."""
+        if self._sorting is not None:
+            sorting, _, order = self._sorting
+            return f"sorting by {order.column} {int(100 * sorting.progress)}%"
+        if not self.is_sorted:
+            return ""
+        text = f"by {self.order.column} {self.order.arrow}"
+        new = len(self._unsorted) - self._sorted_count
+        return f"{text} · {count_text(new, 'newer row')} not listed" if new > 0 else text

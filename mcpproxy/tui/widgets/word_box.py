@@ -1,0 +1,52 @@
+"""Word box: filters rows by words as they are typed; Esc in the box shows all rows again."""
+
+from textual import on
+from textual.message import Message
+from textual.widgets import Input
+
+from mcpproxy.tui.widgets.filter_box import FilterBox, LineBox
+
+
+class WordBox(FilterBox):
+    """A line for words."""
+
+    words = ""
+    """The words that the rows must contain; empty if all rows are shown."""
+
+    class Sought(Message):
+        """The words are others."""
+
+    class Kept(Message):
+        """Enter was pressed: the words stay, and the box is not needed any more."""
+
+    def edit(self) -> None:
+        """Show the box with the words in force."""
+        self.open(self.words)
+
+    def seek(self, words: str) -> None:
+        """Look for other words."""
+        self.words = words
+        self.post_message(self.Sought())
+
+    def clear_words(self) -> bool:
+        """Show all rows again; False if all are shown."""
+        had_words = bool(self.words)
+        if had_words:
+            self.seek("")
+        return had_words
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        if self.display:
+            self.seek(event.value)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.keep(event.value)
+        self.post_message(self.Kept())
+
+    @on(LineBox.Left)
+    def _show_all(self) -> None:
+        self.seek("")
