@@ -222,7 +222,7 @@ class _Outlines:
             outline.problems, outline.meta = self._wants("problems", where, method), self._wants("meta", where, method)
         outline.is_list = kind in _OF_RESULTS and kind != "interim" and method in LISTS
         outline.part = "result" if kind in _OF_RESULTS else "params"
-        if outline.problems and kind in _PROVEN:
+        if outline.problems and kind in _PROVEN and not outline.is_list:
             outline.proves, outline.proves_rest = proof_for(where), proof_for(where, frozenset(ENVELOPE))
             outline.needs_no_params = needs_no_params(where)
         for hook in _HOOKS[kind]:

@@ -160,6 +160,7 @@ def _name(key: str) -> str:
     return key.partition("/")[2]
 
 
+@cache
 def _object(type_: str, rank: int) -> Form:
     name, members, required = _name(type_), {}, set[str]()
     for member, declared in _table()["objects"][type_].items():
