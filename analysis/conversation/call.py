@@ -15,7 +15,8 @@ from analysis.protocol.error_codes import REQUEST_TIMEOUT
 from analysis.protocol.revisions import Era
 
 if TYPE_CHECKING:
-    from analysis.conversation.http_exchange import HttpExchange, Mark
+    from analysis.conversation.http_exchange import HttpExchange
+    from analysis.conversation.mark import Mark
     from analysis.conversation.multi_round import Round
     from analysis.conversation.session import Session
     from analysis.conversation.tasks import Task

@@ -19,9 +19,10 @@ from analysis.conversation.call_table import OPEN_BYTES, OPEN_HTTP_LIMIT, OPEN_L
 from analysis.conversation.cancellations import CANCELLATIONS, Cancellations
 from analysis.conversation.guesses import guess
 from analysis.conversation.handshake import answering, asking, is_modern, step, text_of
-from analysis.conversation.http_exchange import LASTING_KEPT, STREAM, WITHOUT_BODY, HttpExchange, HttpExchanges, Mark
+from analysis.conversation.http_exchange import LASTING_KEPT, STREAM, WITHOUT_BODY, HttpExchange, HttpExchanges
 from analysis.conversation.limited import Forgotten
 from analysis.conversation.links import Links
+from analysis.conversation.mark import Mark
 from analysis.conversation.message import (
     Invalid,
     Message,
@@ -566,7 +567,8 @@ class Fold:
             http.let_go = self._settle(record, http)
             if http.session is not None:
                 self.routing.stir(http.session)  # rules remember how it ended
-            self.links.subscriptions.stream_ended(http, record.t_ns)
+            if not http.is_redirect:
+                self.links.subscriptions.stream_ended(http.first.number, record.t_ns, http.ended_by)
 
     def _miss(self, http: HttpExchange) -> None:
         """Note that messages may be missing in an exchange; again at its end, as a stream may hold them until then."""

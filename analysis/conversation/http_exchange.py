@@ -10,6 +10,7 @@ from weakref import ref
 from msgspec import Struct
 
 from analysis.conversation.limited import Limited
+from analysis.conversation.mark import Mark
 from analysis.conversation.response_text import LONGEST, gist
 from analysis.conversation.session_ids import FIELD as _SESSION_FIELD
 from analysis.conversation.session_ids import SessionIds
@@ -106,13 +107,6 @@ class Repeat(NamedTuple):
     client has it."""
     earlier: int
     """Number of the earlier frame."""
-
-
-class Mark(Struct, frozen=True, gc=False):
-    """The record that reported a fact."""
-
-    seq: int
-    t_ns: int
 
 
 class HttpExchange(Struct, eq=False, weakref=True):

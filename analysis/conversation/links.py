@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from analysis.conversation import subscriptions, tasks
 from analysis.conversation.call import Call, Outcome
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response
-from analysis.conversation.multi_round import Chains
+from analysis.conversation.multi_round import Chains, Turn
 from analysis.conversation.subscriptions import Subscriptions
 from analysis.conversation.tasks import Tasks
 
@@ -52,7 +52,8 @@ class Links:
     def _look_at(self, seen: "Seen", message: Request | Notification | Response) -> None:
         meta = message.meta if self.tasks.count or self.subscriptions.listened else {}
         if self.subscriptions.listened and message.sender == "server":
-            seen.subscription = self.subscriptions.heard(message, meta, seen.session, seen.http)
+            exchange = message.frames[0].exchange if seen.http is None else seen.http.first.number
+            seen.subscription = self.subscriptions.heard(message, meta, seen.session, exchange)
         if isinstance(message, Request):
             self._ask(seen, message)
         elif isinstance(message, Response):
@@ -75,16 +76,18 @@ class Links:
             seen.round = self.chains.asked(request, seen.session)
 
     def _answer(self, seen: "Seen", response: Response, call: Call) -> None:
-        method, outcome, by_server = call.request.method, call.outcome, response.sender == "server"
+        request, outcome, by_server = call.request, call.outcome, response.sender == "server"
+        method = request.method
         if by_server and (outcome is _INPUT_REQUIRED or self.chains.retries):
-            self.chains.answered(call, seen.session)
-            seen.round = call.round
+            turn = Turn(request, response, call.revision, call.era)
+            ended = self.chains.answered(turn, seen.session, is_interim=outcome is _INPUT_REQUIRED)
+            seen.round = ended or call.round
         if by_server and method in subscriptions.REQUESTS:
-            seen.subscription = self.subscriptions.answered(call, seen.session)
+            seen.subscription = self.subscriptions.answered(request, response, seen.session)
         if outcome is _TASK or method in tasks.REQUESTS or tasks.has_stub(response):
-            seen.task = self.tasks.answered(call, seen.session)
+            seen.task = self.tasks.answered(request, response, seen.session)
         elif self.tasks.parts:
-            seen.task = self.tasks.part_of(call.request)
+            seen.task = self.tasks.part_of(request)
 
     def _tell(self, seen: "Seen", notification: Notification) -> None:
         """Handle a notification about a thread, or a cancellation."""

@@ -12,7 +12,8 @@ from analysis.conversation.limited import Limited
 from analysis.protocol.error_codes import METHOD_NOT_FOUND
 
 if TYPE_CHECKING:
-    from analysis.conversation.http_exchange import HttpExchange, Mark
+    from analysis.conversation.http_exchange import HttpExchange
+    from analysis.conversation.mark import Mark
     from analysis.conversation.session import Session
 
 FIELD: Final = "mcp-session-id"

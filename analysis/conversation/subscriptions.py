@@ -13,12 +13,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.call import Call
 from analysis.conversation.message import Id, Notification, Request, Response, id_of, parse_exactly
 from analysis.facts import size_of
 
 if TYPE_CHECKING:
-    from analysis.conversation.http_exchange import HttpExchange
     from analysis.conversation.session import Session
 
 KEPT: Final = 10_000
@@ -266,11 +264,8 @@ class Subscriptions:
         self._await(request, known)
         return known
 
-    def answered(self, call: Call, session: "Session") -> Subscription | None:
+    def answered(self, request: Request, response: Response, session: "Session") -> Subscription | None:
         """Take the response to a request that begins or ends a subscription, and return the subscription."""
-        request, response = call.request, call.response
-        if response is None:
-            return None
         if request.method == LISTEN:
             listening = self._of_request(request, session)
             if listening is not None and listening.answered_ns is None:
@@ -303,11 +298,17 @@ class Subscriptions:
             subscription.updates += 1
         return subscription
 
-    def heard(
-        self, message: Said, meta: dict[str, Any], session: "Session", http: "HttpExchange | None" = None
-    ) -> Listening | None:
-        """Take a server message, its `_meta` and what carried it; return the `subscriptions/listen` that it is of."""
-        listening = self._of_message(message, meta, session, http)
+    def heard(self, message: Said, meta: dict[str, Any], session: "Session", exchange: int | None) -> Listening | None:
+        """Take a server message, and return the `subscriptions/listen` that it belongs to.
+
+        Args:
+            message: the message.
+            meta: its `_meta`.
+            session: its session.
+            exchange: the HTTP exchange that carried it, by the number of the first one if it repeats a redirected one;
+                None on stdio.
+        """
+        listening = self._of_message(message, meta, session, exchange)
         if listening is None or isinstance(message, Response):
             return listening
         listening.messages += 1
@@ -333,11 +334,17 @@ class Subscriptions:
             listening.cancelled_by_server_ns = by.t_ns
         return listening
 
-    def stream_ended(self, http: "HttpExchange", t_ns: int) -> None:
-        """End the subscriptions of an HTTP exchange that has ended, except on the older transport."""
-        for listening in self._by_exchange.get(http.first.number, ()) if not http.is_redirect else ():
+    def stream_ended(self, exchange: int, t_ns: int, by: str | None) -> None:
+        """End the subscriptions of an HTTP exchange that has ended, except on the older transport.
+
+        Args:
+            exchange: its number, or that of the first one if it repeats a redirected one.
+            t_ns: when it ended.
+            by: how, as in `Listening.stream_ended_by`.
+        """
+        for listening in self._by_exchange.get(exchange, ()):
             if listening.stream_ended_ns is None and not listening.session.is_legacy:
-                listening.stream_ended_ns, listening.stream_ended_by = t_ns, http.ended_by
+                listening.stream_ended_ns, listening.stream_ended_by = t_ns, by
 
     def _subscribe(
         self, uri: str, request: Request, session: "Session", earlier: ResourceSubscription | None
@@ -392,9 +399,8 @@ class Subscriptions:
         return listening if listening is not None and listening.seq == request.seq else None
 
     def _of_message(
-        self, message: Said, meta: dict[str, Any], session: "Session", http: "HttpExchange | None"
+        self, message: Said, meta: dict[str, Any], session: "Session", exchange: int | None
     ) -> Listening | None:
-        exchange = message.frames[0].exchange if http is None else http.first.number
         by_key = self._by_key.get(session.number)
         if session.is_legacy:
             # Everything comes on one stream, and only the id distinguishes subscriptions.

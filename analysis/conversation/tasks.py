@@ -15,7 +15,6 @@ from itertools import islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from analysis.conversation.call import Call
 from analysis.conversation.message import (
     MISSING,
     Id,
@@ -199,11 +198,8 @@ class Tasks:
             task.cancel_ns = request.t_ns
         return task
 
-    def answered(self, call: Call, session: "Session") -> Task | None:
+    def answered(self, request: Request, response: Response, session: "Session") -> Task | None:
         """Take the response to a request that is about a task or may have created one, and return the task."""
-        request, response = call.request, call.response
-        if response is None:
-            return None
         if request.method not in REQUESTS:
             return self._create(request, response, session)
         result: Any = response.result

@@ -26,7 +26,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from analysis.conversation.call import Call
-from analysis.conversation.http_exchange import HttpExchange, Mark
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.mark import Mark
 from analysis.conversation.message import Side
 from analysis.conversation.session import Seen, Session, State
 from analysis.protocol.revisions import ALL, Era, Span

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
-from analysis.conversation.http_exchange import STREAM, VERSION_FIELD, HttpExchange, Mark
+from analysis.conversation.http_exchange import STREAM, VERSION_FIELD, HttpExchange
+from analysis.conversation.mark import Mark
 from analysis.conversation.message import Invalid
 from analysis.conversation.session import Seen, Session
 from analysis.protocol.revisions import since

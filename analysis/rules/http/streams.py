@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from analysis.conversation.http_exchange import SEEN_KEPT, STREAM, HttpExchange, Mark
+from analysis.conversation.http_exchange import SEEN_KEPT, STREAM, HttpExchange
+from analysis.conversation.mark import Mark
 from analysis.conversation.message import Side
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.subscriptions import LISTEN, UPDATED

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from analysis.conversation.http_exchange import HttpExchange, Mark
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.mark import Mark
 from analysis.conversation.message import Notification, Response
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.subscriptions import LISTEN, SUBSCRIPTION_ID, Listening, subscription_id

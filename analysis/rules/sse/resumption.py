@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from analysis.conversation.http_exchange import STREAM, HttpExchange, Mark, Oddity, Repeat
+from analysis.conversation.http_exchange import STREAM, HttpExchange, Oddity, Repeat
+from analysis.conversation.mark import Mark
 from analysis.conversation.resumption import LAST_EVENT_ID
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import MODERN_ERA, only

@@ -5,7 +5,8 @@ from typing import ClassVar, Final
 
 from analysis.conversation.addressing import Key
 from analysis.conversation.call import Call
-from analysis.conversation.http_exchange import HttpExchange, Mark
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.mark import Mark
 from analysis.conversation.message import Notification, Request, Response
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.session_ids import FIELD

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from analysis.conversation.http_exchange import Mark
+from analysis.conversation.mark import Mark
 from analysis.conversation.message import Message, Request
 from analysis.conversation.session import Seen, Session
 from analysis.facts import size_of

@@ -34,7 +34,8 @@ class Work(Talk):
         if isinstance(message, Request) and message.method in REQUESTS:
             found = self.tasks.asked(message, session)
         elif isinstance(message, Response) and seen.answered is not None:
-            found = self.tasks.answered(seen.answered, session) or self.tasks.part_of(seen.answered.request)
+            request = seen.answered.request
+            found = self.tasks.answered(request, message, session) or self.tasks.part_of(request)
         elif isinstance(message, Notification) and message.method in NOTIFICATIONS:
             found = self.tasks.told(message, session)
         if found is None and isinstance(message, Request | Response | Notification):
