@@ -14,12 +14,13 @@ from weakref import ref
 
 from analysis.conversation.addressing import Addressing, Key
 from analysis.conversation.assembly import Assembly
-from analysis.conversation.call import Call, IdState, Outcome
+from analysis.conversation.call import Call, Earlier, IdState, Outcome, Seen, seen_of
 from analysis.conversation.call_table import OPEN_BYTES, OPEN_HTTP_LIMIT, OPEN_LIMIT, CallTable
 from analysis.conversation.cancellations import CANCELLATIONS, Cancellations
 from analysis.conversation.guesses import guess
 from analysis.conversation.handshake import answering, asking, is_modern, step, text_of
-from analysis.conversation.http_exchange import LASTING_KEPT, STREAM, WITHOUT_BODY, HttpExchange, HttpExchanges
+from analysis.conversation.http_exchange import LASTING_KEPT, STREAM, WITHOUT_BODY, HttpExchange
+from analysis.conversation.http_exchanges import HttpExchanges
 from analysis.conversation.limited import Forgotten
 from analysis.conversation.links import Links
 from analysis.conversation.mark import Mark
@@ -37,7 +38,7 @@ from analysis.conversation.pairing import Pairing
 from analysis.conversation.resumption import EventIds
 from analysis.conversation.routing import KEPT as SESSIONS_KEPT
 from analysis.conversation.routing import Routing
-from analysis.conversation.session import Earlier, Peer, Seen, Session, era_in_force, seen_of
+from analysis.conversation.session import Peer, Session, era_in_force
 from analysis.conversation.straight import Straight
 from analysis.conversation.straight_http import StraightHttp
 from analysis.conversation.subscriptions import KEPT as SUBSCRIPTIONS_KEPT
@@ -96,7 +97,7 @@ class Fold:
         """Multi-round calls, tasks and subscriptions."""
         self.event_ids = EventIds()
         """The event ids of streams over HTTP."""
-        self.routing = Routing(self.tables, self.links)
+        self.routing = Routing(self.tables)
         """The sessions."""
         self.exchanges = HttpExchanges()
         self.t_ns = 0
@@ -111,7 +112,7 @@ class Fold:
         """Which requests a response over HTTP can answer."""
         self.under_way = UnderWay(self.tables, self.addressing)
         """The calls between their request and their end, and which of them the last item changed."""
-        self._pairing = Pairing(self.tables, self.addressing)
+        self._pairing = Pairing(self.tables, self.addressing, self.routing)
         self._cancellations = Cancellations(self.tables, self._pairing, self.under_way)
         self._assembly = Assembly()
         self._straight = Straight(self.tables, self.under_way, self.links, self._cancellations, self._assembly)
@@ -257,7 +258,7 @@ class Fold:
         if session not in self.routing.stirred:
             self.routing.stir(session)
         if http is not None:
-            http.add(seen)
+            self.exchanges.add(http, seen)
             session.last_ns = message.t_ns
         if session is not self._last:
             self._client, self._server, self._revision = self.client, self.server, self.revision
@@ -325,8 +326,8 @@ class Fold:
         revision, era = asking(request, session, http) if by_client else self._around(request, session)
         is_again = session.state in ("init-answered", "ready") or session.lost_seq >= 0
         if request.method == "initialize" and is_again and not session.is_http:
-            session.used.clear()  # a second handshake on a pipe starts over
-        before = session.used.last(session.number, request.sender, request.id)
+            self.routing.used_by(session).clear()  # a second handshake on a pipe starts over
+        before = self.routing.used_by(session).last(session.number, request.sender, request.id)
         earlier = None if before is None else Earlier(before.seq, before.conn, table.state(before.key))
         if earlier is not None and by_client and http is not None and earlier.state is IdState.OPEN:
             self.routing.reused(session, http)
@@ -366,7 +367,7 @@ class Fold:
         if waiting is None:
             revision, era = self._around(response, session)
             posted = self.addressing.asked_in(response.frames[0].exchange)
-            meant = guess(response, session, http, posted) if state is _NEVER_SEEN else None
+            meant = guess(response, session, self.tables, http, posted) if state is _NEVER_SEEN else None
             if meant is not None:
                 self.under_way.changed[meant.call] = None
             return seen_of(
@@ -550,6 +551,7 @@ class Fold:
         self._assembly.lose()
         for session in self.routing.stirred if sessions is None else sessions:
             session.forget()
+            self.routing.used_by(session).clear()
         if sessions is None:
             self.routing.stirred.clear()
 

@@ -19,16 +19,14 @@ import json
 from collections import OrderedDict
 from hashlib import blake2b
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import orjson
 
 from analysis.conversation.message import Id, Request, Response, id_of
+from analysis.conversation.session import Session
 from analysis.facts import size_of
 from analysis.protocol.revisions import Era
-
-if TYPE_CHECKING:
-    from analysis.conversation.session import Session
 
 KEPT: Final = 10_000
 """The most interim results and retries under way that are kept; the oldest are forgotten first."""
@@ -77,7 +75,7 @@ class Round(NamedTuple):
 class Chain:
     """One call with all its rounds."""
 
-    def __init__(self, number: int, session: "Session", request: Request) -> None:
+    def __init__(self, number: int, session: Session, request: Request) -> None:
         self.number = number
         """From 1, in the order in which they became chains."""
         self.session = session
@@ -159,7 +157,7 @@ class Chains:
 
     # ---- what happens
 
-    def asked(self, request: Request, session: "Session") -> Round | None:
+    def asked(self, request: Request, session: Session) -> Round | None:
         """Take a client request: return its round, if it continues an earlier request."""
         params = request.params
         if not isinstance(params, dict) or not ("requestState" in params or "inputResponses" in params):
@@ -184,7 +182,7 @@ class Chains:
             self.forgotten += 1
         return retry
 
-    def answered(self, turn: Turn, session: "Session", *, is_interim: bool) -> Round | None:
+    def answered(self, turn: Turn, session: Session, *, is_interim: bool) -> Round | None:
         """Take the response to a client request, and return the round that it ends, if it is part of a chain.
 
         Args:

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import Outcome, Seen, seen_of
 from analysis.conversation.message import Request, id_of
 from analysis.conversation.multi_round import Chain, Round, Turn, fingerprint, target_of
-from analysis.conversation.session import Seen, Session, seen_of
+from analysis.conversation.session import Session
 from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import MODERN, MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, Ending, Rule
@@ -159,7 +159,7 @@ class StateOnOtherRequest(Rule):
         if not isinstance(params, dict) or "requestState" not in params or session.lost_seq >= 0:
             return ()
         given = params["requestState"]
-        places = session.links.chains.states.get(id_of(given)) if isinstance(given, str) else None
+        places = self.fold.links.chains.states.get(id_of(given)) if isinstance(given, str) else None
         if not places or not isinstance(seen.message, Request):
             return ()
         here = session.number, seen.message.method, target_of(seen.message)
@@ -299,7 +299,7 @@ class Unsolicited(Rule):
         given = params.get("requestState")
         if not (isinstance(given, str) or ("inputResponses" in params and given is None)):
             return ()
-        chains = seen.session.links.chains
+        chains = self.fold.links.chains
         if not chains.has_all or not isinstance(seen.message, Request):
             return ()
         if given is None:

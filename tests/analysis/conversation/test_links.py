@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import Outcome, Seen
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Response
-from analysis.conversation.session import Seen
 from analysis.conversation.subscriptions import Listening, ResourceSubscription
 from captures.frames import FrameAssembler
 from captures.record import decode

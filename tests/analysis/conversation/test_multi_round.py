@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.call import Call, Outcome
+from analysis.conversation.call import Call, Outcome, Seen
 from analysis.conversation.message import Request, Response, id_of
 from analysis.conversation.multi_round import PLACES, ROUNDS, Chain, Chains, Round, Turn
-from analysis.conversation.session import Seen
 from tests.analysis.talk import MS, Talk
 
 ASK = {"method": "elicitation/create", "params": {"message": "Name?", "requestedSchema": {"type": "object"}}}

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Id, Invalid, Notification, Request, Response
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import (
     LONGEST,
     NOTIFICATIONS,

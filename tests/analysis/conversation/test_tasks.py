@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import MISSING, Notification, Request, Response
-from analysis.conversation.session import Seen
 from analysis.conversation.tasks import NOTIFICATIONS, REPORTS, REQUESTS, Task, Tasks, has_stub
 from tests.analysis.talk import MS, Talk
 
