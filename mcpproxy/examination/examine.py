@@ -25,7 +25,7 @@ from captures.frame import Frame
 from captures.gaps import lost_range
 from captures.record import Record
 from mcpproxy.examination.result import Ended, Event, LocatedFinding, Reached
-from mcpproxy.report.sites import Sites
+from mcpproxy.examination.sites import Sites
 
 REACHED_EVERY: Final = 4096
 """Items of a capture between two signs of progress: a fifth of a second."""

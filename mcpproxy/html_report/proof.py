@@ -6,12 +6,12 @@ from typing import Any, Final
 from analysis.rules.discovery import rules
 from mcpproxy.examination.examine import Examination
 from mcpproxy.examination.result import Ended, LocatedFinding
+from mcpproxy.examination.sites import payload_at
 from mcpproxy.html_report import limits
 from mcpproxy.html_report.traffic import Traffic
 from mcpproxy.report.excerpts import Excerpt, excerpt
 from mcpproxy.report.ranking import Ranking
 from mcpproxy.report.rule_pages import summary_of
-from mcpproxy.report.sites import payload_at
 from mcpproxy.report.text import cells
 from mcpproxy.report.units import since_start
 from mcpproxy.sanitise import sanitise

@@ -11,10 +11,10 @@ from typing import Final
 
 from analysis.rules.finding import Blames, Level
 from mcpproxy.examination.result import Ended, LocatedFinding, Report, Totals, located
+from mcpproxy.examination.sites import payload_at
 from mcpproxy.report.excerpts import Excerpt, excerpt
 from mcpproxy.report.output import is_aligned
 from mcpproxy.report.ranking import Ranking
-from mcpproxy.report.sites import payload_at
 from mcpproxy.report.text import WHOLE, Role, Span, Style, cells, count_text
 from mcpproxy.report.units import since_start
 from mcpproxy.report.wrapping import wrapped

@@ -18,10 +18,10 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from analysis.store.sandbox.protocol import Column, Value
-from mcpproxy.report.stamps import Inside, inside_of, stamp, stamped
 from mcpproxy.report.text import Span, Style, cells, count_text, fit, fit_ends
 from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.sql.stamps import Inside, inside_of, stamp, stamped
 
 PROBE: Final = 1000
 """Rows that decide how wide the columns of a table are."""

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 
 from analysis.store.parquet import write_parquet
 from analysis.store.sandbox.protocol import Column, QueryError, Value
-from mcpproxy.report.answers import (
+from mcpproxy.report.text import Style, cells
+from mcpproxy.sanitise import sanitise
+from mcpproxy.sql.answers import (
     FEW,
     NAMED,
     NARROWEST,
@@ -31,8 +33,6 @@ from mcpproxy.report.answers import (
     number,
     table,
 )
-from mcpproxy.report.text import Style, cells
-from mcpproxy.sanitise import sanitise
 
 TEXT = Column("text", "VARCHAR")
 WHOLE = Column("n", "BIGINT")
