@@ -334,10 +334,7 @@ class Fold:
         if http is not None:
             self.routing.used.keep(session.number, request, key)
         session.last_request[request.sender] = request.seq
-        call = self.under_way.begin(request, revision, era, session, http)
-        state = table.open(call, key)
-        if table.dropped:
-            self.under_way.drop(table.dropped)
+        call, state = self.under_way.begin(request, key, revision, era, session, http)
         return seen_of(
             request, session, call, state, revision, state=session.state, era=era, earlier=earlier, http=http
         )

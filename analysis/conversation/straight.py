@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from analysis.conversation.addressing import Key
 from analysis.conversation.assembly import Assembly
-from analysis.conversation.call import IdState, Seen
+from analysis.conversation.call import Seen
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.cancellations import CANCELLATIONS, Cancellations
 from analysis.conversation.links import METHODS, Links
@@ -28,7 +28,6 @@ MOVES: Final = (
     | {short for short, name in UNPREFIXED.items() if name == "notifications/initialized"}
 )
 """Methods that may change their session."""
-_NEVER_SEEN: Final = IdState.NEVER_SEEN  # enumeration members are slow to look up
 _NO_SESSION: Final = Session(0, None, 0)
 _NO_META: Final[dict[str, Any]] = {}
 ENVELOPE: Final = 3
@@ -148,17 +147,14 @@ class Straight:
         else:
             revision, rank, era = self._around
         session.last_request[side] = session.heard[side] = request.seq
-        call = self._under_way.begin(request, revision, era, session, None)
-        table.open_first(call, key)
-        if table.dropped:
-            self._under_way.drop(table.dropped)
+        call, state = self._under_way.begin(request, key, revision, era, session, None, is_new=True)
         seen = Seen(
             request,
             session,
             request.body,
             call,
             None,
-            _NEVER_SEEN,
+            state,
             revision,
             rank,
             state=self._state,

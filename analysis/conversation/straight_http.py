@@ -115,10 +115,7 @@ class StraightHttp:
         key = self._addressing.request(side, request.frames[0], request.id)
         self._used.keep(session.number, request, key)
         session.last_request[side] = request.seq
-        call, table = self._under_way.begin(request, revision, era, session, http), self._tables[side]
-        state = table.open(call, key)
-        if table.dropped:
-            self._under_way.drop(table.dropped)
+        call, state = self._under_way.begin(request, key, revision, era, session, http)
         return Seen(
             request,
             session,

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from analysis.conversation.addressing import Addressing
-from analysis.conversation.call import Call, token_of
+from analysis.conversation.addressing import Addressing, Key
+from analysis.conversation.call import Call, IdState, token_of
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Notification, Request, Response, Side, other_side
@@ -16,6 +16,7 @@ PROGRESS: Final = frozenset({"notifications/progress", "progress"})
 """The methods of progress notifications; the second lacks the prefix."""
 ALIKE: Final = 100
 """How many requests of one batch are searched for the one that is still open."""
+_NEVER_SEEN: Final = IdState.NEVER_SEEN  # enumeration members are slow to look up
 
 
 class UnderWay:
@@ -40,9 +41,30 @@ class UnderWay:
         """The open calls with a progress token: by the session, the side that reports, and the token."""
 
     def begin(
-        self, request: Request, revision: str | None, era: Era | None, session: Session, http: HttpExchange | None
-    ) -> Call:
-        """Create the call of a request, which is under way from now on; the caller enters it in its table."""
+        self,
+        request: Request,
+        key: Key,
+        revision: str | None,
+        era: Era | None,
+        session: Session,
+        http: HttpExchange | None,
+        *,
+        is_new: bool = False,
+    ) -> tuple[Call, IdState]:
+        """Create the call of a request, which is under way from now on, and enter it in its table.
+
+        Args:
+            request: the request.
+            key: what a response to it must name.
+            revision: what is in force for it.
+            era: the same.
+            session: its session.
+            http: what carried it.
+            is_new: whether no request is known to have had the key.
+
+        Returns:
+            The call, and the state of its key before.
+        """
         number, side = self.count, request.sender
         self.count = number + 1
         session.in_flight += 1
@@ -60,9 +82,16 @@ class UnderWay:
         if token is not None and request.id.pairs:
             self._by_token[session.number, other_side(side), token] = call
         self.changed[call] = None
-        return call
+        table, state = self._tables[side], _NEVER_SEEN
+        if is_new:
+            table.open_first(call, key)
+        else:
+            state = table.open(call, key)
+        if table.dropped:
+            self._drop(table.dropped)
+        return call, state
 
-    def drop(self, calls: list[Call]) -> None:
+    def _drop(self, calls: list[Call]) -> None:
         """End calls that their table had to forget, and clear their list."""
         for forgotten in calls:
             forgotten.is_forgotten = True
