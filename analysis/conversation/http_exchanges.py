@@ -17,9 +17,9 @@ LATELY: Final = 100
 """How many of the exchanges that ended last keep their messages, even if each request in them has its response. With
 more, the memory of the messages would be cold by the time it is freed."""
 SEEN_BYTES: Final = 32 << 20
-"""The most bytes in the frames of these; exchanges that ended first are forgotten first."""
+"""The most bytes in the frames of the messages that exchanges keep; those that ended first are forgotten first."""
 WHOLE_BYTES: Final = 1 << 20
-"""How many of the last of these messages keep their values; the bytes of the others are read again."""
+"""How many bytes of the last of these messages keep their values; those of the others are read again."""
 REDIRECTED_KEPT: Final = 1_000
 """The most redirected exchanges whose repetition is awaited."""
 FOLLOWED_NS: Final = 30_000_000_000

@@ -389,9 +389,8 @@ def _may_answer_lost(seen: Seen, fold: Fold) -> bool:
     type_, opening = message.id.type, session.initialize
     if opening is not None and opening.sender == request.sender and opening.id.type == type_:
         return True
-    return any(
-        id_.type == type_ for id_ in fold.routing.used_by(session).latest(session.number, request.sender, _LATEST)
-    )
+    used = fold.routing.used_by(session).latest(session.number, request.sender, _LATEST)
+    return any(id_.type == type_ for id_ in used)
 
 
 def _id(seen: Seen) -> str:

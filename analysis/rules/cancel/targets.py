@@ -85,9 +85,8 @@ class WrongDirection(Cancellation):
     replaces = ("cancel/unknown-request",)
 
     def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
-        foreign = (
-            _open(seen, other_side(seen.message.sender), id_, self.fold) if _is_unknown(seen, id_, self.fold) else None
-        )
+        other = other_side(seen.message.sender)
+        foreign = _open(seen, other, id_, self.fold) if _is_unknown(seen, id_, self.fold) else None
         if foreign is None:
             return ()
         text = f"the {other_side(seen.message.sender)} sent request {_cut(id_)}: its receiver cannot cancel it"

@@ -211,11 +211,8 @@ class UnlistenedNotification(Rule):
     source = SOURCE
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        id_, listening, subscriptions = (
-            member(seen.body.get("params"), "taskId"),
-            seen.subscription,
-            _all(seen, self.fold),
-        )
+        id_, listening = member(seen.body.get("params"), "taskId"), seen.subscription
+        subscriptions = _all(seen, self.fold)
         if not isinstance(id_, str) or (isinstance(listening, Listening) and id_ in listening.requested.task_ids):
             return ()
         if subscriptions is None:
