@@ -14,7 +14,7 @@ from analysis.conversation.message import Id, Side
 from analysis.conversation.response_text import LONGEST, gist
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD as _SESSION_FIELD
-from analysis.conversation.session_ids import SessionIds
+from analysis.conversation.session_ids import SessionId, SessionIds
 from analysis.protocol.revisions import Era, era_of, rank_of
 from captures.heads import Head
 
@@ -188,6 +188,8 @@ class HttpExchange(Struct, eq=False, weakref=True):
     """Whether that is recorded at all; it is not for streams without ids, and in captures of earlier versions."""
     latest: "Seen | None" = None
     """The server's last message."""
+    gave: SessionId | None = None
+    """The session id that its response assigned."""
     held_bytes: int = 0
     """Bytes in the frames of the messages that it keeps."""
 
@@ -239,6 +241,8 @@ class HttpExchange(Struct, eq=False, weakref=True):
         self._request, self.has_news = head, True
         self.method, self.target = _text(head.get("method")), _text(head.get("target"))
         self.fields, self.doubled = head.fields, head.doubled
+        if self.gave is not None:
+            self.gave.path = self.path
 
     def _answer(self, response: dict[str, Any]) -> None:
         """Take the head of the response."""

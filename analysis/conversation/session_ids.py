@@ -30,7 +30,7 @@ class SessionId:
         self.order: int | None = None
         """Which exchange that was, by its position among all (`HttpExchange.order`)."""
         self.path = ""
-        """The path to which that exchange went."""
+        """The path to which that exchange goes, which follows its request."""
         self.is_of_opening = False
         """Whether that was a response to `initialize`."""
         self.session: Session | None = None
