@@ -147,7 +147,7 @@ class Straight:
         else:
             revision, rank, era = self._around
         session.last_request[side] = session.heard[side] = request.seq
-        call, state = self._under_way.begin(request, key, revision, era, session, None, is_new=True)
+        call, state = self._under_way.begin(request, key, revision, era, session, None)
         seen = Seen(
             request,
             session,

@@ -16,7 +16,6 @@ PROGRESS: Final = frozenset({"notifications/progress", "progress"})
 """The methods of progress notifications; the second lacks the prefix."""
 ALIKE: Final = 100
 """How many requests of one batch are searched for the one that is still open."""
-_NEVER_SEEN: Final = IdState.NEVER_SEEN  # enumeration members are slow to look up
 
 
 class UnderWay:
@@ -48,8 +47,6 @@ class UnderWay:
         era: Era | None,
         session: Session,
         http: HttpExchange | None,
-        *,
-        is_new: bool = False,
     ) -> tuple[Call, IdState]:
         """Create the call of a request, which is under way from now on, and enter it in its table.
 
@@ -60,7 +57,6 @@ class UnderWay:
             era: the same.
             session: its session.
             http: what carried it.
-            is_new: whether no request is known to have had the key.
 
         Returns:
             The call, and the state of its key before.
@@ -82,11 +78,8 @@ class UnderWay:
         if token is not None and request.id.pairs:
             self._by_token[session.number, other_side(side), token] = call
         self.changed[call] = None
-        table, state = self._tables[side], _NEVER_SEEN
-        if is_new:
-            table.open_first(call, key)
-        else:
-            state = table.open(call, key)
+        table = self._tables[side]
+        state = table.open(call, key)
         if table.dropped:
             self._drop(table.dropped)
         return call, state
