@@ -112,13 +112,8 @@ class CallTable:
         Returns:
             The state of its key before.
         """
-        first, past, pairs = self._open.get(key), self._past.get(key), call.request.id.pairs
-        if first is None and past is None and pairs:
-            self._open[key] = call  # as nearly always
-            self._hold(call)
-            return _ID_NEVER_SEEN
         state = self.state(key)
-        if not pairs:
+        if not call.request.id.pairs:
             self.newest = call.number
             self._leave(key, call, _ID_NEVER_SEEN)
             return state
@@ -134,6 +129,11 @@ class CallTable:
             self._open[key] = call
         self._hold(call)
         return state
+
+    def open_first(self, call: Call, key: Key) -> None:
+        """Enter a call under a key that no request is known to have had."""
+        self._open[key] = call
+        self._hold(call)
 
     def answer(self, key: Key | None, t_ns: int = 0) -> Call | None:
         """Take a response; return the request that it answers, now closed, or None if it fits none."""

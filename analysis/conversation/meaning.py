@@ -86,7 +86,7 @@ class Meaning:
         if http is not None:
             self._routing.used.keep(session.number, request, key)
         session.last_request[request.sender] = request.seq
-        call, state = self._under_way.begin(request, key, revision, era, session, http)
+        call, state = self._under_way.begin(request, key, None, revision, era, session, http)
         return seen_of(
             request, session, call, state, revision, state=session.state, era=era, earlier=earlier, http=http
         )

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from analysis.conversation.addressing import Key
 from analysis.conversation.assembly import Assembly
-from analysis.conversation.call import Seen
+from analysis.conversation.call import IdState, Seen
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.cancellations import CANCELLATIONS, Cancellations
 from analysis.conversation.links import METHODS, Links
@@ -28,6 +28,7 @@ MOVES: Final = (
     | {short for short, name in UNPREFIXED.items() if name == "notifications/initialized"}
 )
 """Methods that may change their session."""
+_NEVER_SEEN: Final = IdState.NEVER_SEEN  # enumeration members are slow to look up
 _NO_SESSION: Final = Session(0, None, 0)
 _NO_META: Final[dict[str, Any]] = {}
 ENVELOPE: Final = 3
@@ -147,7 +148,7 @@ class Straight:
         else:
             revision, rank, era = self._around
         session.last_request[side] = session.heard[side] = request.seq
-        call, state = self._under_way.begin(request, key, revision, era, session, None)
+        call, state = self._under_way.begin(request, key, _NEVER_SEEN, revision, era, session, None)
         seen = Seen(
             request,
             session,

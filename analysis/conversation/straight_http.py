@@ -115,7 +115,7 @@ class StraightHttp:
         key = self._addressing.request(side, request.frames[0], request.id)
         self._used.keep(session.number, request, key)
         session.last_request[side] = request.seq
-        call, state = self._under_way.begin(request, key, revision, era, session, http)
+        call, state = self._under_way.begin(request, key, None, revision, era, session, http)
         return Seen(
             request,
             session,

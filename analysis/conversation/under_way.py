@@ -43,6 +43,7 @@ class UnderWay:
         self,
         request: Request,
         key: Key,
+        state: IdState | None,
         revision: str | None,
         era: Era | None,
         session: Session,
@@ -53,6 +54,7 @@ class UnderWay:
         Args:
             request: the request.
             key: what a response to it must name.
+            state: NEVER_SEEN if no request is known to have had the key; None if that is to be looked up.
             revision: what is in force for it.
             era: the same.
             session: its session.
@@ -79,7 +81,10 @@ class UnderWay:
             self._by_token[session.number, other_side(side), token] = call
         self.changed[call] = None
         table = self._tables[side]
-        state = table.open(call, key)
+        if state is None:
+            state = table.open(call, key)
+        else:
+            table.open_first(call, key)
         if table.dropped:
             self._drop(table.dropped)
         return call, state
