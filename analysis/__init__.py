@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 if TYPE_CHECKING:
-    from analysis.conversation.call import Call, IdState, Outcome
+    from analysis.conversation.call import Call, IdState, Outcome, Seen
     from analysis.conversation.message import MISSING, Id, Invalid, Message, Notification, Request, Response, messages
-    from analysis.conversation.session import Peer, Seen, Session
+    from analysis.conversation.session import Peer, Session
     from analysis.reading import Reading, Step, findings, read
     from analysis.rules.finding import Finding, Level
     from analysis.selection import calls
@@ -46,7 +46,7 @@ _HOME = {
     "analysis.reading": ("Reading", "Step", "findings", "read"),
     "analysis.selection": ("calls",),
     "analysis.rules.finding": ("Finding", "Level"),
-    "analysis.conversation.call": ("Call", "IdState", "Outcome"),
+    "analysis.conversation.call": ("Call", "IdState", "Outcome", "Seen"),
     "analysis.conversation.message": (
         "MISSING",
         "Id",
@@ -57,7 +57,7 @@ _HOME = {
         "Response",
         "messages",
     ),
-    "analysis.conversation.session": ("Peer", "Seen", "Session"),
+    "analysis.conversation.session": ("Peer", "Session"),
     "analysis.store.open": ("open",),
 }
 

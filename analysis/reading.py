@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from analysis.conversation.call import Call
+from analysis.conversation.call import Call, Seen
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.limited import Forgotten
-from analysis.conversation.session import Peer, Seen, Session
+from analysis.conversation.session import Peer, Session
 from captures.damage import Damage
 from captures.file import is_live
 from captures.frame import Frame

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.conversation.call import Call
+from analysis.conversation.call import Call, Seen, seen_of
 from analysis.conversation.call_table import OPEN_LIMIT
 from analysis.conversation.message import Request
-from analysis.conversation.session import Seen, seen_of
 from analysis.filter.facts import Facts, facts_of, facts_of_batch, facts_of_call
 from analysis.filter.parser import Filter, parse
 from analysis.reading import Reading, Step

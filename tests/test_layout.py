@@ -109,6 +109,79 @@ def test_the_check_itself_finds_what_it_looks_for() -> None:
         assert WORDS.search(text.encode()), text
 
 
+# ---- how they import each other
+
+OURS = rf"(?:{'|'.join(PACKAGES)})\b[\w.]*"
+IMPORTS = re.compile(rf"^[ \t]*(from {OURS} import (?:\([^)]*\)|[^(\n]*)|import {OURS}(?: as \w+)?$)", re.MULTILINE)
+"""The statements that import something of ours, those in functions and those for types only as well."""
+
+
+def name_of(path: Path) -> str:
+    """The name of a module."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_in(text: str, modules: set[str]) -> set[str]:
+    """The modules that a module imports."""
+    found = set()
+    for node in ast.parse("\n".join(IMPORTS.findall(text))).body:
+        if isinstance(node, ast.ImportFrom):
+            # A name is a module of a package, or something in a module.
+            found |= {whole if (whole := f"{node.module}.{one.name}") in modules else node.module for one in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {one.name for one in node.names}
+    return {name for name in found if name in modules}
+
+
+def circles(imports: dict[str, set[str]]) -> list[set[str]]:
+    """The sets of modules that import each other, directly or by way of others: by Tarjan's algorithm."""
+    found: list[set[str]] = []
+    low: dict[str, int] = {}
+    path: list[str] = []
+
+    def visit(module: str) -> None:
+        at, place = low.setdefault(module, len(low)), len(path)
+        path.append(module)
+        for other in sorted(imports[module]):
+            if other not in low:
+                visit(other)
+            low[module] = min(low[module], low[other])
+        if low[module] == at:
+            found.append({*path[place:]})
+            low.update(dict.fromkeys(path[place:], len(imports)))
+            del path[place:]
+
+    for module in imports:
+        if module not in low:
+            visit(module)
+    return [circle for circle in found if len(circle) > 1]
+
+
+def test_at_most_two_modules_import_each_other() -> None:
+    texts = {name_of(path): path.read_text("utf-8") for path in SOURCES}
+    imports = {name: imports_in(text, {*texts}) - {name} for name, text in texts.items()}
+    assert sum(map(len, imports.values())) > 3 * len(imports), "the check does not find the imports"
+    large = [sorted(circle) for circle in circles(imports) if len(circle) > 2]
+    assert large == []
+
+
+def test_the_check_finds_circles() -> None:
+    modules = {"analysis", "analysis.a", "analysis.b", "captures.c"}
+    for text in (
+        "import analysis.a",
+        "from analysis.a import x",
+        "from analysis import a",
+        "from analysis.a import (\n    x,\n    y,\n)",
+        "if TYPE_CHECKING:\n    from analysis.a import x",
+        "def f():\n    from analysis.a import x",
+    ):
+        assert imports_in(text, modules) == {"analysis.a"}, text
+    assert imports_in("from analysis import x\nfrom json import a\n# from analysis.a import x", modules) == {"analysis"}
+    ways = {"d": "a", "a": "bz", "b": "c", "c": "a", "x": "yc", "y": "x", "z": ""}
+    assert circles({module: {*others} for module, others in ways.items()}) == [{"a", "b", "c"}, {"x", "y"}]
+
+
 # ---- facts with one home
 
 CODES = ROOT / "analysis/protocol/error_codes.py"

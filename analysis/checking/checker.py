@@ -20,12 +20,12 @@ from typing import Final, Literal, NamedTuple
 
 from analysis.checking.plans import Bound, Calls, Hook, Plan, kind_of, named
 from analysis.checking.profile import Costs
-from analysis.conversation.call import Call
+from analysis.conversation.call import Call, Seen
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.limited import Limited
 from analysis.conversation.meta_places import META_WORD, plain_bytes, unusual_metas
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.rules.base import Ending, Later, Rule
 from analysis.rules.discovery import numbers, rules
 from analysis.rules.finding import Finding
@@ -291,7 +291,7 @@ class Checker:
     # ---- services that rules can call
 
     def _prepare(self, rule: Rule) -> None:
-        rule.later, rule.watch = partial(self._later, rule), partial(self._watch, rule)
+        rule.fold, rule.later, rule.watch = self._fold, partial(self._later, rule), partial(self._watch, rule)
 
     def _later(self, rule: Rule, t_ns: int, ask: Later) -> None:
         self._timer_count += 1

@@ -10,10 +10,10 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from analysis.checking.profile import Costs
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import Outcome, Seen
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Invalid, Notification, Request
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.rules.base import ResultKind, Rule
 from analysis.rules.finding import Finding

@@ -1,7 +1,8 @@
-"""Call: a request and what became of it, one object from the request to the end of the capture.
+"""Call and Seen: a request with what became of it, and a message with what it means.
 
-It is made when the request is understood, and changed in place: as it is cancelled, carried on by another HTTP
-exchange, answered, or failed. All that any command says of a call is here, so all of them say the same.
+A call is one object from the request to the end of the capture. It is made when the request is understood, and changed
+in place: as it is cancelled, carried on by another HTTP exchange, answered, or failed. All that any command says of a
+call is here, so all of them say the same. A message refers to its call.
 """
 
 import re
@@ -10,15 +11,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from analysis.conversation.message import Id, Request, Response, id_of
+from analysis.conversation.mark import Mark
+from analysis.conversation.message import Id, Invalid, Message, Notification, Request, Response, id_of
+from analysis.conversation.multi_round import Chain, Round
+from analysis.conversation.session import Session, State
+from analysis.conversation.subscriptions import Subscription
+from analysis.conversation.tasks import Task
 from analysis.protocol.error_codes import REQUEST_TIMEOUT
-from analysis.protocol.revisions import Era
+from analysis.protocol.revisions import Era, rank_of
 
 if TYPE_CHECKING:
-    from analysis.conversation.http_exchange import HttpExchange, Mark
-    from analysis.conversation.multi_round import Round
-    from analysis.conversation.session import Session
-    from analysis.conversation.tasks import Task
+    from analysis.conversation.http_exchange import HttpExchange
 
 ABANDONED_NS: Final = 5_000_000_000
 """A request that had waited this long when its sender cancelled it was abandoned, whatever reason was given."""
@@ -26,6 +29,8 @@ REASON: Final = 1000
 """The most characters of such a reason that are kept."""
 MOST_SPANS: Final = 10_000
 """The most `spans` that are kept of one call."""
+QUOTED: Final = 60
+"""The most characters of a name that guesses quote."""
 
 
 class Outcome(StrEnum):
@@ -123,7 +128,7 @@ class Call(Struct, eq=False):
     """The era in which it was spoken."""
     http: "HttpExchange | None" = None
     """The HTTP exchange that carried it, the last one if it was redirected; None on stdio."""
-    session: "Session | None" = None
+    session: Session | None = None
     """The session in which it was sent."""
     number: int = -1
     """From 0, in the order of the requests of the capture."""
@@ -145,21 +150,21 @@ class Call(Struct, eq=False):
     """How long after its stamp it was handed on."""
     redirects: int = 0
     """How many times it was redirected and repeated."""
-    round: "Round | None" = None
+    round: Round | None = None
     """Its round of a chain; None if it is a separate call."""
-    task: "Task | None" = None
+    task: Task | None = None
     """The task that it is about, or started."""
     response: Response | None = None
     """None if none came."""
     ended_ns: int | None = None
     """Stamp of the response."""
-    cancellation: "Mark | None" = None
+    cancellation: Mark | None = None
     """The first cancellation that named it, or the end of an HTTP exchange by which its client cancelled it."""
     cancel_reason: str | None = None
     """The reason given in that cancellation. Untrusted text."""
     fault: Outcome | None = None
     """What had become of it before it was cancelled; None if it could still be answered, or was not cancelled."""
-    broken: "Mark | None" = None
+    broken: Mark | None = None
     """The end of the HTTP exchange on which its response was due; None while that is open or resumed, and once there is
     a response."""
     has_left: bool = False
@@ -234,7 +239,7 @@ class Call(Struct, eq=False):
         return None if self.cancellation is None else self.cancellation.seq
 
     @property
-    def _given_up(self) -> "Mark | None":
+    def _given_up(self) -> Mark | None:
         return self.cancellation or (self.broken if self.has_left else None)
 
     @property
@@ -344,6 +349,172 @@ class Call(Struct, eq=False):
                 outer.spans = []
             if len(outer.spans) < MOST_SPANS:
                 outer.spans.append((self.request.t_ns, response.t_ns))
+
+
+class Meant(NamedTuple):
+    """The request that a response without a matching request was probably meant for."""
+
+    call: Call
+    why: str
+    """Why this one: `the only request open then`."""
+    answer: ProbableAnswer
+    """The response, as kept with that request if it is the first."""
+
+    @property
+    def text(self) -> str:
+        """The guess as a clause. Untrusted text in it is truncated, and not safe on a screen."""
+        request = self.call.request
+        params = request.params if isinstance(request.params, dict) else {}
+        names = [name for name in (params.get("name"), params.get("uri")) if isinstance(name, str) and name]
+        words = [quoted(request.method), *(quoted(name) for name in names[:1]), f"#{quoted(request.id.text)}"]
+        return f"probably meant for {' '.join(words)} (frame {request.seq}), {self.why}"
+
+
+class Earlier(NamedTuple):
+    """A request whose id was reused."""
+
+    seq: int
+    conn: int
+    """The connection that carried it; 0 on stdio."""
+    state: IdState
+    """Its outcome."""
+
+
+class Seen(Struct, eq=False):
+    """A message and its meaning in its session; `seen_of` makes one."""
+
+    message: Message
+    session: Session
+    """The session that it belongs to."""
+    body: dict[str, Any]
+    """The members of the message; empty if it is invalid."""
+    call: Call | None = None
+    """The call to which it belongs. A request opens it, and a response answers it; but a message that comes again
+    (`is_again`) belongs to the call of the first one, and a response that no client can have read to the call that
+    it would have answered."""
+    answered: Call | None = None
+    """For a response: `call`, if it answers it. None for one that pairs with nothing, comes again or is unread."""
+    id_state: IdState | None = None
+    """For a request, response or cancellation: the state of its id before it came."""
+    revision: str | None = None
+    """The revision in force for it; None if unknown."""
+    rank: int | None = None
+    """The rank of that revision; None if unknown."""
+    cancels: Request | None = None
+    """For a cancellation: the request that it names."""
+    cancelled: Call | None = None
+    """For the first cancellation of a request: its call; a response may still come."""
+    state: State = "new"
+    """The state of its session's handshake before this message."""
+    era: Era | None = None
+    """The era of the message; None if unknown."""
+    is_converted: bool = False
+    """For a response: whether its id matches its request only as another JSON type, such as a `"7"` for a 7."""
+    earlier: Earlier | None = None
+    """For a request: the last one of the same side with its id in this session."""
+    http: "HttpExchange | None" = None
+    """The HTTP exchange that carried it; None on stdio. Its end is not known yet."""
+    request: Request | None = None
+    """The request itself, or the one that a response answers."""
+    round: Round | None = None
+    """For a retry, or a response to any round: the round. Only its response shows that a request begins a chain."""
+    task: Task | None = None
+    """The task that it is about, or creates."""
+    subscription: Subscription | None = None
+    """The subscription that it begins, ends or belongs to."""
+    meant: Meant | None = None
+    """For a response that fits no request: the open request that it was probably meant for, if any."""
+    is_again: bool = False
+    """Whether it repeats a message whose exchange was redirected: it is not another one, and means nothing new."""
+    digest: bytes | None = None
+    """The identity of its result, kept by `analysis.rules.unchanged_content`."""
+
+    def pack(self) -> None:
+        """Keep the bytes of the message instead of its values; see `Request.pack`."""
+        if not isinstance(self.message, Invalid):
+            self.message.pack()
+            del self.body
+
+    def __getattr__(self, name: str) -> Any:
+        """Parse the members of a packed message again; no other attribute is ever missing."""
+        if name != "body":
+            raise AttributeError(name)
+        return {} if isinstance(self.message, Invalid) else self.message.body
+
+    @property
+    def is_posted(self) -> bool:
+        """False if it is a client's body in an HTTP request that is not known to be a POST."""
+        return self.http is None or self.message.sender == "server" or self.http.method == "POST"
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether it is an HTTP body that is not a message, where no message is due.
+
+        Messages of clients travel in POST requests, and responses that answer no request hold none.
+        """
+        if self.http is None or not isinstance(self.message, Invalid) or self.message.frames[0].unit != "http_body":
+            return False
+        if self.message.sender == "client":
+            return not self.is_posted
+        return not any(isinstance(sent.message, Request) for sent in self.http.sent)
+
+    @property
+    def chain(self) -> Chain | None:
+        """The chain of its round."""
+        return None if self.round is None else self.round.chain
+
+    @property
+    def method(self) -> str:
+        """The method of the message, or of the request that it answers; empty if there is none."""
+        if self.request is not None:
+            return self.request.method
+        return self.message.method if isinstance(self.message, Notification) else ""
+
+
+def seen_of(
+    message: Message,
+    session: Session,
+    call: Call | None = None,
+    id_state: IdState | None = None,
+    revision: str | None = None,
+    *,
+    cancels: Request | None = None,
+    cancelled: Call | None = None,
+    state: State = "new",
+    era: Era | None = None,
+    is_converted: bool = False,
+    earlier: Earlier | None = None,
+    http: "HttpExchange | None" = None,
+    meant: Meant | None = None,
+) -> Seen:
+    """A message and its meaning, with what follows from them.
+
+    The arguments are attributes of `Seen`; the call of a response is the one that it answers.
+    """
+    return Seen(
+        message,
+        session,
+        {} if isinstance(message, Invalid) else message.body,
+        call,
+        call if isinstance(message, Response) else None,
+        id_state,
+        revision,
+        rank_of(revision),
+        cancels,
+        cancelled,
+        state,
+        era,
+        is_converted,
+        earlier,
+        http,
+        call.request if call is not None else message if isinstance(message, Request) else None,
+        meant=meant,
+    )
+
+
+def quoted(text: str) -> str:
+    """Text of a peer, as far as guesses quote it."""
+    return text if len(text) <= QUOTED else f"{text[: QUOTED - 1]}…"
 
 
 def token_of(value: object) -> Id | None:

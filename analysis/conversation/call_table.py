@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from analysis.conversation.addressing import Key
 from analysis.conversation.call import Call, IdState, Losses
-from analysis.conversation.http_exchange import Mark
+from analysis.conversation.mark import Mark
 from analysis.conversation.message import Id
 
 OPEN_LIMIT: Final = 50_000

@@ -8,26 +8,26 @@ Both eras are understood on one connection. Up to 2025-11-25 a handshake names p
 follows; since 2026-07-28 each request names its own, and never changes the state of a handshake.
 """
 
-from collections.abc import Sequence
 from typing import Final
 from weakref import ref
 
-from analysis.conversation.addressing import Addressing, Key
+from analysis.conversation.addressing import Addressing
 from analysis.conversation.assembly import Assembly
-from analysis.conversation.call import Call, IdState, Outcome
+from analysis.conversation.call import Call, Outcome, Seen, seen_of
 from analysis.conversation.call_table import OPEN_BYTES, OPEN_HTTP_LIMIT, OPEN_LIMIT, CallTable
-from analysis.conversation.cancellations import CANCELLATIONS, Cancellations
-from analysis.conversation.guesses import guess
-from analysis.conversation.handshake import answering, asking, is_modern, step, text_of
-from analysis.conversation.http_exchange import LASTING_KEPT, STREAM, WITHOUT_BODY, HttpExchange, HttpExchanges, Mark
+from analysis.conversation.cancellations import Cancellations
+from analysis.conversation.exchange_ends import ExchangeEnds
+from analysis.conversation.handshake import is_modern, step, text_of
+from analysis.conversation.http_exchange import LASTING_KEPT, HttpExchange
+from analysis.conversation.http_exchanges import HttpExchanges
 from analysis.conversation.limited import Forgotten
 from analysis.conversation.links import Links
+from analysis.conversation.mark import Mark
+from analysis.conversation.meaning import Meaning, is_unjudged
 from analysis.conversation.message import (
     Invalid,
     Message,
-    Notification,
     Request,
-    Response,
     Side,
     flawless,
 )
@@ -36,28 +36,20 @@ from analysis.conversation.pairing import Pairing
 from analysis.conversation.resumption import EventIds
 from analysis.conversation.routing import KEPT as SESSIONS_KEPT
 from analysis.conversation.routing import Routing
-from analysis.conversation.session import Earlier, Peer, Seen, Session, era_in_force, seen_of
+from analysis.conversation.session import Peer, Session
 from analysis.conversation.straight import Straight
 from analysis.conversation.straight_http import StraightHttp
 from analysis.conversation.subscriptions import KEPT as SUBSCRIPTIONS_KEPT
 from analysis.conversation.tasks import KEPT as TASKS_KEPT
-from analysis.conversation.under_way import PROGRESS, UnderWay
-from analysis.facts import code_of
-from analysis.protocol.error_codes import MODERN_CODES
-from analysis.protocol.revisions import Era
+from analysis.conversation.under_way import UnderWay
 from captures.damage import Damage
 from captures.frame import Frame
 from captures.gaps import MOST_LOST, lost_count
 from captures.record import Record
 
 # Enumeration members are slow to look up.
-_ERROR: Final = Outcome.ERROR
-_FAILED: Final = Outcome.FAILED
 _CANCELLED: Final = Outcome.CANCELLED
-_UNANSWERED: Final = Outcome.UNANSWERED
 _NOT_RECORDED: Final = Outcome.NOT_RECORDED
-_OPEN_ENDS: Final = frozenset({_UNANSWERED, _NOT_RECORDED, _FAILED})
-_NEVER_SEEN: Final = IdState.NEVER_SEEN
 
 
 class Fold:
@@ -95,7 +87,7 @@ class Fold:
         """Multi-round calls, tasks and subscriptions."""
         self.event_ids = EventIds()
         """The event ids of streams over HTTP."""
-        self.routing = Routing(self.tables, self.links)
+        self.routing = Routing(self.tables)
         """The sessions."""
         self.exchanges = HttpExchanges()
         self.t_ns = 0
@@ -110,12 +102,14 @@ class Fold:
         """Which requests a response over HTTP can answer."""
         self.under_way = UnderWay(self.tables, self.addressing)
         """The calls between their request and their end, and which of them the last item changed."""
-        self._pairing = Pairing(self.tables, self.addressing)
-        self._cancellations = Cancellations(self.tables, self._pairing, self.under_way)
+        pairing = Pairing(self.tables, self.addressing, self.routing)
+        cancellations = Cancellations(self.tables, pairing, self.under_way)
+        self._meaning = Meaning(self.tables, self.under_way, self.addressing, self.routing, pairing, cancellations)
+        self._ends = ExchangeEnds(self.tables, self.under_way, self.addressing, self.links.chains)
         self._assembly = Assembly()
-        self._straight = Straight(self.tables, self.under_way, self.links, self._cancellations, self._assembly)
+        self._straight = Straight(self.tables, self.under_way, self.links, cancellations, self._assembly)
         self._straight_http = StraightHttp(
-            self.tables, self.under_way, self.links, self.addressing, self._pairing, self.routing.used
+            self.tables, self.under_way, self.links, self.addressing, pairing, self.routing.used
         )
         self._prepared: Straight | StraightHttp | None = None
         """The straight way that is prepared; None if something has moved that it depends on."""
@@ -249,14 +243,16 @@ class Fold:
         if seen is None:
             if number is None or not isinstance(message, Invalid):
                 self._prepared = None
-            seen = self._meaning(message, session, http)
+            seen = self._meaning.of(message, session, http)
+            if isinstance(message, Invalid) and is_unjudged(message):
+                self.unjudged += 1
             self.links.follow(seen)
             step(seen)
         session.heard[message.sender] = message.seq
         if session not in self.routing.stirred:
             self.routing.stir(session)
         if http is not None:
-            http.add(seen)
+            self.exchanges.add(http, seen)
             session.last_ns = message.t_ns
         if session is not self._last:
             self._client, self._server, self._revision = self.client, self.server, self.revision
@@ -305,199 +301,7 @@ class Fold:
             seen.call = first.call
         return seen
 
-    def _meaning(self, message: Message, session: Session, http: HttpExchange | None) -> Seen:
-        if isinstance(message, Request):
-            response = message.as_response()
-            if response is None or self._pairing.meant(response) is None:
-                return self._request(message, session, http)
-            message = response
-        if isinstance(message, Response):
-            return self._response(message, session, http)
-        if isinstance(message, Notification):
-            return self._notification(message, session, http)
-        return self._invalid(message, session, http)
-
-    def _request(self, request: Request, session: Session, http: HttpExchange | None) -> Seen:
-        table = self.tables[request.sender]
-        key = self.addressing.request(request.sender, request.frames[0], request.id)
-        by_client = request.sender == "client"
-        revision, era = asking(request, session, http) if by_client else self._around(request, session)
-        is_again = session.state in ("init-answered", "ready") or session.lost_seq >= 0
-        if request.method == "initialize" and is_again and not session.is_http:
-            session.used.clear()  # a second handshake on a pipe starts over
-        before = session.used.last(session.number, request.sender, request.id)
-        earlier = None if before is None else Earlier(before.seq, before.conn, table.state(before.key))
-        if earlier is not None and by_client and http is not None and earlier.state is IdState.OPEN:
-            self.routing.reused(session, http)
-        if http is not None:
-            self.routing.used.keep(session.number, request, key)
-        session.last_request[request.sender] = request.seq
-        call = self.under_way.begin(request, revision, era, session, http)
-        state = table.open(call, key)
-        if table.dropped:
-            self.under_way.drop(table.dropped)
-        return seen_of(
-            request, session, call, state, revision, state=session.state, era=era, earlier=earlier, http=http
-        )
-
-    def _around(self, message: Message, session: Session) -> tuple[str | None, Era | None]:
-        """The revision and era of messages other than the client's requests and their responses."""
-        number = message.frames[0].exchange
-        asked = self.addressing.asked_in(number)
-        for key in asked[:1]:
-            waiting = self.tables["client"].get(key)
-            if waiting is not None and waiting.era == "modern":
-                return waiting.revision, "modern"
-        if session.lost_seq >= 0 and session.handshake is None:
-            return None, None  # a handshake may be lost
-        return session.in_force, era_in_force(session, session.in_force if not session.is_modern else None)
-
-    def _response(self, response: Response, session: Session, http: HttpExchange | None) -> Seen:
-        table = self.tables["server" if response.sender == "client" else "client"]
-        is_converted, state, waiting = False, _NEVER_SEEN, None
-        if http is not None and _is_unread(response, http):
-            return self._unread(response, session, http)
-        if response.id is not None and response.frames[0].exchange is None:
-            waiting = table.answer(Key(None, response.id), response.t_ns)  # as nearly always on stdio
-        if waiting is None:
-            key, state, is_converted = self._pairing.searched(response, table, session)
-            waiting = table.answer(key, response.t_ns)
-        if waiting is None:
-            revision, era = self._around(response, session)
-            posted = self.addressing.asked_in(response.frames[0].exchange)
-            meant = guess(response, session, http, posted) if state is _NEVER_SEEN else None
-            if meant is not None:
-                self.under_way.changed[meant.call] = None
-            return seen_of(
-                response, session, None, state, revision, state=session.state, era=era, http=http, meant=meant
-            )
-        if response.id is not None:
-            state = waiting.id_state
-        self.under_way.answer(waiting, response, session)
-        is_error, by_server = waiting.settled is _ERROR, response.sender == "server"
-        if by_server and not is_error:
-            waiting.revision = answering(waiting, response, session)
-        elif waiting.request.method == "initialize" and session.initialize is waiting.request:
-            session.handshake = None
-        if by_server and is_error and code_of(response) in MODERN_CODES:
-            session.server_is_modern = True
-        return seen_of(
-            response,
-            session,
-            waiting,
-            state,
-            waiting.revision,
-            state=session.state,
-            era=waiting.era,
-            is_converted=is_converted,
-            http=http,
-        )
-
-    def _unread(self, response: Response, session: Session, http: HttpExchange) -> Seen:
-        """A response that its client cannot have read: it answers nothing."""
-        revision, era = self._around(response, session)
-        key = self._pairing.meant(response)
-        state = _NEVER_SEEN if key is None else self.tables["client"].state(key)
-        seen = seen_of(response, session, None, state, revision, state=session.state, era=era, http=http)
-        waiting = None if key is None else self.tables["client"].get(key)
-        seen.request, seen.call = None if waiting is None else waiting.request, waiting
-        return seen
-
-    def _notification(self, notification: Notification, session: Session, http: HttpExchange | None) -> Seen:
-        revision, era = self._around(notification, session)
-        if notification.method in PROGRESS:
-            self.under_way.progress(notification, session)
-        if notification.method not in CANCELLATIONS:
-            return seen_of(notification, session, None, None, revision, state=session.state, era=era, http=http)
-        state, cancels, cancelled = self._cancellations.take(notification, session)
-        return seen_of(
-            notification,
-            session,
-            None,
-            state,
-            revision,
-            state=session.state,
-            era=era,
-            cancels=cancels,
-            cancelled=cancelled,
-            http=http,
-        )
-
-    def _invalid(self, message: Invalid, session: Session, http: HttpExchange | None) -> Seen:
-        frame = message.frames[0]
-        if is_unjudged(message):
-            self.unjudged += 1
-            session.unjudged[message.sender] = message.seq
-        if not frame.is_ignored:
-            session.unread[message.sender] = session.unread.get(message.sender, 0) + 1
-        revision, era = self._around(message, session)
-        return seen_of(message, session, None, None, revision, state=session.state, era=era, http=http)
-
     # ---- other records
-
-    def _settle(self, record: Record, http: HttpExchange) -> Sequence[Call]:
-        """End an HTTP exchange, and those of its requests that can no longer be answered: these are returned.
-
-        They have failed, unless the client closed the exchange: it gave up, which since 2026-07-28 is how it cancels.
-        """
-        asked, table = self.addressing.asked_in(http.stream), self.tables["client"]
-        if http.stream == http.number:
-            # Only a forger ends one exchange again and again, and then each end looks at what is new.
-            while http.closed < len(asked) and table.get(asked[http.closed]) is None:
-                http.closed += 1
-            asked = asked[http.closed :]
-        if all(table.get(key) is None for key in asked):
-            return ()
-        response, by = record.members.get("response"), record.members.get("ended_by")
-        status = _integer(response.get("status")) if isinstance(response, dict) else None
-        is_refused = status is not None and status >= 300 and not http.is_redirect
-        may_follow = http.is_redirect or (status is not None and not is_refused and self._may_follow(http, by))
-        is_resuming, is_older = http.stream != http.number, self._is_older(http)
-        if is_resuming and (status is None or status >= 300):
-            return ()  # nothing has gone on here
-        if by == "proxy" and status is None:
-            return ()  # the recorder ends, which says nothing of the server
-        ended: list[Call] = []
-        for key in asked:
-            waiting = table.get(key)
-            if waiting is None or (http.is_redirect and waiting.http is not http):
-                continue  # it has come again already
-            if not is_older and not is_refused and by != "proxy":
-                waiting.broken = Mark(record.seq, record.t_ns)
-                waiting.has_left = by == "client" and waiting.era != "modern" and not http.is_redirect
-                self.under_way.changed[waiting] = None
-            if may_follow or is_resuming:
-                continue
-            is_cancel = waiting.era == "modern" and by == "client" and not is_older and not is_refused
-            self.under_way.end(waiting)
-            table.fail(key)
-            outcome = waiting.outcome
-            if is_cancel and waiting.cancelled_ns is None:
-                outcome, waiting.cancellation = _CANCELLED, Mark(record.seq, record.t_ns)
-            if is_refused or (outcome in _OPEN_ENDS and waiting.cancelled_ns is None):
-                outcome = _NOT_RECORDED if waiting.may_be_in(http) else _FAILED
-            waiting.settled = outcome
-            self.failed += outcome not in (_CANCELLED, _NOT_RECORDED)
-            ended.append(waiting)
-            self.links.chains.failed(waiting.request)
-        return tuple(ended)
-
-    def _is_older(self, http: HttpExchange) -> bool:
-        """Whether the older transport answers its requests, on another stream."""
-        return http.is_for_stream or (http.session is not None and http.session.is_legacy)
-
-    def _may_follow(self, http: HttpExchange, by: object) -> bool:
-        """Whether the responses to the requests of an exchange that has ended may still come elsewhere.
-
-        A stream may end early and go on as another, if its events have ids. The body of any other response is all that
-        there is, unless the server only accepted the requests, or the older transport answers on its stream.
-        """
-        if not self._is_older(http):
-            if by == "client" and http.event_id is None:
-                return False
-            if http.media != STREAM and http.status not in WITHOUT_BODY:
-                return False
-        return by == "complete" or self.addressing.is_of_session(http.number)
 
     def _note(self, record: Record) -> tuple[Seen, ...]:
         members = record.members
@@ -549,6 +353,7 @@ class Fold:
         self._assembly.lose()
         for session in self.routing.stirred if sessions is None else sessions:
             session.forget()
+            self.routing.used_by(session).clear()
         if sessions is None:
             self.routing.stirred.clear()
 
@@ -563,10 +368,12 @@ class Fold:
         if http.unrecorded or http.missed:
             self._miss(http)
         if members.get("stage") == "end":
-            http.let_go = self._settle(record, http)
+            http.let_go = self._ends.end(record, http)
+            self.failed += sum(call.settled not in (_CANCELLED, _NOT_RECORDED) for call in http.let_go)
             if http.session is not None:
                 self.routing.stir(http.session)  # rules remember how it ended
-            self.links.subscriptions.stream_ended(http, record.t_ns)
+            if not http.is_redirect:
+                self.links.subscriptions.stream_ended(http.first.number, record.t_ns, http.ended_by)
 
     def _miss(self, http: HttpExchange) -> None:
         """Note that messages may be missing in an exchange; again at its end, as a stream may hold them until then."""
@@ -632,18 +439,6 @@ class Fold:
             for session in self.routing.open():
                 session.closed_ns.setdefault("client" if direction == "c2s" else "server", record.t_ns)
         return left
-
-
-def is_unjudged(message: Invalid) -> bool:
-    """Whether a message could not be examined, so that it may be any response."""
-    frame = message.frames[0]
-    # MCP clients ignore events of another type, or without data, so these contain no response.
-    return "unjudged" in (frame.verdict.kind, message.reason) and not frame.is_ignored
-
-
-def _is_unread(response: Response, http: HttpExchange) -> bool:
-    """Whether a response over HTTP is cut short, lacks the blank line that ends an event, or comes after the end."""
-    return response.sender == "server" and (http.over is not None or not response.frames[-1].whole)
 
 
 def _integer(value: object) -> int | None:

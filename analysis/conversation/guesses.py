@@ -6,16 +6,15 @@ request may not have been seen, if the id is known from elsewhere, or if no requ
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.call import ENDLESS, Call, IdState, ProbableAnswer
+from analysis.conversation.call import ENDLESS, Call, IdState, Meant, ProbableAnswer, quoted
+from analysis.conversation.call_table import CallTable
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.message import Request, Response, other_side
+from analysis.conversation.message import Response, Side, other_side
+from analysis.conversation.session import Session
 from analysis.protocol.methods import METHODS
-
-if TYPE_CHECKING:
-    from analysis.conversation.session import Session
 
 _TELLING: Final = {
     "completion/complete": "completion",
@@ -38,46 +37,34 @@ _EMPTY: Final = frozenset({"logging/setLevel", "ping", "resources/subscribe", "r
 """Methods whose results say nothing."""
 LOOKED_AT: Final = 256
 """How many open requests are examined, the oldest first; more than these are not counted."""
-_LONGEST: Final = 60
-"""The most characters of a name that are kept."""
 
 
-class Meant(NamedTuple):
-    """The request that a response without a matching request was probably meant for."""
-
-    call: Call
-    why: str
-    """Why this one: `the only request open then`."""
-    answer: ProbableAnswer
-    """The response, as kept with that request if it is the first."""
-
-    @property
-    def text(self) -> str:
-        """The guess as a clause. Untrusted text in it is truncated, and not safe on a screen."""
-        request = self.call.request
-        words = [_cut(request.method), *_name(request), f"#{_cut(request.id.text)}"]
-        return f"probably meant for {' '.join(words)} (frame {request.seq}), {self.why}"
-
-
-def guess(response: Response, session: "Session", http: HttpExchange | None, posted: Sequence[Key]) -> Meant | None:
+def guess(
+    response: Response,
+    session: Session,
+    tables: dict[Side, CallTable],
+    http: HttpExchange | None,
+    posted: Sequence[Key],
+) -> Meant | None:
     """The open request that an unmatched response was probably meant for; the request remembers the response.
 
     Args:
         response: the response; no request of the other side ever had its id.
         session: its session.
+        tables: the requests of both sides.
         http: what carried it; None on stdio.
         posted: the keys of the client's requests that the same exchange carried.
     """
-    if _is_explained(response, session, http):
+    if _is_explained(response, session, tables, http):
         return None
     is_in_exchange = response.sender == "server" and http is not None and http.method == "POST"
-    open_, is_cut = _open(response, session, posted if is_in_exchange else None)
+    open_, is_cut = _open(session, tables[other_side(response.sender)], posted if is_in_exchange else None)
     waiting = [call for call in open_ if _fits(response, call.request.method)]
     if not waiting:
         return None
     meant = next((call for call in waiting if call.meant_for_it is None), waiting[0])
     id_ = response.id
-    answer = ProbableAnswer(response.seq, None if id_ is None or id_.type == "null" else _cut(id_.text))
+    answer = ProbableAnswer(response.seq, None if id_ is None or id_.type == "null" else quoted(id_.text))
     meant.meant_for_it = meant.meant_for_it or answer
     if len(waiting) == 1 and not is_cut:
         which = "the only request"
@@ -89,10 +76,12 @@ def guess(response: Response, session: "Session", http: HttpExchange | None, pos
     return Meant(meant, f"{which} open then{where}{fit}", answer)
 
 
-def _is_explained(response: Response, session: "Session", http: HttpExchange | None) -> bool:
+def _is_explained(
+    response: Response, session: Session, tables: dict[Side, CallTable], http: HttpExchange | None
+) -> bool:
     """Whether something other than a wrong id explains, or may explain, the response."""
     asking = other_side(response.sender)
-    if session.tables[asking].forgotten or not session.observed_start:
+    if tables[asking].forgotten or not session.observed_start:
         return True  # its request may not have been seen
     if http is not None and http.is_replay:
         return True
@@ -103,12 +92,11 @@ def _is_explained(response: Response, session: "Session", http: HttpExchange | N
         session.unread[asking] = session.unread.get(asking, 0) - is_for_unread
         return is_for_unread
     own = Key(response.frames[0].exchange, response.id)
-    return session.tables[response.sender].state(own) is not IdState.NEVER_SEEN  # it answers itself
+    return tables[response.sender].state(own) is not IdState.NEVER_SEEN  # it answers itself
 
 
-def _open(response: Response, session: "Session", posted: Sequence[Key] | None) -> tuple[list[Call], bool]:
-    """The requests that wait for a response from its side, the oldest first; and whether there may be more."""
-    table = session.tables[other_side(response.sender)]
+def _open(session: Session, table: CallTable, posted: Sequence[Key] | None) -> tuple[list[Call], bool]:
+    """The requests of a table that wait for a response, the oldest first; and whether there may be more."""
     if posted is None:
         looked_at, is_cut = table.oldest(LOOKED_AT), len(table) > LOOKED_AT
     else:
@@ -130,14 +118,3 @@ def _fits(response: Response, method: str) -> bool:
     if _OF_OTHERS.isdisjoint(result):
         return method not in _EMPTY or all(name == "_meta" for name in result)
     return method not in METHODS or _TELLING.get(method) in result
-
-
-def _name(request: Request) -> list[str]:
-    """The tool, prompt or resource that a request names."""
-    params = request.params if isinstance(request.params, dict) else {}
-    names = [name for name in (params.get("name"), params.get("uri")) if isinstance(name, str) and name]
-    return [_cut(name) for name in names[:1]]
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

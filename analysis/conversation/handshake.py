@@ -6,10 +6,10 @@ declares its own, and never changes the state of a handshake.
 
 from typing import Any
 
-from analysis.conversation.call import Call
+from analysis.conversation.call import Call, Seen
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Invalid, Request, Response
-from analysis.conversation.session import CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO, Peer, Seen, Session
+from analysis.conversation.session import CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO, Peer, Session
 from analysis.protocol.declared_capabilities import declared
 from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
 from analysis.protocol.revisions import MODERN, Era, rank_of

@@ -1,6 +1,5 @@
 """HttpExchange: one HTTP request and its response, as recorded in the `exchange` records of a capture."""
 
-from collections import deque
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
@@ -10,18 +9,17 @@ from weakref import ref
 from msgspec import Struct
 
 from analysis.conversation.limited import Limited
+from analysis.conversation.mark import Mark
+from analysis.conversation.message import Id, Side
 from analysis.conversation.response_text import LONGEST, gist
+from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD as _SESSION_FIELD
-from analysis.conversation.session_ids import SessionIds
-from analysis.facts import size_of
-from analysis.protocol.revisions import era_of, rank_of
+from analysis.conversation.session_ids import SessionId, SessionIds
+from analysis.protocol.revisions import Era, era_of, rank_of
 from captures.heads import Head
 
 if TYPE_CHECKING:
-    from analysis.conversation.call import Call
-    from analysis.conversation.message import Id, Side
-    from analysis.conversation.session import Seen, Session
-    from analysis.protocol.revisions import Era
+    from analysis.conversation.call import Call, Seen
 
 VERSION_FIELD: Final = "mcp-protocol-version"
 """The header field that names the revision."""
@@ -31,47 +29,22 @@ LASTING_KEPT: Final = 15_000
 """The same for open ones: a stream may be opened first and closed last."""
 SHORTEST_NAME: Final = 4
 """The shortest name of a program that is looked for in its pages; shorter ones are parts of other words."""
-PATHS_KEPT: Final = 64
-"""The most paths kept at which MCP was spoken."""
 OLDER_KEPT: Final = 100
 """How many streams of the older transport are searched for that of a client."""
 SEEN_KEPT: Final = 16
 """The most messages of each body that are kept."""
-LATELY: Final = 100
-"""How many of the exchanges that ended last keep their messages, even if each request in them has its response. With
-more, the memory of the messages would be cold by the time it is freed."""
-SEEN_BYTES: Final = 32 << 20
-"""The most bytes in the frames of these; exchanges that ended first are forgotten first."""
-WHOLE_BYTES: Final = 1 << 20
-"""How many of the last of these messages keep their values; the bytes of the others are read again."""
 
 STREAM: Final = "text/event-stream"
 """The media type of event streams."""
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 """Statuses of responses that send the client to another address (RFC 9110 §15.4)."""
-REDIRECTED_KEPT: Final = 1_000
-"""The most redirected exchanges whose repetition is awaited."""
-FOLLOWED_NS: Final = 30_000_000_000
-"""The longest time within which a client follows a redirect."""
 WITHOUT_BODY: Final = frozenset({202, 204})
 """Statuses of responses that normally have no body."""
-_SIDES: Final[tuple["Side", ...]] = ("client", "server")
+_SIDES: Final[tuple[Side, ...]] = ("client", "server")
 DECODED: Final = frozenset({"gzip", "x-gzip", "deflate", "identity"})
 """The content codings that every version of the recorder decodes."""
 _WITHOUT_MESSAGES: Final = frozenset({202, 204, 205, 304, *range(100, 200)})
 """Statuses of responses that hold no messages."""
-_GATEWAYS: Final = (
-    "nginx",
-    "openresty",
-    "tengine",
-    "haproxy",
-    "envoy",
-    "istio-envoy",
-    "traefik",
-    "cloudflare",
-    "awselb",
-)
-"""Programs that stand before servers of MCP, as the field `Server` names them."""
 _CHALLENGE: Final = "www-authenticate"
 _CODING: Final = "content-encoding"
 _SELDOM: Final = frozenset({"error", "metadata", "response_text", "endpoints"})
@@ -108,17 +81,10 @@ class Repeat(NamedTuple):
     """Number of the earlier frame."""
 
 
-class Mark(Struct, frozen=True, gc=False):
-    """The record that reported a fact."""
-
-    seq: int
-    t_ns: int
-
-
 class HttpExchange(Struct, eq=False, weakref=True):
     """One HTTP exchange, as far as known."""
 
-    _others: "HttpExchanges"
+    _traffic: "HttpTraffic"
     _losses_before: int
     number: int
     stream: int
@@ -175,11 +141,11 @@ class HttpExchange(Struct, eq=False, weakref=True):
     """The record of its end."""
     request_size: int = 0
     response_size: int = 0
-    unrecorded: "frozenset[Side]" = _NONE
+    unrecorded: frozenset[Side] = _NONE
     """The sides whose body in it may hold messages, but is not in the capture, as far as known."""
     missed: int = 0
     """How many of the sides in `unrecorded` the fold has counted."""
-    session: "Session | None" = None
+    session: Session | None = None
     """The session that it belongs to; None before its first message."""
     sent: "tuple[Seen, ...]" = ()
     """The client's messages in it."""
@@ -198,9 +164,9 @@ class HttpExchange(Struct, eq=False, weakref=True):
     _is_streamable: bool | None = None
     memory: dict[str, Any] = {}
     """State that rules keep, by names that they choose."""
-    event_id: "Id | None" = None
+    event_id: Id | None = None
     """The id of the last event, if there was one."""
-    last_event_id: "Id | None" = None
+    last_event_id: Id | None = None
     """The `Last-Event-ID` of the request, if an event stream answered it."""
     resumption: Resumption | None = None
     """What is known about that id; None without one."""
@@ -222,6 +188,8 @@ class HttpExchange(Struct, eq=False, weakref=True):
     """Whether that is recorded at all; it is not for streams without ids, and in captures of earlier versions."""
     latest: "Seen | None" = None
     """The server's last message."""
+    gave: SessionId | None = None
+    """The session id that its response assigned."""
     held_bytes: int = 0
     """Bytes in the frames of the messages that it keeps."""
 
@@ -273,6 +241,8 @@ class HttpExchange(Struct, eq=False, weakref=True):
         self._request, self.has_news = head, True
         self.method, self.target = _text(head.get("method")), _text(head.get("target"))
         self.fields, self.doubled = head.fields, head.doubled
+        if self.gave is not None:
+            self.gave.path = self.path
 
     def _answer(self, response: dict[str, Any]) -> None:
         """Take the head of the response."""
@@ -297,7 +267,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
         if "endpoints" in members:
             self._announce(members["endpoints"], at)
 
-    def _lacks_body(self, side: "Side", members: dict[str, Any]) -> bool:
+    def _lacks_body(self, side: Side, members: dict[str, Any]) -> bool:
         """Whether the capture lacks a body that may hold messages.
 
         It was not in what was imported; or it could not be decoded, so that its size and hash were recorded instead.
@@ -314,7 +284,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
             return ("undecoded" in hashes[name] or coding not in DECODED) and self._may_hold(side)
         return self.ended_by is None and coding not in DECODED and self._may_hold(side)
 
-    def _may_hold(self, side: "Side") -> bool:
+    def _may_hold(self, side: Side) -> bool:
         """Whether messages are due in a body."""
         if side == "client":
             is_mcp = self.accepts_stream or VERSION_FIELD in self.fields or _SESSION_FIELD in self.fields
@@ -347,7 +317,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
         """Whether it carries messages of the modern era."""
         return bool(self.sent) and self.sent[0].era == "modern"
 
-    def spoken(self, session: "Session | None") -> tuple[int | None, "Era | None"]:
+    def spoken(self, session: Session | None) -> tuple[int | None, Era | None]:
         """The rank of the revision in force for it, and its era, as far as known; its session may be unknown.
 
         For an `initialize` it is the revision agreed on. Without messages, the header decides, or the handshake of the
@@ -363,7 +333,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
             rank = rank_of(session.handshake)
         return rank, None if rank is None else era_of(rank)
 
-    def transported(self, session: "Session | None") -> tuple[int | None, "Era | None"]:
+    def transported(self, session: Session | None) -> tuple[int | None, Era | None]:
         """As `spoken`, for questions about the transport: 2024-11-05 over Streamable HTTP counts as 2025-03-26.
 
         Servers agree on any revision over any transport, and only 2025-03-26 and later say how this one works.
@@ -397,25 +367,25 @@ class HttpExchange(Struct, eq=False, weakref=True):
         if self.method != "POST":
             if VERSION_FIELD in self.fields:
                 return True
-            return self._others.is_whole and not self._others.has_legacy and self.path in self._others.paths
+            return self._traffic.is_whole and not self._traffic.has_legacy and self.path in self._traffic.paths
         if self.may_be_older:
             return False  # that stream may be of the older transport, and announce this address
         if self.accepts_stream or self.media == STREAM:
             return True
         if self.is_modern:
             # The request is lost: it may have been sent to the address of an older-transport stream.
-            return self.started is not None or not self._others.has_legacy
-        return bool(self.sent) and self._others.is_whole and not self._others.has_legacy
+            return self.started is not None or not self._traffic.has_legacy
+        return bool(self.sent) and self._traffic.is_whole and not self._traffic.has_legacy
 
     @property
     def is_whole(self) -> bool:
         """Whether all exchanges so far are in the capture."""
-        return self._others.is_whole
+        return self._traffic.is_whole
 
     @property
     def announced_by(self) -> "HttpExchange | None":
         """For a POST: the stream of the older transport that announced its address."""
-        return None if self.uri_key is None else self._others.announced.get(self.uri_key)
+        return None if self.uri_key is None else self._traffic.announced.get(self.uri_key)
 
     @property
     def is_for_stream(self) -> bool:
@@ -428,7 +398,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     @property
     def may_be_older(self) -> bool:
         """Whether a stream that is not in the capture may have announced its address."""
-        return self._others.has_unread_stream
+        return self._traffic.has_unread_stream
 
     @property
     def accepts_stream(self) -> bool:
@@ -438,22 +408,22 @@ class HttpExchange(Struct, eq=False, weakref=True):
     @property
     def older(self) -> "list[HttpExchange]":
         """The last streams of the older transport."""
-        return [*islice(reversed(self._others.announced.values()), OLDER_KEPT)]
+        return [*islice(reversed(self._traffic.announced.values()), OLDER_KEPT)]
 
     @property
     def losses(self) -> int:
         """How often records were lost so far."""
-        return self._others.losses
+        return self._traffic.losses
 
     @property
     def is_unbroken(self) -> bool:
         """Whether no record was lost since it began."""
-        return self._others.losses == self._losses_before
+        return self._traffic.losses == self._losses_before
 
     @property
     def session_ids(self) -> SessionIds:
         """The session ids of the capture."""
-        return self._others.session_ids
+        return self._traffic.session_ids
 
     @property
     def maker(self) -> str:
@@ -463,12 +433,12 @@ class HttpExchange(Struct, eq=False, weakref=True):
     @property
     def is_behind_gateway(self) -> bool:
         """Whether a response in the capture, so far, shows that a gateway stands before the server."""
-        return self._others.has_gateway
+        return self._traffic.has_gateway
 
     @property
     def upstream(self) -> str:
         """Origin and path of the server, where the recorder knew it."""
-        return self._others.upstream
+        return self._traffic.upstream
 
     @property
     def path(self) -> str:
@@ -483,7 +453,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     @property
     def resumes(self) -> "HttpExchange | None":
         """The exchange that it resumes; None if there is none, or it has been forgotten."""
-        stream = None if self.resumed is None else self._others.known(self.resumed)
+        stream = None if self.resumed is None else self._traffic.known(self.resumed)
         # A forgotten number may have been reused, if only by a malicious peer that wants to cause an endless loop.
         return stream if stream is not None and stream.order < self.order else None
 
@@ -525,29 +495,13 @@ class HttpExchange(Struct, eq=False, weakref=True):
         is_usual = self.method == "POST" and self.repeated is None and not self.is_redirect
         return is_usual and all(seen.call is None or seen.call.response is not None for seen in self.sent)
 
-    def add(self, seen: "Seen") -> None:
-        """Add a message."""
-        if seen.message.sender == "client":
-            if len(self.sent) < SEEN_KEPT:
-                self.sent += (seen,)
-                self._others.hold(self, seen)
-            if self.is_redirect:
-                self._others.expect(self)  # the server has answered before it has read the body
-            return
-        if len(self.received) < SEEN_KEPT:
-            self.received += (seen,)
-            self._others.hold(self, seen)
-        self.latest = seen
-        if seen.answered is not None:
-            self.settled = seen
-
     def forget(self) -> None:
         """Drop its messages and calls: each refers to its exchange, and garbage in such cycles stays for long."""
         self.sent, self.received, self.let_go, self.latest, self.settled, self.held_bytes = (), (), (), None, None, 0
 
 
-class HttpExchanges:
-    """The exchanges of a capture, by number."""
+class HttpTraffic:
+    """What the exchanges of a capture show together; each exchange knows it."""
 
     def __init__(self) -> None:
         self.losses = 0
@@ -567,126 +521,8 @@ class HttpExchanges:
         self.paths: dict[str, None] = {}
         """The first 64 paths to which messages were POSTed successfully."""
         self.session_ids = SessionIds()
-        self._redirected: Limited[tuple[str, str | None, int], list[HttpExchange]] = Limited(REDIRECTED_KEPT)
         self._lasting: Limited[int, HttpExchange] = Limited(LASTING_KEPT)
         self._ended: Limited[int, HttpExchange] = Limited(KEPT)
-        self._count = 0
-        self._lately: deque[int] = deque()
-        # The messages that exchanges keep: the last ones with their values, all of them with their bytes.
-        self._whole: deque[tuple[HttpExchange, Seen, int]] = deque()
-        self._whole_bytes = self._held_bytes = 0
-
-    def hold(self, http: HttpExchange, seen: "Seen") -> None:
-        """Keep a message for an exchange; older ones drop their values, as their bytes hold them."""
-        size = size_of(seen.message.frames)
-        http.held_bytes += size
-        self._held_bytes += size
-        self._whole.append((http, seen, size))
-        self._whole_bytes += size
-        while len(self._whole) > 1 and (self._whole_bytes > WHOLE_BYTES or not self._whole[0][0].held_bytes):
-            holder, oldest, size = self._whole.popleft()
-            self._whole_bytes -= size
-            if holder.held_bytes:
-                oldest.pack()
-
-    def share(self, earlier: HttpExchange, http: HttpExchange) -> None:
-        """Give the client's messages of a redirected exchange to the one that repeats them; both hold their bytes."""
-        http.sent, http.held_bytes = earlier.sent, earlier.held_bytes
-        self._held_bytes += http.held_bytes
-        for seen in http.sent:
-            seen.http = http
-
-    def _forget(self, http: HttpExchange | None) -> None:
-        if http is not None:
-            self._held_bytes -= http.held_bytes
-            http.forget()
-
-    @property
-    def forgotten(self) -> int:
-        """Exchanges that had to be forgotten while open."""
-        return self._lasting.forgotten
-
-    def take(self, members: dict[str, Any], at: Mark | None = None) -> HttpExchange | None:
-        """Take an `exchange` record, `at` its number, and return the exchange that it names, if any."""
-        number = members.get("exchange")
-        if type(number) is not int:
-            return None
-        exchange = self.of(number)
-        has_started, is_news, key = exchange.started is not None, exchange.answered is None, exchange.uri_key
-        exchange.take(members, at)
-        if not has_started and exchange.started is not None:
-            self.session_ids.asked(exchange)
-        if exchange.uri_key != key and exchange.uri_key is not None and exchange.method == "GET":
-            self.has_legacy = True
-            self.announced.keep(exchange.uri_key, exchange)
-        if is_news and exchange.answered is not None:
-            self._answered(exchange)
-        if "server" in exchange.unrecorded and exchange.is_pulled_stream and exchange.session_id is None:
-            self.has_unread_stream = True
-        if exchange.ended_by is not None and self._lasting.pop(number, None) is not None:
-            self._forget(self._ended.keep(number, exchange))
-            self._lately.append(number)
-            if len(self._lately) > LATELY:
-                earlier = self._ended.get(self._lately.popleft())
-                if earlier is not None and earlier.is_settled:
-                    self._forget(earlier)
-            while self._held_bytes > SEEN_BYTES and len(self._ended) > 1:
-                self._forget(self._ended.popitem(last=False)[1])
-        return exchange
-
-    def _answered(self, http: HttpExchange) -> None:
-        self.has_gateway = self.has_gateway or "via" in http.answer_fields or http.maker in _GATEWAYS
-        self.session_ids.answered(http)
-        if http.is_redirect:
-            self.expect(http)
-        is_served = http.status is not None and 200 <= http.status < 300
-        if is_served and http.method == "POST" and http.sent and len(self.paths) < PATHS_KEPT:
-            self.paths[http.path] = None
-
-    def expect(self, http: HttpExchange) -> None:
-        """Expect the messages of a redirected exchange to be repeated."""
-        if not http.sent or http.method != "POST":
-            return
-        key = http.client, http.fields.get(_SESSION_FIELD), hash(http.sent[0].message.frames[0].raw)
-        known = self._redirected.get(key)
-        if known is None:
-            self._redirected.keep(key, [http])
-        elif http not in known:
-            known.append(http)
-            del known[:-SEEN_KEPT]
-
-    @property
-    def is_redirecting(self) -> bool:
-        """Whether the messages of any exchange are expected to be repeated."""
-        return bool(self._redirected)
-
-    def redirected(self, http: HttpExchange, raw: bytes, t_ns: int) -> HttpExchange | None:
-        """The redirected exchange that one with this body repeats, if any; each is repeated once."""
-        if not self._redirected or http.sent or http.method != "POST":
-            return None
-        key = http.client, http.fields.get(_SESSION_FIELD), hash(raw)
-        known = [earlier for earlier in self._redirected.get(key, ()) if _is_followed(earlier, http, raw, t_ns)]
-        if not known:
-            return None
-        # Where several clients that look the same send the same at once, the connection may tell them apart.
-        found = next((earlier for earlier in known if earlier.conn == http.conn), known[0])
-        self._redirected[key].remove(found)
-        if not self._redirected[key]:
-            del self._redirected[key]
-        return found
-
-    def of(self, number: int) -> HttpExchange:
-        """The exchange with this number; a new one if it is unknown."""
-        exchange = self._lasting.get(number) or self._ended.get(number)
-        if exchange is None:
-            self._count += 1
-            exchange = HttpExchange(self, self.losses, number, number, self._count)
-            self._forget(self._lasting.keep(number, exchange))
-        return exchange
-
-    def kept(self) -> list[HttpExchange]:
-        """All exchanges that are kept, in the order in which they first appeared."""
-        return sorted([*self._lasting.values(), *self._ended.values()], key=lambda exchange: exchange.order)
 
     def known(self, number: int) -> HttpExchange | None:
         """The exchange with this number; None if it is unknown or forgotten."""
@@ -700,14 +536,6 @@ def values_of(headers: object, name: str) -> tuple[str, ...]:
     return tuple(
         value for field, value in valid if isinstance(field, str) and isinstance(value, str) and field.lower() == name
     )
-
-
-def _is_followed(earlier: HttpExchange, http: HttpExchange, raw: bytes, t_ns: int) -> bool:
-    """Whether an exchange can be where a client follows a redirect, and not another attempt at the same address."""
-    if earlier.answered is None or not earlier.sent or t_ns - earlier.answered.t_ns > FOLLOWED_NS:
-        return False
-    is_there = http.path != earlier.path or earlier.location.partition("?")[0].endswith(http.path)
-    return is_there and earlier.sent[0].message.frames[0].raw == raw
 
 
 @lru_cache

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final, Literal
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Message, Response
-from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO, Seen
+from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import Era
 

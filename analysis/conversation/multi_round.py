@@ -19,16 +19,14 @@ import json
 from collections import OrderedDict
 from hashlib import blake2b
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import orjson
 
-from analysis.conversation.call import Call, Outcome
-from analysis.conversation.message import Id, Request, id_of
+from analysis.conversation.message import Id, Request, Response, id_of
+from analysis.conversation.session import Session
 from analysis.facts import size_of
-
-if TYPE_CHECKING:
-    from analysis.conversation.session import Session
+from analysis.protocol.revisions import Era
 
 KEPT: Final = 10_000
 """The most interim results and retries under way that are kept; the oldest are forgotten first."""
@@ -47,8 +45,15 @@ Evidence: TypeAlias = Literal["state", "keys", "params"]
 """How a retry was recognised: by the state that it returns, a key that it answers, or equal params."""
 
 _OWN: Final = frozenset({"_meta", "inputResponses", "requestState"})
-# Enumeration members are slow to look up.
-_INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
+
+
+class Turn(NamedTuple):
+    """A request with its response, and what was in force for them."""
+
+    request: Request
+    response: Response
+    revision: str | None
+    era: Era | None
 
 
 class Round(NamedTuple):
@@ -70,7 +75,7 @@ class Round(NamedTuple):
 class Chain:
     """One call with all its rounds."""
 
-    def __init__(self, number: int, session: "Session", request: Request) -> None:
+    def __init__(self, number: int, session: Session, request: Request) -> None:
         self.number = number
         """From 1, in the order in which they became chains."""
         self.session = session
@@ -80,11 +85,11 @@ class Chain:
         self.rounds: list[Round] = [Round(self, 1, request.seq, request.t_ns)]
         """The first 1,000 rounds, in order."""
         self.round_count = 1
-        self.interim: Call | None = None
-        """The last call that ended in an interim result. It stays until the response to its retry has come; also
-        None if it had to be forgotten."""
-        self.outcome: Outcome | None = None
-        """How the last round ended; None while a retry is under way."""
+        self.interim: Turn | None = None
+        """The last interim result, with its request. It stays until the response to its retry has come; also None if
+        it had to be forgotten."""
+        self.is_waiting = False
+        """Whether its interim result waits for a retry."""
         self.ended_ns: int | None = None
         """Stamp of the response that ended the chain."""
         self.client_ns = 0
@@ -108,19 +113,14 @@ class Chain:
             self._params = None if self.interim is None else fingerprint(self.interim.request.params)
         return self._params
 
-    def keep(self, call: Call) -> None:
-        """Keep the interim result that ends a call."""
-        result: Any = call.response.result if call.response is not None else None
+    def keep(self, interim: Turn) -> None:
+        """Keep an interim result."""
+        result: Any = interim.response.result
         state, asked = result.get("requestState"), result.get("inputRequests")
-        self.interim, self._params = call, False
+        self.interim, self._params = interim, False
         self.state = id_of(state) if isinstance(state, str) else None
         self.input_requests = asked if isinstance(asked, dict) else {}
-        self.size = _size(call)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether its interim result waits for a retry."""
-        return self.outcome is _INPUT_REQUIRED
+        self.size = size_of(interim.request.frames) + size_of(interim.response.frames)
 
 
 class Chains:
@@ -157,7 +157,7 @@ class Chains:
 
     # ---- what happens
 
-    def asked(self, request: Request, session: "Session") -> Round | None:
+    def asked(self, request: Request, session: Session) -> Round | None:
         """Take a client request: return its round, if it continues an earlier request."""
         params = request.params
         if not isinstance(params, dict) or not ("requestState" in params or "inputResponses" in params):
@@ -166,14 +166,14 @@ class Chains:
         if not waiting:
             return None
         chain, by = _meant(waiting, params)
-        if chain is None or chain.interim is None or chain.interim.response is None:
+        if chain is None or chain.interim is None:
             return None
         self._leave(chain)
         client_ns = max(0, request.t_ns - chain.interim.response.t_ns)
         retry = Round(chain, chain.round_count + 1, request.seq, request.t_ns, client_ns, by)
         chain.round_count += 1
         chain.client_ns += client_ns
-        chain.outcome = None
+        chain.is_waiting = False
         if len(chain.rounds) < ROUNDS:
             chain.rounds.append(retry)
         self.retries[request.seq, request.index] = retry
@@ -182,24 +182,29 @@ class Chains:
             self.forgotten += 1
         return retry
 
-    def answered(self, call: Call, session: "Session") -> None:
-        """Take the response to a client request: give the call its round, if it is part of a chain."""
-        request, response = call.request, call.response
+    def answered(self, turn: Turn, session: Session, *, is_interim: bool) -> Round | None:
+        """Take the response to a client request, and return the round that it ends, if it is part of a chain.
+
+        Args:
+            turn: the request and its response.
+            session: their session.
+            is_interim: whether that is an interim result, so that the chain goes on.
+        """
+        request = turn.request
         round_ = self.retries.pop((request.seq, request.index), None) if self.retries else None
         if round_ is not None:
             self._release(round_.chain)
-        if response is None or (round_ is None and call.outcome is not _INPUT_REQUIRED):
-            return
-        if round_ is None:
+        elif not is_interim:
+            return None
+        else:
             self.count += 1
             round_ = Chain(self.count, session, request).rounds[0]
         chain = round_.chain
-        chain.outcome = call.outcome
-        call.round = round_
-        if call.outcome is _INPUT_REQUIRED:
-            self._hold(chain, call)
+        if is_interim:
+            self._hold(chain, turn)
         else:
-            chain.ended_ns = response.t_ns
+            chain.ended_ns = turn.response.t_ns
+        return round_
 
     def failed(self, request: Request) -> None:
         """Note that a request can no longer be answered: if it was a retry, the client may send it again."""
@@ -215,9 +220,9 @@ class Chains:
 
     # ---- memory
 
-    def _hold(self, chain: Chain, call: Call) -> None:
-        """Keep a chain with the interim result that ends a call."""
-        chain.keep(call)
+    def _hold(self, chain: Chain, interim: Turn) -> None:
+        """Keep a chain with its interim result."""
+        chain.keep(interim)
         self._bytes += chain.size
         self._held[chain.number] = chain
         self._note(chain)
@@ -240,7 +245,7 @@ class Chains:
                 self.has_all = False
 
     def _wait(self, chain: Chain) -> None:
-        chain.outcome = _INPUT_REQUIRED
+        chain.is_waiting = True
         alike = self.waiting.setdefault(chain.place, [])
         alike.append(chain)
         if len(alike) > ALIKE:
@@ -308,8 +313,7 @@ def _one_of(alike: list[Chain], own: bytes | None, keys: set[str]) -> Chain | No
 
 def _was_given_up(older: Chain, newer: Chain) -> bool:
     """Whether the newer call began after the older one's interim result, so that the client has started over."""
-    answer = older.interim.response if older.interim is not None else None
-    return answer is not None and answer.seq < newer.rounds[0].seq
+    return older.interim is not None and older.interim.response.seq < newer.rounds[0].seq
 
 
 def target_of(request: Request) -> Id | None:
@@ -337,7 +341,3 @@ def fingerprint(params: object) -> bytes | None:
         except (ValueError, RecursionError):
             return None
     return blake2b(text, digest_size=16).digest()
-
-
-def _size(call: Call) -> int:
-    return size_of(call.request.frames) + (0 if call.response is None else size_of(call.response.frames))

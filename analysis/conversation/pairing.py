@@ -6,6 +6,7 @@ from analysis.conversation.addressing import Addressing, Key
 from analysis.conversation.call import IdState
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.message import Id, Response, Side, converted, other_side
+from analysis.conversation.routing import Routing
 from analysis.conversation.session import Session
 from analysis.conversation.under_way import ALIKE
 from captures.frame import Frame
@@ -19,14 +20,15 @@ _ANSWERED: Final = IdState.ANSWERED
 class Pairing:
     """Finds requests by ids. It changes nothing."""
 
-    def __init__(self, tables: dict[Side, CallTable], addressing: Addressing) -> None:
+    def __init__(self, tables: dict[Side, CallTable], addressing: Addressing, routing: Routing) -> None:
         """Search these.
 
         Args:
             tables: the requests, which the caller keeps.
             addressing: which exchange carried them.
+            routing: knows the ids that each session has used.
         """
-        self._tables, self._addressing = tables, addressing
+        self._tables, self._addressing, self._routing = tables, addressing, routing
 
     def searched(self, response: Response, table: CallTable, session: Session) -> tuple[Key | None, IdState, bool]:
         """The open request that a response answers, the state of its id, and whether only its converted id matches."""
@@ -74,5 +76,5 @@ class Pairing:
 
     def used(self, side: Side, session: Session, id_: Id) -> IdState:
         """The state of an id in a session, whichever exchange carried its request."""
-        used = session.used.last(session.number, side, id_)
+        used = self._routing.used_by(session).last(session.number, side, id_)
         return _NEVER_SEEN if used is None else self._tables[side].state(used.key)

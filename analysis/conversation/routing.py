@@ -24,7 +24,6 @@ from analysis.conversation.call_table import CallTable
 from analysis.conversation.handshake import peer_of
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.limited import Limited
-from analysis.conversation.links import Links
 from analysis.conversation.lookalikes import Lookalikes
 from analysis.conversation.message import Message, Request, Side
 from analysis.conversation.session import CLIENT_INFO, Session
@@ -44,12 +43,11 @@ IDLE_NS: Final = 30 * 60 * 1_000_000_000
 class Routing:
     """The sessions of a capture."""
 
-    def __init__(self, tables: dict[Side, CallTable], links: Links) -> None:
+    def __init__(self, tables: dict[Side, CallTable]) -> None:
         self.count = 0
         """The number of sessions so far."""
         self.transport: str | None = None
         self.observed_start = False
-        self._tables, self._links = tables, links
         self.of_pipe: Session | None = None
         """The only session of a pipe, once it has begun."""
         self._has_lost = False
@@ -57,6 +55,7 @@ class Routing:
         self._on_conn: Limited[int, tuple[str, Session]] = Limited(KEPT)
         self.used = UsedInExchanges()
         """The ids that sessions over HTTP have used."""
+        self._used_on_pipe = UsedOnPipe(tables)
         self._sessions: Limited[int, Session] = Limited(KEPT)
         self.stirred: dict[Session, None] = {}
         """Sessions about which something was learned since the last loss that may concern any of them: that loss has
@@ -117,8 +116,12 @@ class Routing:
     def begin(self, t_ns: int) -> Session:
         """Begin the only session of a pipe, which exists before the first message."""
         if self.of_pipe is None:
-            self.of_pipe = self._new(t_ns, observed_start=self.observed_start, used=UsedOnPipe(self._tables))
+            self.of_pipe = self._new(t_ns, observed_start=self.observed_start)
         return self.of_pipe
+
+    def used_by(self, session: Session) -> UsedIds:
+        """The ids that the requests of a session have used; over HTTP those of all sessions of the capture."""
+        return self._used_on_pipe if session is self.of_pipe else self.used
 
     def session_of(self, message: Message, http: HttpExchange | None, *, is_modern: bool) -> Session:
         """The session of a message; a new one if the message opens one.
@@ -265,9 +268,9 @@ class Routing:
             self._by_key.keep(http.uri_key, session)
             http.session = session
 
-    def _new(self, t_ns: int, *, observed_start: bool, used: UsedIds | None = None) -> Session:
+    def _new(self, t_ns: int, *, observed_start: bool) -> Session:
         self.count += 1
-        session = Session(self.count, self.transport, self._tables, t_ns, self._links, used or self.used)
+        session = Session(self.count, self.transport, t_ns)
         session.observed_start = observed_start
         session.lost_seq = 0 if self._has_lost else -1
         self._sessions.keep(session.number, session)

@@ -1,27 +1,15 @@
-"""Session: one conversation between a client and a server, as far as known, and the meaning of a message in it.
+"""Session: one conversation between a client and a server, as far as known.
 
 Its key is a number of our own; the session id of MCP exists in some revisions only. If the protocol has no sessions, it
-is all traffic of one connection (stdio) or one peer (HTTP, inferred).
+is all traffic of one connection (stdio) or one peer (HTTP, inferred). The requests of its sides are in the tables of
+the fold (`Fold.tables`), which over HTTP has one for all sessions.
 """
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from msgspec import Struct
-
-from analysis.conversation.call import Call, IdState
-from analysis.conversation.call_table import CallTable
-from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.links import Links
-from analysis.conversation.message import Invalid, Message, Notification, Request, Response, Side
-from analysis.conversation.used_ids import UsedIds, UsedOnPipe
+from analysis.conversation.message import Request, Side
 from analysis.protocol.declared_capabilities import Declared
 from analysis.protocol.revisions import Era, era_of, rank_of
-
-if TYPE_CHECKING:
-    from analysis.conversation.guesses import Meant
-    from analysis.conversation.multi_round import Chain, Round
-    from analysis.conversation.subscriptions import Subscription
-    from analysis.conversation.tasks import Task
 
 State: TypeAlias = Literal["new", "init-sent", "init-answered", "ready"]
 """How far the handshake has come: nothing, `initialize` sent, answered with a result, `initialized` sent."""
@@ -58,26 +46,19 @@ class Session:
         *("gaps", "in_flight", "is_guess", "learned", "likeness"),
         *("is_legacy", "is_modern", "last_initialize", "last_ns", "last_request", "lasting", "lost_seq", "memory"),
         *("number", "observed_start", "opened_ns", "process", "received", "server", "server_capabilities"),
-        *("server_is_modern", "state", "tables", "links", "transport", "unjudged", "unread", "used"),
+        *("server_is_modern", "state", "transport", "unjudged", "unread"),
     )
 
     def __init__(
         self,
         number: int,
         transport: str | None,
-        tables: dict[Side, CallTable],
         opened_ns: int,
-        links: Links | None = None,
-        used: UsedIds | None = None,
     ) -> None:
         self.number = number
         """From 1, in the order in which they began."""
         self.transport = transport
         """`stdio` or `http`."""
-        self.tables = tables
-        """The requests of both sides; over HTTP those of all sessions of the capture."""
-        self.links = links if links is not None else Links()
-        """Multi-round calls, tasks and subscriptions of the whole capture."""
         self.opened_ns = opened_ns
         self.delimited: Delimited = "connection" if transport != "http" else "peer"
         self.is_guess = False
@@ -143,8 +124,6 @@ class Session:
         """When a side closed its stream."""
         self.process: dict[str, Any] | None = None
         """The record of how the server's process ended."""
-        self.used: UsedIds = UsedOnPipe(tables) if used is None else used
-        """The ids that its requests have used; over HTTP those of all sessions of the capture."""
         self.memory: dict[str, Any] = {}
         """State that rules keep, by their ids; lost records end it."""
         self.lasting: dict[str, Any] = {}
@@ -169,7 +148,6 @@ class Session:
         """
         self.observed_start = False
         self.lost_seq = max(self.heard.values(), default=0)
-        self.used.clear()
         self.is_modern = False  # as far as it can be proved
         self.eras.clear()
         self.declared.pop("modern", None)  # another one may be lost
@@ -185,148 +163,6 @@ class Session:
     def has_received(self, side: Side, seq: int) -> bool:
         """P2: whether a side had provably received message `seq` of the other side by now, on one ordered stream."""
         return not self.is_http and seq <= self.received[side]
-
-
-class Earlier(NamedTuple):
-    """A request whose id was reused."""
-
-    seq: int
-    conn: int
-    """The connection that carried it; 0 on stdio."""
-    state: IdState
-    """Its outcome."""
-
-
-class Seen(Struct, eq=False):
-    """A message and its meaning in its session; `seen_of` makes one."""
-
-    message: Message
-    session: Session
-    """The session that it belongs to."""
-    body: dict[str, Any]
-    """The members of the message; empty if it is invalid."""
-    call: Call | None = None
-    """The call to which it belongs. A request opens it, and a response answers it; but a message that comes again
-    (`is_again`) belongs to the call of the first one, and a response that no client can have read to the call that
-    it would have answered."""
-    answered: Call | None = None
-    """For a response: `call`, if it answers it. None for one that pairs with nothing, comes again or is unread."""
-    id_state: IdState | None = None
-    """For a request, response or cancellation: the state of its id before it came."""
-    revision: str | None = None
-    """The revision in force for it; None if unknown."""
-    rank: int | None = None
-    """The rank of that revision; None if unknown."""
-    cancels: Request | None = None
-    """For a cancellation: the request that it names."""
-    cancelled: Call | None = None
-    """For the first cancellation of a request: its call; a response may still come."""
-    state: State = "new"
-    """The state of its session's handshake before this message."""
-    era: Era | None = None
-    """The era of the message; None if unknown."""
-    is_converted: bool = False
-    """For a response: whether its id matches its request only as another JSON type, such as a `"7"` for a 7."""
-    earlier: Earlier | None = None
-    """For a request: the last one of the same side with its id in this session."""
-    http: HttpExchange | None = None
-    """The HTTP exchange that carried it; None on stdio. Its end is not known yet."""
-    request: Request | None = None
-    """The request itself, or the one that a response answers."""
-    round: "Round | None" = None
-    """For a retry, or a response to any round: the round. Only its response shows that a request begins a chain."""
-    task: "Task | None" = None
-    """The task that it is about, or creates."""
-    subscription: "Subscription | None" = None
-    """The subscription that it begins, ends or belongs to."""
-    meant: "Meant | None" = None
-    """For a response that fits no request: the open request that it was probably meant for, if any."""
-    is_again: bool = False
-    """Whether it repeats a message whose exchange was redirected: it is not another one, and means nothing new."""
-    digest: bytes | None = None
-    """The identity of its result, kept by `analysis.rules.unchanged_content`."""
-
-    def pack(self) -> None:
-        """Keep the bytes of the message instead of its values; see `Request.pack`."""
-        if not isinstance(self.message, Invalid):
-            self.message.pack()
-            del self.body
-
-    def __getattr__(self, name: str) -> Any:
-        """Parse the members of a packed message again; no other attribute is ever missing."""
-        if name != "body":
-            raise AttributeError(name)
-        return {} if isinstance(self.message, Invalid) else self.message.body
-
-    @property
-    def is_posted(self) -> bool:
-        """False if it is a client's body in an HTTP request that is not known to be a POST."""
-        return self.http is None or self.message.sender == "server" or self.http.method == "POST"
-
-    @property
-    def is_beside(self) -> bool:
-        """Whether it is an HTTP body that is not a message, where no message is due.
-
-        Messages of clients travel in POST requests, and responses that answer no request hold none.
-        """
-        if self.http is None or not isinstance(self.message, Invalid) or self.message.frames[0].unit != "http_body":
-            return False
-        if self.message.sender == "client":
-            return not self.is_posted
-        return not any(isinstance(sent.message, Request) for sent in self.http.sent)
-
-    @property
-    def chain(self) -> "Chain | None":
-        """The chain of its round."""
-        return None if self.round is None else self.round.chain
-
-    @property
-    def method(self) -> str:
-        """The method of the message, or of the request that it answers; empty if there is none."""
-        if self.request is not None:
-            return self.request.method
-        return self.message.method if isinstance(self.message, Notification) else ""
-
-
-def seen_of(
-    message: Message,
-    session: Session,
-    call: Call | None = None,
-    id_state: IdState | None = None,
-    revision: str | None = None,
-    *,
-    cancels: Request | None = None,
-    cancelled: Call | None = None,
-    state: State = "new",
-    era: Era | None = None,
-    is_converted: bool = False,
-    earlier: Earlier | None = None,
-    http: HttpExchange | None = None,
-    meant: "Meant | None" = None,
-) -> Seen:
-    """A message and its meaning, with what follows from them.
-
-    The arguments are attributes of `Seen`; the call of a response is the one that it answers.
-    """
-    return Seen(
-        message,
-        session,
-        {} if isinstance(message, Invalid) else message.body,
-        call,
-        call if isinstance(message, Response) else None,
-        id_state,
-        revision,
-        rank_of(revision),
-        cancels,
-        cancelled,
-        state,
-        era,
-        is_converted,
-        earlier,
-        http,
-        call.request if call is not None else message if isinstance(message, Request) else None,
-        meant=meant,
-    )
 
 
 def era_in_force(session: Session, revision: str | None) -> Era | None:

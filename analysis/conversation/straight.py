@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple
 
 from analysis.conversation.addressing import Key
 from analysis.conversation.assembly import Assembly
-from analysis.conversation.call import IdState
+from analysis.conversation.call import IdState, Seen
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.cancellations import CANCELLATIONS, Cancellations
 from analysis.conversation.links import METHODS, Links
 from analysis.conversation.message import Notification, Request, Response, Side, flawless
-from analysis.conversation.session import CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO, Seen, Session, State, era_in_force
+from analysis.conversation.session import CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO, Session, State, era_in_force
 from analysis.conversation.under_way import PROGRESS, UnderWay
 from analysis.protocol.error_codes import MODERN_CODES
 from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
@@ -29,7 +29,7 @@ MOVES: Final = (
 )
 """Methods that may change their session."""
 _NEVER_SEEN: Final = IdState.NEVER_SEEN  # enumeration members are slow to look up
-_NO_SESSION: Final = Session(0, None, {}, 0)
+_NO_SESSION: Final = Session(0, None, 0)
 _NO_META: Final[dict[str, Any]] = {}
 ENVELOPE: Final = 3
 """How many members a response has: `jsonrpc`, `id`, and either `result` or `error`."""
@@ -148,17 +148,14 @@ class Straight:
         else:
             revision, rank, era = self._around
         session.last_request[side] = session.heard[side] = request.seq
-        call = self._under_way.begin(request, revision, era, session, None)
-        table.open_first(call, key)
-        if table.dropped:
-            self._under_way.drop(table.dropped)
+        call, state = self._under_way.begin(request, key, _NEVER_SEEN, revision, era, session, None)
         seen = Seen(
             request,
             session,
             request.body,
             call,
             None,
-            _NEVER_SEEN,
+            state,
             revision,
             rank,
             state=self._state,

@@ -8,13 +8,14 @@ known. In between, what could be odd about the messages of a session is worked o
 from typing import Any, Final
 
 from analysis.conversation.addressing import Addressing
+from analysis.conversation.call import Seen
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.cancellations import CANCELLATIONS
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.links import METHODS, Links
 from analysis.conversation.message import Notification, Request, Response, Side
 from analysis.conversation.pairing import Pairing
-from analysis.conversation.session import CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO, Seen, Session, State
+from analysis.conversation.session import CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO, Session, State
 from analysis.conversation.straight import ENVELOPE, MOVES, UNKNOWN, is_settled, terms_of
 from analysis.conversation.under_way import PROGRESS, UnderWay
 from analysis.conversation.used_ids import UsedInExchanges
@@ -114,10 +115,7 @@ class StraightHttp:
         key = self._addressing.request(side, request.frames[0], request.id)
         self._used.keep(session.number, request, key)
         session.last_request[side] = request.seq
-        call, table = self._under_way.begin(request, revision, era, session, http), self._tables[side]
-        state = table.open(call, key)
-        if table.dropped:
-            self._under_way.drop(table.dropped)
+        call, state = self._under_way.begin(request, key, None, revision, era, session, http)
         return Seen(
             request,
             session,

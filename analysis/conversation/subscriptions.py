@@ -10,16 +10,12 @@ Memory is bounded by the number of subscriptions and by the bytes of the request
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.call import Call
 from analysis.conversation.message import Id, Notification, Request, Response, id_of, parse_exactly
+from analysis.conversation.session import Session
 from analysis.facts import size_of
-
-if TYPE_CHECKING:
-    from analysis.conversation.http_exchange import HttpExchange
-    from analysis.conversation.session import Session
 
 KEPT: Final = 10_000
 """The most subscriptions that are kept, including ended ones; the oldest are forgotten first."""
@@ -121,7 +117,7 @@ class Filter(NamedTuple):
 class ResourceSubscription:
     """A resource to which a client of the handshake era has subscribed, or has tried to."""
 
-    def __init__(self, session: "Session", uri: str, request: Request) -> None:
+    def __init__(self, session: Session, uri: str, request: Request) -> None:
         self.session = session
         self.uri = uri
         self.seq = request.seq
@@ -150,7 +146,7 @@ class ResourceSubscription:
 class Listening:
     """A `subscriptions/listen` and its history."""
 
-    def __init__(self, session: "Session", key: Key, request: Request) -> None:
+    def __init__(self, session: Session, key: Key, request: Request) -> None:
         params = request.params
         self.session = session
         self.key = key
@@ -227,19 +223,19 @@ class Subscriptions:
         """The number of subscriptions that are kept."""
         return len(self._all)
 
-    def resources(self, session: "Session") -> list[ResourceSubscription]:
+    def resources(self, session: Session) -> list[ResourceSubscription]:
         """The resource subscriptions of a session; for each URI the last one."""
         return list(self._by_uri.get(session.number, {}).values())
 
-    def listenings(self, session: "Session") -> list[Listening]:
+    def listenings(self, session: Session) -> list[Listening]:
         """The `subscriptions/listen` requests of a session; for each id the last one."""
         return list(self._by_key.get(session.number, {}).values())
 
-    def listening(self, session: "Session", key: Key) -> Listening | None:
+    def listening(self, session: Session, key: Key) -> Listening | None:
         """The last `subscriptions/listen` of a session under a key, open or not."""
         return self._by_key.get(session.number, {}).get(key)
 
-    def is_listening(self, session: "Session") -> bool:
+    def is_listening(self, session: Session) -> bool:
         """Whether any of the last few `subscriptions/listen` of a session is open."""
         return any(
             listening.is_open for listening in islice(reversed(self._by_key.get(session.number, {}).values()), LATEST)
@@ -247,7 +243,7 @@ class Subscriptions:
 
     # ---- what happens
 
-    def asked(self, request: Request, session: "Session") -> Subscription | None:
+    def asked(self, request: Request, session: Session) -> Subscription | None:
         """Take a client request that begins or ends a subscription; return that, or None if it ends nothing."""
         if request.method == LISTEN:
             return self._listen(request, session)
@@ -266,11 +262,8 @@ class Subscriptions:
         self._await(request, known)
         return known
 
-    def answered(self, call: Call, session: "Session") -> Subscription | None:
+    def answered(self, request: Request, response: Response, session: Session) -> Subscription | None:
         """Take the response to a request that begins or ends a subscription, and return the subscription."""
-        request, response = call.request, call.response
-        if response is None:
-            return None
         if request.method == LISTEN:
             listening = self._of_request(request, session)
             if listening is not None and listening.answered_ns is None:
@@ -287,7 +280,7 @@ class Subscriptions:
             self._end(subscription, response.t_ns)
         return subscription
 
-    def updated(self, notification: Notification, session: "Session") -> ResourceSubscription | None:
+    def updated(self, notification: Notification, session: Session) -> ResourceSubscription | None:
         """Take a resource update; return the subscription to the resource, or to one that it is part of.
 
         It is an ended subscription if no open one fits.
@@ -303,11 +296,17 @@ class Subscriptions:
             subscription.updates += 1
         return subscription
 
-    def heard(
-        self, message: Said, meta: dict[str, Any], session: "Session", http: "HttpExchange | None" = None
-    ) -> Listening | None:
-        """Take a server message, its `_meta` and what carried it; return the `subscriptions/listen` that it is of."""
-        listening = self._of_message(message, meta, session, http)
+    def heard(self, message: Said, meta: dict[str, Any], session: Session, exchange: int | None) -> Listening | None:
+        """Take a server message, and return the `subscriptions/listen` that it belongs to.
+
+        Args:
+            message: the message.
+            meta: its `_meta`.
+            session: its session.
+            exchange: the HTTP exchange that carried it, by the number of the first one if it repeats a redirected one;
+                None on stdio.
+        """
+        listening = self._of_message(message, meta, session, exchange)
         if listening is None or isinstance(message, Response):
             return listening
         listening.messages += 1
@@ -322,7 +321,7 @@ class Subscriptions:
                 self._bound()
         return listening
 
-    def cancelled(self, request: Request, by: Notification, session: "Session") -> Listening | None:
+    def cancelled(self, request: Request, by: Notification, session: Session) -> Listening | None:
         """Take a cancellation of a request; return the subscription that it ends, if any."""
         if request.method != LISTEN:
             return None
@@ -333,14 +332,20 @@ class Subscriptions:
             listening.cancelled_by_server_ns = by.t_ns
         return listening
 
-    def stream_ended(self, http: "HttpExchange", t_ns: int) -> None:
-        """End the subscriptions of an HTTP exchange that has ended, except on the older transport."""
-        for listening in self._by_exchange.get(http.first.number, ()) if not http.is_redirect else ():
+    def stream_ended(self, exchange: int, t_ns: int, by: str | None) -> None:
+        """End the subscriptions of an HTTP exchange that has ended, except on the older transport.
+
+        Args:
+            exchange: its number, or that of the first one if it repeats a redirected one.
+            t_ns: when it ended.
+            by: how, as in `Listening.stream_ended_by`.
+        """
+        for listening in self._by_exchange.get(exchange, ()):
             if listening.stream_ended_ns is None and not listening.session.is_legacy:
-                listening.stream_ended_ns, listening.stream_ended_by = t_ns, http.ended_by
+                listening.stream_ended_ns, listening.stream_ended_by = t_ns, by
 
     def _subscribe(
-        self, uri: str, request: Request, session: "Session", earlier: ResourceSubscription | None
+        self, uri: str, request: Request, session: Session, earlier: ResourceSubscription | None
     ) -> ResourceSubscription:
         if earlier is not None:
             self._drop(earlier)
@@ -372,7 +377,7 @@ class Subscriptions:
         if self._is_last(subscription):
             self._open_uris[subscription.session.number].discard(subscription.uri)
 
-    def _listen(self, request: Request, session: "Session") -> Listening | None:
+    def _listen(self, request: Request, session: Session) -> Listening | None:
         if not request.id.pairs:
             return None
         self.listened = True
@@ -387,14 +392,13 @@ class Subscriptions:
         self._hold(listening)
         return listening
 
-    def _of_request(self, request: Request, session: "Session") -> Listening | None:
+    def _of_request(self, request: Request, session: Session) -> Listening | None:
         listening = self._by_key.get(session.number, {}).get(_key(request))
         return listening if listening is not None and listening.seq == request.seq else None
 
     def _of_message(
-        self, message: Said, meta: dict[str, Any], session: "Session", http: "HttpExchange | None"
+        self, message: Said, meta: dict[str, Any], session: Session, exchange: int | None
     ) -> Listening | None:
-        exchange = message.frames[0].exchange if http is None else http.first.number
         by_key = self._by_key.get(session.number)
         if session.is_legacy:
             # Everything comes on one stream, and only the id distinguishes subscriptions.

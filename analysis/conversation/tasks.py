@@ -13,9 +13,8 @@ Memory is bounded by the number of tasks and by the bytes of the requests that c
 from collections import OrderedDict
 from itertools import islice
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import Call
 from analysis.conversation.message import (
     MISSING,
     Id,
@@ -28,10 +27,8 @@ from analysis.conversation.message import (
     id_of,
     other_side,
 )
+from analysis.conversation.session import Session
 from analysis.facts import size_of
-
-if TYPE_CHECKING:
-    from analysis.conversation.session import Session
 
 KEPT: Final = 10_000
 """The most tasks that are kept; the oldest are forgotten first."""
@@ -68,7 +65,7 @@ class Report(NamedTuple):
 class Task:
     """One task, as far as known."""
 
-    def __init__(self, id_: Id, session: "Session", executor: Side) -> None:
+    def __init__(self, id_: Id, session: Session, executor: Side) -> None:
         self.id = id_
         self.session = session
         """Where it was created, or first mentioned."""
@@ -166,7 +163,7 @@ class Tasks:
         """The number of tasks that are kept."""
         return len(self._tasks)
 
-    def get(self, session: "Session", executor: Side, id_: object) -> Task | None:
+    def get(self, session: Session, executor: Side, id_: object) -> Task | None:
         """The task that an id in a message of a session refers to; None if it is unknown or ambiguous."""
         if not isinstance(id_, str):
             return None
@@ -177,11 +174,11 @@ class Tasks:
             return created[0] if len(created) == 1 else None
         return task
 
-    def asking(self, session: "Session", executor: Side) -> list[Task]:
+    def asking(self, session: Session, executor: Side) -> list[Task]:
         """Tasks of a side in a session that wait for input, as last reported."""
         return list(self._asking.get((session.number, executor), {}).values())
 
-    def names(self, session: "Session", id_: str) -> bool:
+    def names(self, session: Session, id_: str) -> bool:
         """Whether a session knows a task with an id, even if it was only requested."""
         key = id_of(id_)
         sides: tuple[Side, ...] = ("server", "client")
@@ -189,7 +186,7 @@ class Tasks:
 
     # ---- what happens
 
-    def asked(self, request: Request, session: "Session") -> Task | None:
+    def asked(self, request: Request, session: Session) -> Task | None:
         """Take a request about tasks, and return the task that it is about."""
         params = request.params
         if request.method not in ABOUT or not isinstance(params, dict):
@@ -199,11 +196,8 @@ class Tasks:
             task.cancel_ns = request.t_ns
         return task
 
-    def answered(self, call: Call, session: "Session") -> Task | None:
+    def answered(self, request: Request, response: Response, session: Session) -> Task | None:
         """Take the response to a request that is about a task or may have created one, and return the task."""
-        request, response = call.request, call.response
-        if response is None:
-            return None
         if request.method not in REQUESTS:
             return self._create(request, response, session)
         result: Any = response.result
@@ -224,7 +218,7 @@ class Tasks:
                 task.delivered(response.t_ns)
         return task
 
-    def told(self, notification: Notification, session: "Session") -> Task | None:
+    def told(self, notification: Notification, session: Session) -> Task | None:
         """Take a notification about a task, and return the task."""
         params = notification.params
         if not isinstance(params, dict):
@@ -242,7 +236,7 @@ class Tasks:
                 task.delivered(notification.t_ns)
         return task
 
-    def related(self, message: Message, meta: dict[str, Any], session: "Session") -> Task | None:
+    def related(self, message: Message, meta: dict[str, Any], session: Session) -> Task | None:
         """The task that a message belongs to, according to its `_meta`."""
         related = meta.get(RELATED)
         if not isinstance(related, dict):
@@ -276,7 +270,7 @@ class Tasks:
         if not waiting:
             del self._asking[key]
 
-    def _listed(self, result: Any, response: Response, session: "Session") -> None:
+    def _listed(self, result: Any, response: Response, session: Session) -> None:
         several = result.get("tasks") if isinstance(result, dict) else None
         for report in islice(several, LISTED) if isinstance(several, list) else ():
             if isinstance(report, dict):
@@ -284,7 +278,7 @@ class Tasks:
                 if task is not None:
                     self._report(task, report, response)
 
-    def _create(self, request: Request, response: Response, session: "Session") -> Task | None:
+    def _create(self, request: Request, response: Response, session: Session) -> Task | None:
         """The task in a response: under `task` in 2025-11-25, later with its members in the result itself."""
         result: Any = response.result
         if response.is_error or not isinstance(result, dict):
@@ -311,7 +305,7 @@ class Tasks:
 
     # ---- memory
 
-    def _named(self, session: "Session", executor: Side, id_: object) -> Task | None:
+    def _named(self, session: Session, executor: Side, id_: object) -> Task | None:
         """The task with an id, created if it is unknown; None if the id is invalid or ambiguous."""
         task = self.get(session, executor, id_)
         if task is None and isinstance(id_, str):
@@ -322,7 +316,7 @@ class Tasks:
             self._bound()
         return task
 
-    def _add(self, key: tuple[int, Side, Id], session: "Session") -> Task:
+    def _add(self, key: tuple[int, Side, Id], session: Session) -> Task:
         if key in self._tasks:
             self._drop(key)
         self.count += 1

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from analysis.conversation.addressing import Addressing
-from analysis.conversation.call import Call, token_of
+from analysis.conversation.addressing import Addressing, Key
+from analysis.conversation.call import Call, IdState, token_of
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Notification, Request, Response, Side, other_side
@@ -40,9 +40,29 @@ class UnderWay:
         """The open calls with a progress token: by the session, the side that reports, and the token."""
 
     def begin(
-        self, request: Request, revision: str | None, era: Era | None, session: Session, http: HttpExchange | None
-    ) -> Call:
-        """Create the call of a request, which is under way from now on; the caller enters it in its table."""
+        self,
+        request: Request,
+        key: Key,
+        state: IdState | None,
+        revision: str | None,
+        era: Era | None,
+        session: Session,
+        http: HttpExchange | None,
+    ) -> tuple[Call, IdState]:
+        """Create the call of a request, which is under way from now on, and enter it in its table.
+
+        Args:
+            request: the request.
+            key: what a response to it must name.
+            state: NEVER_SEEN if no request is known to have had the key; None if that is to be looked up.
+            revision: what is in force for it.
+            era: the same.
+            session: its session.
+            http: what carried it.
+
+        Returns:
+            The call, and the state of its key before.
+        """
         number, side = self.count, request.sender
         self.count = number + 1
         session.in_flight += 1
@@ -60,9 +80,16 @@ class UnderWay:
         if token is not None and request.id.pairs:
             self._by_token[session.number, other_side(side), token] = call
         self.changed[call] = None
-        return call
+        table = self._tables[side]
+        if state is None:
+            state = table.open(call, key)
+        else:
+            table.open_first(call, key)
+        if table.dropped:
+            self._drop(table.dropped)
+        return call, state
 
-    def drop(self, calls: list[Call]) -> None:
+    def _drop(self, calls: list[Call]) -> None:
         """End calls that their table had to forget, and clear their list."""
         for forgotten in calls:
             forgotten.is_forgotten = True

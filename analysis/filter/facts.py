@@ -5,9 +5,8 @@ Callers decide what is known by when. A fact is None if it does not apply, or is
 
 from typing import TYPE_CHECKING, Any, Self
 
-from analysis.conversation.call import Call
+from analysis.conversation.call import Call, Seen, seen_of
 from analysis.conversation.message import Id, Message, Notification, Request, Response
-from analysis.conversation.session import Seen, seen_of
 from analysis.facts import code_of, is_error, kind_of, name_in, problem_of, raw_of, size_of
 from captures.frame import Frame
 from captures.record import Record, raw_bytes

@@ -1,7 +1,7 @@
 """Validates untrusted JSON Schemas, and values against them.
 
 Both come from the traffic, so a schema may be designed to take for ever, to use up all memory, or to have something
-fetched. Plain schemas are checked in this process (`fast_path.py`). All others go to a child process (`worker.py`),
+fetched. Plain schemas are checked in this process (`fast_path.py`). All others go to a child process (`judge.py`),
 which alone loads the library for them: it can open nothing, each question may take 100 ms of processor time, and one
 that takes more ends the child. Whatever could not be decided is unknown, and never leads to a finding.
 
@@ -10,15 +10,13 @@ Reports contain no value from the traffic: only a place, and in general words wh
 
 from collections import OrderedDict
 from hashlib import blake2b
-from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import orjson
 
+from analysis.json_schema.dialects import Draft, dialect
 from analysis.json_schema.fast_path import Proof, proof_of, proves
 from analysis.json_schema.worker import Worker
-from analysis.protocol.json_pointer import step
-
-Draft: TypeAlias = Literal["4", "6", "7", "2019-09", "2020-12"]
 
 LARGEST: Final = 1 << 20
 """The most bytes of a schema or value that is examined."""
@@ -28,32 +26,12 @@ KEPT_BYTES: Final = 32 << 20
 """The most bytes of these."""
 ANSWERS: Final = 200
 """The most answers kept about one schema."""
-READY: Final = 500
-"""How many schemas the child keeps ready."""
 SHORT: Final = 1_000
 """The most bytes of a value whose answer is kept."""
 PATIENCE_US: Final = 5_000_000
 """The processor time that all questions about one schema may take together."""
 
-_DIALECTS: Final[dict[str, Draft]] = {
-    "json-schema.org/draft-04/schema": "4",
-    "json-schema.org/draft-06/schema": "6",
-    "json-schema.org/draft-07/schema": "7",
-    "json-schema.org/draft/2019-09/schema": "2019-09",
-    "json-schema.org/draft/2020-12/schema": "2020-12",
-}
 _LONGEST: Final = 200
-_WORDS: Final = {
-    "additionalProperties": "has a member that is not allowed",
-    "const": "is not the one value that is allowed",
-    "enum": "is none of the values that are allowed",
-    "maxItems": "has too many items",
-    "maxLength": "is too long",
-    "minItems": "has too few items",
-    "minLength": "is too short",
-    "required": "is missing",
-    "type": "has the wrong type",
-}
 
 
 class Refusal(NamedTuple):
@@ -168,85 +146,8 @@ def schema_of(value: object, *, is_old: bool = False) -> Schema | None:
     return schema_
 
 
-def dialect(schema: object) -> Draft | None:
-    """The dialect that a schema names, if it is a known one."""
-    named = schema.get("$schema") if isinstance(schema, dict) else None
-    if not isinstance(named, str):
-        return None
-    return _DIALECTS.get(named.removesuffix("#").removeprefix("https://").removeprefix("http://"))
-
-
 def _drafts(value: object, is_old: bool) -> tuple[Draft, ...]:
     if isinstance(value, dict) and "$schema" in value:
         named = dialect(value)
         return () if named is None else (named,)
     return ("7", "2020-12") if is_old else ("2020-12",)
-
-
-# ---- in the child
-
-
-class Judge:
-    """Answers questions in the child, by the library."""
-
-    def __init__(self) -> None:
-        """Load the library: that takes 45 ms and 15 MB, which the parent avoids."""
-        import jsonschema_rs
-
-        self._library = jsonschema_rs
-        self._types: dict[str, Any] = {
-            "4": jsonschema_rs.Draft4Validator,
-            "6": jsonschema_rs.Draft6Validator,
-            "7": jsonschema_rs.Draft7Validator,
-            "2019-09": jsonschema_rs.Draft201909Validator,
-            "2020-12": jsonschema_rs.Draft202012Validator,
-        }
-        self._uris: dict[str, str] = {
-            draft: f"http{'s' if '-' in draft else ''}://{uri}" for uri, draft in _DIALECTS.items()
-        }
-        self._ready: OrderedDict[tuple[str, bytes], Any] = OrderedDict()
-
-    def answer(self, draft: str, schema: bytes, value: bytes) -> tuple[bool | None, str, str]:
-        """Whether a value fits a schema, or without a value, whether the schema is valid; else where not, and why."""
-        try:
-            error = self._check(draft, schema, value) if value else self._check_schema(draft, orjson.loads(schema))
-        except BaseException:  # noqa: BLE001 - a panic in the library is not even an Exception
-            return None, "", ""
-        if error is None:
-            return True, "", ""
-        path, name = [str(step) for step in error.instance_path], error.kind.name
-        if name == "required":
-            path.append(error.kind.property)
-        pointer = "".join(f"/{step(name)}" for name in path)
-        return False, pointer, _WORDS.get(name, f"violates {name}")
-
-    def _check(self, draft: str, schema: bytes, value: bytes) -> Any:
-        ready = self._ready.get((draft, schema))
-        if ready is None:
-            make = self._types[draft]
-            ready = make(
-                orjson.loads(schema),
-                retriever=_refuse,
-                validate_formats=False,
-                # In linear time; patterns that this engine cannot read are not judged.
-                pattern_options=self._library.RegexOptions(),
-            )
-            self._ready[draft, schema] = ready
-            if len(self._ready) > READY:
-                self._ready.popitem(last=False)
-        given = orjson.loads(value)
-        return None if ready.is_valid(given) else next(iter(ready.iter_errors(given)), None)
-
-    def _check_schema(self, draft: str, schema: Any) -> Any:
-        if isinstance(schema, dict):
-            # The library would try to fetch unknown references.
-            schema = {**schema, "$schema": self._uris[draft]}
-        try:
-            self._library.meta.validate(schema)
-        except self._library.ValidationError as error:
-            return error
-        return None
-
-
-def _refuse(uri: str) -> NoReturn:
-    raise ValueError(uri)

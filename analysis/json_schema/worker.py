@@ -1,32 +1,22 @@
-"""The child process that judges schemas: `Worker` is the parent's end, `main` runs in the child.
-
-A malicious schema must gain nothing. The child starts without an environment, and once it is ready it cannot open any
-file or socket, whatever a `$ref` names. It answers questions one by one; the kernel ends it when a question has taken
-100 ms of processor time, so that a busy machine does not change any answer, or when it takes too much memory. Its stdin
-closes when the parent ends, and then it ends, too.
+"""The parent's end of the child process that judges schemas (`judge.py`), which starts without an environment.
 
 A child that dies is restarted for the next question, but not for ever: after many deaths, every answer is unknown.
 """
 
-import resource
-import signal
 import threading
 import time
 import weakref
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple
 
 import orjson
 
-from analysis.child_process import Parent, PythonChild
+from analysis.child_process import PythonChild
 
-BUDGET_S: Final = 0.1
-"""Processor time for one question."""
+CHILD: Final = "analysis.json_schema.judge"
 PATIENCE_S: Final = 10.0
 """Wall-clock time for one question, after which the child is abandoned; its start may be included."""
 DEATHS: Final = 50
 """How many children may die; one more for every thousand answers."""
-MEMORY: Final = 512 << 20
-"""Bytes of memory that it may take in addition to what it needs to run."""
 MOST: Final = 4 << 20
 """The most bytes of a question."""
 
@@ -75,7 +65,7 @@ class Worker:
         if len(schema) + len(value) > MOST:
             return None
         if self._child is None or not self._child.is_ours:
-            self._child = PythonChild(__name__, bare=True, longest=MOST)
+            self._child = PythonChild(CHILD, bare=True, longest=MOST)
             self._close = weakref.finalize(self, self._child.close)
         until_s = time.monotonic() + PATIENCE_S
         self._child.send(f"{draft} {len(schema)}\n".encode() + schema + value, until_s)
@@ -87,45 +77,3 @@ class Worker:
         if self._child is not None:
             self._child = None
             self._close()
-
-
-# ---- in the child
-
-
-def main() -> NoReturn:
-    """Answer questions until stdin ends."""
-    parent = Parent()
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    from analysis.json_schema.validator import Judge
-
-    judge = Judge()
-    _lock_up()
-    while True:
-        head, _, texts = parent.receive().partition(b"\n")
-        draft, size = head.split()
-        schema, value = texts[: int(size)], texts[int(size) :]
-        signal.setitimer(signal.ITIMER_PROF, BUDGET_S)
-        answer = judge.answer(draft.decode(), schema, value)
-        left, _ = signal.setitimer(signal.ITIMER_PROF, 0)
-        parent.send(orjson.dumps([int((BUDGET_S - left) * 1e6), *answer]))
-
-
-def _lock_up() -> None:
-    """Forbid new descriptors, writes to files, and unlimited memory."""
-    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_NOFILE: 0}
-    taken = _address_space()
-    if taken is not None:
-        limits[resource.RLIMIT_AS] = taken + MEMORY
-    for which, wanted in limits.items():
-        most = resource.getrlimit(which)[1]
-        wanted = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
-        resource.setrlimit(which, (wanted, wanted))
-
-
-def _address_space() -> int | None:
-    """Bytes of address space in use; None if the system does not report it."""
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[0]) * resource.getpagesize()
-    except (OSError, ValueError):
-        return None

@@ -25,10 +25,11 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
-from analysis.conversation.call import Call
-from analysis.conversation.http_exchange import HttpExchange, Mark
+from analysis.conversation.call import Call, Seen
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.mark import Mark
 from analysis.conversation.message import Side
-from analysis.conversation.session import Seen, Session, State
+from analysis.conversation.session import Session, State
 from analysis.protocol.revisions import ALL, Era, Span
 from analysis.rules.finding import Blames, Finding, Impact, Level
 from analysis.rules.odd import NOTHING, Odd
@@ -36,6 +37,7 @@ from analysis.rules.odd_exchange import USUAL, OddExchange
 from captures.record import Record
 
 if TYPE_CHECKING:
+    from analysis.conversation.fold import Fold
     from analysis.rules.unchanged_content import Words
     from analysis.shapes.forms import Problem
 
@@ -126,6 +128,8 @@ class Rule:
 
     def __init__(self) -> None:
         """Create a rule that is not called yet; the checker that runs it replaces these."""
+        self.fold: Fold
+        """What is known of the capture so far: the requests of both sides, links, and used ids."""
         self.later: Callable[[int, Later], None] = lambda _t_ns, _ask: None
         """Schedules a check for a time in the capture."""
         self.watch: Callable[[Session, bool], None] = lambda _session, _is_on: None

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.http_exchange import SEEN_KEPT, HttpExchange
 from analysis.conversation.message import Invalid, Notification, Response, Side, other_side
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.protocol.error_codes import INVALID_REQUEST, PARSE_ERROR
 from analysis.protocol.revisions import ALL, HANDSHAKE_ERA, Era, Span, only, rank_of
 from analysis.rules.base import NOTE, WARNING, Rule

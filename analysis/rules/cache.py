@@ -4,8 +4,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final, NamedTuple
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Message, Number, Side
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, Rule, Who

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Request
-from analysis.conversation.session import Seen
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.error.codes import params_of
 from analysis.rules.finding import Finding

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from analysis.conversation.session import CLIENT_CAPABILITIES, LOG_LEVEL, Seen
+from analysis.conversation.call import Seen
+from analysis.conversation.session import CLIENT_CAPABILITIES, LOG_LEVEL
 from analysis.protocol.revisions import MODERN_ERA, since
 from analysis.rules.base import NOTE, Rule
 from analysis.rules.finding import Finding

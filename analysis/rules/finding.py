@@ -4,8 +4,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from analysis.conversation.call import ProbableAnswer
-    from analysis.conversation.guesses import Meant
+    from analysis.conversation.call import Meant, ProbableAnswer
 
 Blames: TypeAlias = Literal["client", "server", "transport", "unknown"]
 """Who is responsible."""

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.call import IdState
+from analysis.conversation.call import IdState, Seen
+from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Number, Request, Response, Side, number_text
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import HANDSHAKE_ERA
@@ -189,12 +190,12 @@ class UnknownResponse(Rule):
     source = "2024-11-05 basic/messages"
 
     def on_unpaired(self, seen: Seen) -> Iterator[Finding]:
-        if _is_unknown(seen) and _own(seen) is IdState.NEVER_SEEN:
+        if _is_unknown(seen, self.fold) and _own(seen, self.fold) is IdState.NEVER_SEEN:
             looked: list[int] = self.memory(seen.session, list)
             elsewhere = None
             if len(looked) < _LOOKED:
                 looked.append(seen.message.seq)
-                elsewhere = _in_other_session(seen)
+                elsewhere = _in_other_session(seen, self.fold)
             if elsewhere is None:
                 yield self.finding(seen, with_guess(f"no request has the id {_id(seen)}", seen.meant), pointer="/id")
                 return
@@ -220,7 +221,7 @@ class SelfAnswered(Rule):
     source = "2024-11-05 basic/messages"
 
     def on_unpaired(self, seen: Seen) -> Iterator[Finding]:
-        if _is_unknown(seen) and _own(seen) is not IdState.NEVER_SEEN:
+        if _is_unknown(seen, self.fold) and _own(seen, self.fold) is not IdState.NEVER_SEEN:
             yield self.finding(seen, f"the id {_id(seen)} belongs to a request of the same side", pointer="/id")
 
 
@@ -240,7 +241,7 @@ class TypeChanged(Rule):
     source = "2024-11-05 basic/messages"
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
-        if not seen.is_converted or seen.request is None or _may_answer_lost(seen):
+        if not seen.is_converted or seen.request is None or _may_answer_lost(seen, self.fold):
             return ()
         text = f"request {_cut(seen.request.id)} is answered as {_id(seen)}: the id changed its JSON type"
         return [self.finding(seen, text, pointer="/id", related=(seen.request.seq,))]
@@ -264,7 +265,7 @@ class DuplicateResponse(Rule):
     source = "2024-11-05 basic/messages; JSON-RPC 2.0 §5"
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
-        if seen.is_converted and seen.request is not None and _may_answer_lost(seen):
+        if seen.is_converted and seen.request is not None and _may_answer_lost(seen, self.fold):
             doubtful: set[int] = self.memory(seen.session, set)
             if len(doubtful) < _KEPT:
                 doubtful.add(seen.request.seq)
@@ -272,7 +273,7 @@ class DuplicateResponse(Rule):
 
     def on_unpaired(self, seen: Seen) -> Iterator[Finding]:
         if seen.id_state is IdState.ANSWERED and not _is_replay(seen):
-            request = _answered(seen)
+            request = _answered(seen, self.fold)
             if request is not None and (request <= seen.session.lost_seq or self._is_doubtful(seen.session, request)):
                 return  # this answer, or the earlier one, may belong to a lost request
             related = () if request is None else (request,)
@@ -314,7 +315,7 @@ class EchoedFrame(Rule):
         return [self.finding(seen, text, related=(sent.message.seq,))]
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        request, table = seen.request, seen.session.tables["server" if seen.message.sender == "client" else "client"]
+        request, table = seen.request, self.fold.tables["server" if seen.message.sender == "client" else "client"]
         if request is None or not table:
             return ()
         waiting = table.get(Key(None if seen.http is None else seen.http.first.number, request.id))
@@ -377,7 +378,7 @@ def _kind(request: Request) -> str:
     return "an array" if isinstance(value, list) else "an object"
 
 
-def _may_answer_lost(seen: Seen) -> bool:
+def _may_answer_lost(seen: Seen, fold: Fold) -> bool:
     """Whether a response with the id of a request as another type may answer a lost request.
 
     It may if the requesting side is known to use ids of that type as well.
@@ -388,7 +389,8 @@ def _may_answer_lost(seen: Seen) -> bool:
     type_, opening = message.id.type, session.initialize
     if opening is not None and opening.sender == request.sender and opening.id.type == type_:
         return True
-    return any(id_.type == type_ for id_ in session.used.latest(session.number, request.sender, _LATEST))
+    used = fold.routing.used_by(session).latest(session.number, request.sender, _LATEST)
+    return any(id_.type == type_ for id_ in used)
 
 
 def _id(seen: Seen) -> str:
@@ -401,44 +403,44 @@ def _cut(ident: Id) -> str:
     return ident.text if len(ident.text) <= _LONGEST else f"{ident.text[: _LONGEST - 1]}…"
 
 
-def _is_unknown(seen: Seen) -> bool:
+def _is_unknown(seen: Seen, fold: Fold) -> bool:
     """Whether a response has an id that no request has used."""
     message = seen.message
     if not isinstance(message, Response) or message.id is None or not message.id.pairs:
         return False
-    is_lost = seen.session.tables["server" if message.sender == "client" else "client"].forgotten > 0
+    is_lost = fold.tables["server" if message.sender == "client" else "client"].forgotten > 0
     if seen.http is not None and message.sender == "server" and seen.http.method == "POST" and not seen.http.sent:
         return False  # the body of the request is not recorded
     return seen.id_state is IdState.NEVER_SEEN and not is_lost and not _is_replay(seen)
 
 
-def _in_other_session(seen: Seen) -> tuple[int, int] | None:
+def _in_other_session(seen: Seen, fold: Fold) -> tuple[int, int] | None:
     """Number of another session over HTTP in which the other side used the id of a response, and of the request."""
     message, session = seen.message, seen.session
     if seen.http is None or not isinstance(message, Response) or message.id is None:
         return None
     side: Side = "server" if message.sender == "client" else "client"
     for number in range(max(1, session.number - _SESSIONS), session.number + _SESSIONS):
-        used = session.used.last(number, side, message.id)
+        used = fold.routing.used_by(session).last(number, side, message.id)
         if used is not None and number != session.number:
             return number, used.seq
     return None
 
 
-def _own(seen: Seen) -> IdState:
+def _own(seen: Seen, fold: Fold) -> IdState:
     """The state of a response's id among the sender's own requests."""
     message = seen.message
     if not isinstance(message, Response) or message.id is None:
         return IdState.NEVER_SEEN
-    return seen.session.tables[message.sender].state(Key(message.frames[0].exchange, message.id))
+    return fold.tables[message.sender].state(Key(message.frames[0].exchange, message.id))
 
 
-def _answered(seen: Seen) -> int | None:
+def _answered(seen: Seen, fold: Fold) -> int | None:
     """The number of the request that was answered before."""
     message = seen.message
     if not isinstance(message, Response) or message.id is None:
         return None
-    table = seen.session.tables["server" if message.sender == "client" else "client"]
+    table = fold.tables["server" if message.sender == "client" else "client"]
     return table.answered(Key(message.frames[0].exchange, message.id))
 
 

@@ -8,9 +8,11 @@ from collections.abc import Iterable
 from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
-from analysis.conversation.http_exchange import STREAM, VERSION_FIELD, HttpExchange, Mark
+from analysis.conversation.call import Seen
+from analysis.conversation.http_exchange import STREAM, VERSION_FIELD, HttpExchange
+from analysis.conversation.mark import Mark
 from analysis.conversation.message import Invalid
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Message, Notification, Request
-from analysis.conversation.session import PROTOCOL_VERSION, Seen, Session, State
+from analysis.conversation.session import PROTOCOL_VERSION, Session, State
 from analysis.facts import code_of
 from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
 from analysis.protocol.revisions import HANDSHAKE_ERA

@@ -5,8 +5,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Notification, Request
-from analysis.conversation.session import META, Seen
+from analysis.conversation.session import META
 from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Request
 from analysis.conversation.meta_places import MOST, USUAL, has_places, icons, part_of, places
-from analysis.conversation.session import CLIENT_INFO, SERVER_INFO, Seen
+from analysis.conversation.session import CLIENT_INFO, SERVER_INFO
 from analysis.protocol.json_pointer import step
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN_ERA, since

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Notification, Request
-from analysis.conversation.session import PROTOCOL_VERSION, Seen
+from analysis.conversation.session import PROTOCOL_VERSION
 from analysis.protocol.methods import METHODS, UNPREFIXED, Method
 from analysis.protocol.revisions import MODERN, NEWEST, REVISIONS, rank_of, until
 from analysis.rules.base import NOTE, WARNING, Rule

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.envelope import envelope, lacks
 from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Request, Response
-from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO, Seen
+from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO
 from analysis.facts import code_of
 from analysis.protocol.error_codes import (
     HEADER_MISMATCH,

@@ -8,10 +8,9 @@ that it is about, and is called for messages with one of them. A new oddity is a
 from enum import Flag, auto
 from typing import Final
 
-from analysis.conversation.call import Call, Outcome
+from analysis.conversation.call import Call, Outcome, Seen
 from analysis.conversation.envelope import lacks
 from analysis.conversation.message import Invalid, Message, Request, Response, is_as_written
-from analysis.conversation.session import Seen
 from analysis.protocol.methods import REQUESTS
 from captures.frame import Frame
 from captures.limits import MEMBERS

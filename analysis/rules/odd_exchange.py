@@ -9,10 +9,11 @@ from enum import Flag, auto
 from functools import lru_cache
 from typing import Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.http_exchange import STREAM, VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Request, Response
 from analysis.conversation.resumption import LAST_EVENT_ID
-from analysis.conversation.session import PROTOCOL_VERSION, Seen, Session
+from analysis.conversation.session import PROTOCOL_VERSION, Session
 from analysis.conversation.session_ids import FIELD
 from analysis.conversation.subscriptions import LISTEN
 

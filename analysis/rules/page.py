@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final, Literal
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Request
-from analysis.conversation.session import Seen
 from analysis.facts import code_of
 from analysis.protocol.error_codes import (
     HEADER_MISMATCH,

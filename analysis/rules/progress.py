@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from math import isnan
 from typing import Any, Final
 
+from analysis.conversation.call import Seen
+from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Request, Side, converted, other_side
-from analysis.conversation.session import Seen
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
@@ -73,7 +74,7 @@ class DuplicateToken(Rule):
     source = PAGE
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        token = tokens_of(seen.session).take_request(seen)
+        token = tokens_of(seen.session).take_request(seen, self.fold)
         if token is None or token.earlier is None:
             return ()
         text = f"the progress token {_cut(token.id)} belongs to a request that is still open"
@@ -127,7 +128,7 @@ class UnknownToken(_OfToken):
         if len(looked) >= _LOOKED:
             return None
         looked.append(token)
-        return _in_other_session(seen, asker, token)
+        return _in_other_session(seen, asker, token, self.fold)
 
 
 class AfterCompletion(_OfToken):
@@ -156,7 +157,7 @@ class AfterCompletion(_OfToken):
         key = None if known is None else known.key
         if known is None or key is None:
             return ()
-        table = seen.session.tables[known.asker]
+        table = self.fold.tables[known.asker]
         answered_ns = table.answered_ns(key) if table.answered(key) == known.seq else None
         if answered_ns is None or known.is_of_task or known.is_shared or is_replay(seen):
             return ()
@@ -186,7 +187,7 @@ class AfterCancel(_OfToken):
     source = "2024-11-05 basic/utilities/cancellation"
 
     def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
-        cancelled = None if known is None or known.is_shared else cancelled_seq(seen, known)
+        cancelled = None if known is None or known.is_shared else cancelled_seq(known, self.fold)
         if cancelled is None or not seen.session.has_received(seen.message.sender, cancelled):
             return ()
         text = f"progress for the token {_cut(token)}, whose request was cancelled before"
@@ -359,9 +360,9 @@ def is_replay(seen: Seen) -> bool:
     return seen.http is not None and seen.http.is_replay
 
 
-def cancelled_seq(seen: Seen, token: Token) -> int | None:
+def cancelled_seq(token: Token, fold: Fold) -> int | None:
     """Number of the cancellation of a token's open request; None if it was not cancelled."""
-    waiting = None if token.key is None else seen.session.tables[token.asker].get(token.key)
+    waiting = None if token.key is None else fold.tables[token.asker].get(token.key)
     return waiting.cancelled_by if waiting is not None and waiting.request.seq == token.seq else None
 
 
@@ -376,11 +377,11 @@ def _number(value: Any) -> float | None:
     return value if is_number else None
 
 
-def _in_other_session(seen: Seen, asker: Side, token: Id) -> tuple[int, int] | None:
+def _in_other_session(seen: Seen, asker: Side, token: Id, fold: Fold) -> tuple[int, int] | None:
     """Number of another session over HTTP with an open request that carries a token, and of the request."""
     if seen.http is None:
         return None
-    for waiting in seen.session.tables[asker].oldest(_LOOKED_AT):
+    for waiting in fold.tables[asker].oldest(_LOOKED_AT):
         request, session = waiting.request, waiting.session
         if session is not None and session is not seen.session and token_of(request.meta.get("progressToken")) == token:
             return session.number, request.seq

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Request
 from analysis.conversation.meta_places import places
-from analysis.conversation.session import Seen
 from analysis.protocol.json_pointer import step
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.error.codes import params_of

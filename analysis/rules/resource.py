@@ -5,7 +5,7 @@ from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
-from analysis.conversation.session import Seen
+from analysis.conversation.call import Seen
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level

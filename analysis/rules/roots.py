@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.call import Seen
+from analysis.conversation.session import Session
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, RACE_NS, Rule
 from analysis.rules.finding import Finding, Impact

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from analysis.conversation.session import Seen
+from analysis.conversation.call import Seen
 from analysis.facts import code_of
 from analysis.protocol.error_codes import USER_REJECTED
 from analysis.protocol.revisions import since

@@ -5,8 +5,8 @@
 
 from collections.abc import Iterable, Iterator
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Number, Response
-from analysis.conversation.session import Seen
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import ERROR, NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import Outcome, Seen
 from analysis.conversation.message import Invalid
-from analysis.conversation.session import Seen, Session, era_in_force
+from analysis.conversation.session import Session, era_in_force
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span, rank_of
 from analysis.rules.base import NOTE, WARNING, Ending, Rule
 from analysis.rules.finding import Finding, Impact, Level
@@ -32,7 +32,7 @@ class _AtServersEnd(Rule):
 
     def on_record(self, record: Record, session: Session) -> Iterable[Finding]:
         pipes = pipes_of(session)
-        pipes.take(record, session)
+        pipes.take(record, session, self.fold)
         if record is not pipes.exited:
             return ()
         if pipes.is_server_first and pipes.server_gone_ns is not None and not pipes.is_client_behind:
@@ -154,7 +154,7 @@ class ServerLingers(Rule):
 
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
         pipes = pipes_of(session)
-        pipes.take(record, session)
+        pipes.take(record, session, self.fold)
         if record is pipes.exited:
             yield from self._check_end(pipes, session, record, record.t_ns)
 
@@ -203,7 +203,7 @@ class KilledFirst(Rule):
 
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
         pipes = pipes_of(session)
-        pipes.take(record, session)
+        pipes.take(record, session, self.fold)
         members = record.members
         if record.rec != "signal" or members.get("event") != "received" or members.get("origin") == "terminal":
             return
@@ -239,7 +239,7 @@ class WriteAfterClose(Rule):
 
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
         pipes = pipes_of(session)
-        pipes.take(record, session)
+        pipes.take(record, session, self.fold)
         if pipes.client_closed is record:
             self.watch(session, True)
         return iter(())
@@ -272,7 +272,7 @@ class RequestWhileClosing(Rule):
     source = "2024-11-05 basic/lifecycle"
 
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
-        pipes_of(session).take(record, session)
+        pipes_of(session).take(record, session, self.fold)
         return iter(())
 
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:

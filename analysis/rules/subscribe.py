@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from analysis.conversation.session import Seen
+from analysis.conversation.call import Seen
 from analysis.conversation.subscriptions import UPDATED, ResourceSubscription
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule, Who
@@ -64,7 +64,7 @@ class UpdateWithoutSubscription(_Update):
         session = seen.session
         if subscription is not None and not subscription.is_refused:
             return ()
-        if session.links.subscriptions.forgotten or session.unjudged.get("client") is not None:
+        if self.fold.links.subscriptions.forgotten or session.unjudged.get("client") is not None:
             return ()
         declared = session.declared.get("handshake")
         if declared is not None and UPDATED in declared.gaps:
@@ -123,7 +123,7 @@ class UnsubscribeUnknown(Rule):
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         is_named = isinstance(member(seen.body.get("params"), "uri"), str)
-        if not is_named or seen.subscription is not None or seen.session.links.subscriptions.forgotten:
+        if not is_named or seen.subscription is not None or self.fold.links.subscriptions.forgotten:
             return ()
         return [self.finding(seen, "the client has no subscription to this resource", pointer=_POINTER)]
 

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.call import ENDLESS, Call, Outcome, timed_out
+from analysis.conversation.call import ENDLESS, Call, Outcome, Seen, seen_of, timed_out
+from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request, Side, id_of, other_side
-from analysis.conversation.session import Seen, Session, seen_of
+from analysis.conversation.session import Session
 from analysis.protocol.revisions import HANDSHAKE_ERA, since
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Ending, Rule
 from analysis.rules.finding import Blames, Finding, Impact, with_guess
@@ -47,7 +48,7 @@ class _AtEnd(Rule):
     at_end = True
 
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
-        pipes_of(session).take(record, session)
+        pipes_of(session).take(record, session, self.fold)
         return iter(())
 
     def open(self, session: Session, ending: Ending) -> Iterator[Late]:
@@ -59,7 +60,7 @@ class _AtEnd(Rule):
                 continue
             if session.unjudged.get(other_side(request.sender), -1) > request.seq:
                 continue  # an unjudged frame may hold the answer
-            until_ns, request_seen = ending.t_ns, _seen_request(session, request)
+            until_ns, request_seen = ending.t_ns, _seen_request(session, request, self.fold)
             if session.is_http:
                 is_due = call.cancelled_ns is None  # otherwise it waited for as long as its client did
                 if request_seen.http is None or (is_due and _is_for_http(request_seen)):
@@ -109,7 +110,7 @@ class Unanswered(_AtEnd):
         pings = session.memory.get(PingUnanswered.id) or _Pings()
         for late in self.unanswered(session, ending):
             request = late.call.request
-            if request.method == "tasks/result" and not _is_over(session, request):
+            if request.method == "tasks/result" and not _is_over(session, request, self.fold):
                 continue  # it waits until its task has ended
             if request.seq not in pings.reported:
                 # Where the recorder of a server on the network is killed, an answer may have come after it.
@@ -148,7 +149,7 @@ class InitializeUnanswered(_AtEnd):
             if call.request.method == "initialize" and call.outcome is Outcome.UNANSWERED:
                 waited_ns = (call.cancelled_ns or call.started_ns) - call.started_ns
                 if waited_ns >= RACE_NS:
-                    yield self._found(Late(call, _seen_request(session, call.request), waited_ns))
+                    yield self._found(Late(call, _seen_request(session, call.request, self.fold), waited_ns))
 
     def _found(self, late: Late) -> Finding:
         text = f"initialize has no answer after {_seconds(late.waited_ns)}"
@@ -199,10 +200,10 @@ class PingUnanswered(_AtEnd):
         pings.watched -= 1
         sender, seq = request.sender, request.seq
         other, pipes, key = other_side(sender), pipes_of(session), Key(request.frames[0].exchange, request.id)
-        waiting = session.tables[sender].get(key)
+        waiting = self.fold.tables[sender].get(key)
         if waiting is None or waiting.request is not request or not waiting.is_due:
             return
-        seen = _seen_request(session, request)
+        seen = _seen_request(session, request, self.fold)
         is_lost = session.lost_seq >= seq  # the answer may have been lost
         is_gone = is_lost or pipes.client_gone_ns is not None or pipes.server_gone_ns is not None or pipes.has_gap
         is_over = _is_for_http(seen) or session.unjudged.get(other, -1) > seq
@@ -336,7 +337,7 @@ class AbandonedRequest(Rule):
         request, waited_ns = call.request, call.abandoned_ns
         if waited_ns is None or call.outcome is not Outcome.CANCELLED:
             return  # other rules report what had failed before
-        seen, other = _seen_request(session, request), other_side(request.sender)
+        seen, other = _seen_request(session, request, self.fold), other_side(request.sender)
         http = http or seen.http
         is_silent = (
             not (http.received or http.unrecorded) if http is not None else session.heard.get(other, -1) < request.seq
@@ -384,9 +385,9 @@ class NeverCancelled(_AtEnd):
 # ---- shared by the rules
 
 
-def _seen_request(session: Session, request: Request) -> Seen:
+def _seen_request(session: Session, request: Request, fold: Fold) -> Seen:
     """An open request, with its revision."""
-    waiting = session.tables[request.sender].get(Key(request.frames[0].exchange, request.id))
+    waiting = fold.tables[request.sender].get(Key(request.frames[0].exchange, request.id))
     if waiting is None:
         return seen_of(request, session)
     return seen_of(request, session, revision=waiting.revision, era=waiting.era, http=waiting.http)
@@ -403,11 +404,11 @@ def _holds(rule: Rule, seen: Seen) -> bool:
     return rule.versions.holds(seen.rank, seen.era)
 
 
-def _is_over(session: Session, request: Request) -> bool:
+def _is_over(session: Session, request: Request, fold: Fold) -> bool:
     """Whether the task whose result a request asks for is known to have ended."""
     params = request.params
     name = params.get("taskId") if isinstance(params, dict) else None
-    task = session.links.tasks.get(session, other_side(request.sender), name)
+    task = fold.links.tasks.get(session, other_side(request.sender), name)
     return task is not None and task.is_over
 
 

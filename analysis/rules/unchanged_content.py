@@ -11,15 +11,9 @@ from typing import Final, Literal, TypeAlias
 
 import orjson
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Invalid, Notification, Request, Response
-from analysis.conversation.session import (
-    CLIENT_CAPABILITIES,
-    CLIENT_INFO,
-    LOG_LEVEL,
-    PROTOCOL_VERSION,
-    SERVER_INFO,
-    Seen,
-)
+from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO
 
 Words: TypeAlias = Literal["envelope", "result"]
 """The words that a rule depends on: the sender's data in the `_meta` of a modern message, or a whole result."""

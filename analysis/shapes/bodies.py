@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import MISSING, Notification, Response, Side
-from analysis.conversation.session import Seen
 from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.protocol.revisions import MODERN, NEWEST, Era
 from analysis.shapes.body_table import Part

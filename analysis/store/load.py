@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, Self
 
 import duckdb
 
-from analysis.conversation.call import Call, Outcome
+from analysis.conversation.call import Call, Outcome, Seen
 from analysis.conversation.message import Request, Response
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.conversation.stalls import waited_of
 from analysis.garbage import few_collections
 from analysis.reading import Item, Reading, Step

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from analysis.conversation.call import Seen
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Request
-from analysis.conversation.session import Seen
 from analysis.reading import Reading, Step
 from captures.errors import CaptureError
 from captures.frame import Frame

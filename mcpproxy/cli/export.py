@@ -211,5 +211,5 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
         where = str(files[0].path) if len(files) == 1 else f"{count_text(len(files), 'file')} below {options.output}"
         sys.stdout.write(f"{table or 'all tables':<15} {rows:>14}  {sanitise(where)}\n")
     sys.stdout.flush()
-    is_damaged = tell_of_losses(done.losses, "the rest was written")
+    is_damaged = tell_of_losses(done.losses, "the rest was written", say)
     return int(Exit.USAGE if sources.refused or done.refused or is_damaged else Exit.FINE)

@@ -22,13 +22,13 @@ from analysis.store.sandbox.parent import MEMORY, TIMEOUT_S, Limits
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 from captures.errors import CaptureError, NotACapture
 from mcpproxy.cli.arguments import SHORT_FORM, Parser, add_json, add_memory
-from mcpproxy.cli.diagnostics import Exit, fail
+from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.outputs import check_place
 from mcpproxy.cli.selection import add_scope, scope_of, selected
 from mcpproxy.cli.shell import converse
-from mcpproxy.report.answers import csv_lines, json_lines, markdown, names_of, reference, table
 from mcpproxy.report.output import for_stdout, set_up, width_of_stdout
 from mcpproxy.sanitise import sanitise
+from mcpproxy.sql.answers import csv_lines, json_lines, markdown, names_of, reference, table
 from mcpproxy.sql.new_file import new_file
 from mcpproxy.sql.session import SqlSession, relation_of, schema, tell, views
 from mcpproxy.wording.text import Style
@@ -127,10 +127,10 @@ def run(arguments: list[str]) -> int:
         with selected(options.capture, scope_of(options)) as chosen:
             if options.output is not None:
                 check_place(options.output, chosen.paths, force=options.force)
-            with SqlSession(chosen.paths, limits) as session:
+            with SqlSession(chosen.paths, limits, hear=say) as session:
                 return _answer(session, sql, options)
     except QueryError as error:
-        tell(error)
+        tell(error, say)
         return int(Exit.USAGE)
     except NotACapture as error:
         return fail(f"{error}{_view_hint(options.capture)}")

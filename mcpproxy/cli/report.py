@@ -92,5 +92,5 @@ def _report(paths: list[Path], options: argparse.Namespace) -> int:
     for ended in report.examined:
         say_faults(ended)
     has_faults = any(ended.faults for ended in report.examined)
-    is_damaged = tell_of_losses(losses, "the report covers the rest")
+    is_damaged = tell_of_losses(losses, "the report covers the rest", say)
     return int(Exit.USAGE if sources.refused or is_damaged or has_faults else Exit.FINE)

@@ -90,7 +90,7 @@ class _Talk:
             self._show(answer.columns, answer)
         except QueryError as error:
             sys.stdout.flush()
-            tell(error)
+            tell(error, say)
         except (KeyboardInterrupt, RuntimeError) as error:
             if interrupt_of(error) != INTERRUPTED:
                 raise
@@ -110,7 +110,7 @@ class _Talk:
             try:
                 self._describe(*schema(relation_of(rest[0], ".views")))
             except QueryError as error:
-                tell(error)
+                tell(error, say)
         elif name == ".help":
             sys.stdout.write(HELP)
         else:

@@ -20,10 +20,9 @@ from typing import Final, Protocol
 
 import orjson
 
-from analysis.conversation.call import ABANDONED_NS, Call
+from analysis.conversation.call import ABANDONED_NS, Call, Seen
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
-from analysis.conversation.session import Seen
 from analysis.filter import Filter, FilterError, facts_of, facts_of_batch, facts_of_call
 from analysis.reading import Reading, Step
 from captures.damage import Damage

@@ -13,10 +13,9 @@ from typing import Final, NamedTuple
 from analysis.checking.baseline import Baseline, fingerprint
 from analysis.checking.checker import Rules
 from analysis.checking.profile import Costs
-from analysis.conversation.call import Call
+from analysis.conversation.call import Call, Seen
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Message
-from analysis.conversation.session import Seen
 from analysis.filter import Facts, Filter, facts_of, facts_of_call
 from analysis.reading import End, Reading, Step
 from analysis.rules.discovery import rules_for
@@ -26,7 +25,7 @@ from captures.frame import Frame
 from captures.gaps import lost_range
 from captures.record import Record
 from mcpproxy.examination.result import Ended, Event, LocatedFinding, Reached
-from mcpproxy.report.sites import Sites
+from mcpproxy.examination.sites import Sites
 
 REACHED_EVERY: Final = 4096
 """Items of a capture between two signs of progress: a fifth of a second."""

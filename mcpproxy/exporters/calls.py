@@ -9,10 +9,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from analysis.conversation.call import Call, Outcome
+from analysis.conversation.call import Call, Outcome, Seen
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request, Side
-from analysis.conversation.session import Peer, Seen, Session
+from analysis.conversation.session import Peer, Session
 from analysis.filter import Filter
 from analysis.reading import Step
 from analysis.selection import matches

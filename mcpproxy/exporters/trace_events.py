@@ -12,9 +12,9 @@ Format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsK
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Invalid, Notification, Request, Response
-from analysis.conversation.session import Seen
 from analysis.facts import size_of
 from analysis.filter import Filter
 from analysis.reading import Step

@@ -6,10 +6,10 @@ from typing import Any, Final
 from analysis.rules.discovery import rules
 from mcpproxy.examination.examine import Examination
 from mcpproxy.examination.result import Ended, LocatedFinding
+from mcpproxy.examination.sites import payload_at
 from mcpproxy.html_report import limits
 from mcpproxy.html_report.traffic import Traffic
 from mcpproxy.report.ranking import Ranking
-from mcpproxy.report.sites import payload_at
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.excerpts import Excerpt, excerpt
 from mcpproxy.wording.rule_pages import summary_of

@@ -6,11 +6,10 @@ page escapes them when it shows them.
 
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import ENDLESS, Call
+from analysis.conversation.call import ENDLESS, Call, Seen
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response, sender
-from analysis.conversation.session import Seen
 from analysis.facts import raw_of, size_of
 from analysis.reading import Step
 from analysis.rules.finding import Level

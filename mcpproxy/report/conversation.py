@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from analysis.conversation.call import ENDLESS, Call, Outcome
+from analysis.conversation.call import ENDLESS, Call, Outcome, Seen, seen_of
 from analysis.conversation.fold import Fold
-from analysis.conversation.session import Seen, seen_of
 from analysis.filter import Filter, facts_of, facts_of_batch, facts_of_call
 from analysis.reading import Step
 from captures.frame import Frame

@@ -7,8 +7,8 @@ is not a message; the id of the rule follows and is never cut.
 
 from typing import Final, NamedTuple, TypeAlias
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Invalid, Notification, Request, Response, sender
-from analysis.conversation.session import Seen
 from analysis.facts import size_of
 from captures.frame import Frame
 from mcpproxy.sanitise import sanitise, sanitise_bytes

@@ -11,9 +11,9 @@ from typing import Final
 
 from analysis.rules.finding import Blames, Level
 from mcpproxy.examination.result import Ended, LocatedFinding, Report, Totals, located
+from mcpproxy.examination.sites import payload_at
 from mcpproxy.report.output import is_aligned
 from mcpproxy.report.ranking import Ranking
-from mcpproxy.report.sites import payload_at
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.excerpts import Excerpt, excerpt
 from mcpproxy.wording.text import WHOLE, Role, Span, Style, cells, count_text

@@ -7,10 +7,9 @@ state.
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-from analysis.conversation.call import ENDLESS, Call, Outcome
+from analysis.conversation.call import ENDLESS, Call, Outcome, Seen, seen_of
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response
-from analysis.conversation.session import Seen, seen_of
 from analysis.facts import size_of
 from analysis.filter import Facts, Filter, facts_of
 from analysis.reading import Step

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from analysis.conversation.call import Call
+from analysis.conversation.call import Call, Seen
 from analysis.conversation.message import Message, Notification, Request
-from analysis.conversation.session import Seen
 from analysis.filter import Filter, facts_of, facts_of_call
 from analysis.reading import Reading, Step
 from captures.frame import Frame

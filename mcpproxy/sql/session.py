@@ -17,7 +17,6 @@ from analysis.store.reference import Relation, relations, view_texts
 from analysis.store.sandbox.parent import Answer, Limits, Sandbox
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 from analysis.store.stats import LOSSES, Loss
-from mcpproxy.cli.diagnostics import say
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.text import begins_text, guesses_text, lost_text, unrecorded_text
 from mcpproxy.wording.units import size
@@ -36,7 +35,7 @@ class SqlSession:
         paths: Iterable[Path],
         limits: Limits,
         *,
-        hear: Callable[[str], None] = say,
+        hear: Callable[[str], None],
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         """Prepare; the first query loads the captures.
@@ -165,7 +164,7 @@ def of_cache_size() -> list[str]:
     return [f"MCPPROXY_CACHE_SIZE={sanitise(text, 64)} is not a size such as 500M, 10G or 0; the default of 2G is used"]
 
 
-def tell_of_losses(losses: Iterable[Loss], rest: str, hear: Callable[[str], None] = say) -> bool:
+def tell_of_losses(losses: Iterable[Loss], rest: str, hear: Callable[[str], None]) -> bool:
     """Report what each capture lacks, and what happens to the rest; return whether any capture is damaged."""
     is_damaged = False
     for path, damage, lost, forgotten, begins_at, unrecorded, guesses in losses:
@@ -247,8 +246,8 @@ def relation_of(name: str, listed_by: str) -> Relation:
     return by_name[name.lower()]
 
 
-def tell(error: QueryError) -> None:
-    """Report why a query failed."""
+def tell(error: QueryError, say: Callable[[str], None]) -> None:
+    """Report why a query failed, line by line."""
     lines = lines_of(error)
     kind = "permission" if _LOCKED.search(str(error)) else error.kind
     if kind in _ADVICE:

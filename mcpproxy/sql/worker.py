@@ -28,8 +28,8 @@ from analysis.store.reference import relations
 from analysis.store.sandbox.parent import Limits
 from analysis.store.sandbox.protocol import QueryError
 from captures.listing import segments
-from mcpproxy.report.answers import csv_lines, json_lines, shower
 from mcpproxy.sanitise import sanitise
+from mcpproxy.sql.answers import csv_lines, json_lines, shower
 from mcpproxy.sql.new_file import new_file
 from mcpproxy.sql.session import SqlSession, lines_of
 from mcpproxy.sql.statements import KEYWORDS

@@ -7,12 +7,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import ERRORS, Call, IdState, Outcome, outcome_of
+from analysis.conversation.call import ERRORS, Call, IdState, Meant, Outcome, Seen, outcome_of
 from analysis.conversation.failure import failed_by
-from analysis.conversation.guesses import Meant
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Invalid, Message, Notification, Number, Request, Response
-from analysis.conversation.session import Peer, Seen
+from analysis.conversation.session import Peer
 from analysis.facts import text_of_error, texts_in
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.wording.text import Span, cells, count_text, fit

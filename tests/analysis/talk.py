@@ -6,9 +6,8 @@ One item every millisecond, so that stamps can be told by heart: the nth item ha
 import json
 from typing import Any
 
-from analysis.conversation.call import Call
+from analysis.conversation.call import Call, Seen
 from analysis.conversation.fold import Fold
-from analysis.conversation.session import Seen
 from analysis.reading import Step
 from captures.envelope import judge
 from captures.frame import Frame

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.conversation.assembly import Assembly
-from analysis.conversation.call import Call
+from analysis.conversation.call import Call, Seen, seen_of
 from analysis.conversation.message import Id, Request, Response, id_of, messages
-from analysis.conversation.session import Seen, Session, seen_of
+from analysis.conversation.session import Session
 from analysis.filter import DEEPEST, KEYS, LONGEST, Facts, FilterError, facts_of, facts_of_batch, parse
 from captures.envelope import judge
 from captures.frame import Frame
 from captures.verdict import UNJUDGED, Direction
 
 MS = 1_000_000
-SESSION = Session(3, "stdio", {}, 0)
+SESSION = Session(3, "stdio", 0)
 
 NAMES = st.text(st.sampled_from("ab/é*?"), max_size=6)
 FACTS = st.builds(

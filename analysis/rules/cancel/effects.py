@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.call import Call, IdState
+from analysis.conversation.call import Call, IdState, Seen
+from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import LISTEN
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, between
 from analysis.rules.base import NOTE, Ending, Rule
@@ -45,7 +46,7 @@ class Twice(Rule):
         request = seen.cancels
         if request is None or seen.id_state is not IdState.CANCELLED:
             return ()
-        waiting = seen.session.tables[request.sender].get(Key(request.frames[0].exchange, request.id))
+        waiting = self.fold.tables[request.sender].get(Key(request.frames[0].exchange, request.id))
         before = None if waiting is None or waiting.request is not request else waiting.cancelled_by
         if before is None or before == seen.message.seq:
             return ()
@@ -113,7 +114,7 @@ class MessageAfterCancel(Rule):
         return WORD if hook == "request" else b""
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        tokens_of(seen.session).take_request(seen)
+        tokens_of(seen.session).take_request(seen, self.fold)
         return ()
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
@@ -128,11 +129,11 @@ class MessageAfterCancel(Rule):
             tokens = tokens_of(session)
             token, _ = tokens.report(seen)
             known = None if token is None else tokens.find("client", None, token)
-            cancelled = None if known is None or known.is_shared else cancelled_seq(seen, known)
+            cancelled = None if known is None or known.is_shared else cancelled_seq(known, self.fold)
             if cancelled is None or not session.has_received("server", cancelled):
                 return ()
             return [self.finding(seen, "progress for a request that was cancelled before", related=(cancelled,))]
-        cancelled = _only_cancelled(session)
+        cancelled = _only_cancelled(session, self.fold)
         if cancelled is None:
             return ()
         text = "a log message, although all open requests had been cancelled"
@@ -218,7 +219,7 @@ class ByDisconnect(Rule):
             if not isinstance(request, Request) or not self.versions.holds(seen.rank, seen.era):
                 continue
             if len(kept.unanswered) < KEPT:
-                state = session.tables["client"].state(Key(request.frames[0].exchange, request.id))
+                state = self.fold.tables["client"].state(Key(request.frames[0].exchange, request.id))
                 if state is not IdState.ANSWERED:
                     kept.unanswered[request.seq] = seen, http.stream
         return ()
@@ -231,7 +232,7 @@ class ByDisconnect(Rule):
             request = seen.message
             if not isinstance(request, Request) or request.id in kept.cancelled or stream in kept.resumed:
                 continue
-            if session.tables["client"].state(Key(request.frames[0].exchange, request.id)) is not IdState.ANSWERED:
+            if self.fold.tables["client"].state(Key(request.frames[0].exchange, request.id)) is not IdState.ANSWERED:
                 yield self.finding(seen, "the client left the stream before the response; that does not cancel")
 
 
@@ -247,9 +248,9 @@ def _after_cancel(rule: Rule, seen: Seen, call: Call) -> Iterable[Finding]:
     return [rule.finding(seen, text, related=(call.request.seq, cancelled))]
 
 
-def _only_cancelled(session: Session) -> int | None:
+def _only_cancelled(session: Session, fold: Fold) -> int | None:
     """Number of the last cancellation, if all requests that a log message can be about were cancelled; else None."""
-    table = session.tables["client"]
+    table = fold.tables["client"]
     if not 0 < len(table) <= OPEN:
         return None
     numbers = [call.cancelled_by for call in table.waiting() if call.request.method != LISTEN]

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.call import IdState, Outcome
+from analysis.conversation.call import IdState, Outcome, Seen
+from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Side, converted, id_of, other_side
-from analysis.conversation.session import Seen
 from analysis.conversation.subscriptions import LISTEN
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, only
 from analysis.rules.base import RACE_NS, WARNING, Rule
@@ -61,7 +61,7 @@ class UnknownRequest(Cancellation):
     needs_start = True
 
     def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
-        if not _is_unknown(seen, id_):
+        if not _is_unknown(seen, id_, self.fold):
             return ()
         text = f"the {seen.message.sender} never sent a request with the id {_cut(id_)}"
         return [self.finding(seen, text, pointer=_POINTER)]
@@ -85,7 +85,8 @@ class WrongDirection(Cancellation):
     replaces = ("cancel/unknown-request",)
 
     def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
-        foreign = _open(seen, other_side(seen.message.sender), id_) if _is_unknown(seen, id_) else None
+        other = other_side(seen.message.sender)
+        foreign = _open(seen, other, id_, self.fold) if _is_unknown(seen, id_, self.fold) else None
         if foreign is None:
             return ()
         text = f"the {other_side(seen.message.sender)} sent request {_cut(id_)}: its receiver cannot cancel it"
@@ -109,9 +110,9 @@ class IdTypeChanged(Cancellation):
 
     def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
         side = seen.message.sender
-        if seen.cancels is not None or seen.session.lost_seq >= 0 or _named(seen, side, id_) is not None:
+        if seen.cancels is not None or seen.session.lost_seq >= 0 or _named(seen, side, id_, self.fold) is not None:
             return ()
-        meant = _open(seen, side, converted(id_))
+        meant = _open(seen, side, converted(id_), self.fold)
         if meant is None or seen.id_state is not IdState.NEVER_SEEN:
             return ()
         text = f"request {_cut(meant.key.id)} is cancelled as {_cut(id_)}: the id changed its JSON type"
@@ -137,8 +138,8 @@ class AlreadyAnswered(Cancellation):
 
     def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
         sender = seen.message.sender
-        target = _named(seen, sender, id_) if seen.cancels is None and is_of_session(seen) else None
-        answered_ns = None if target is None else seen.session.tables[sender].answered_ns(target.key)
+        target = _named(seen, sender, id_, self.fold) if seen.cancels is None and is_of_session(seen) else None
+        answered_ns = None if target is None else self.fold.tables[sender].answered_ns(target.key)
         if target is None or answered_ns is None or seen.message.t_ns <= answered_ns + RACE_NS:
             return ()
         text = f"request {_cut(id_)} was answered {(seen.message.t_ns - answered_ns) / 1e9:.0f} s before"
@@ -164,7 +165,7 @@ class Initialize(Cancellation):
     replaces = ("cancel/already-answered",)
 
     def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
-        target, opening = _named(seen, "client", id_), seen.session.initialize
+        target, opening = _named(seen, "client", id_, self.fold), seen.session.initialize
         is_open = seen.cancels is not None and seen.cancels.method == "initialize"
         if not is_open and (target is None or opening is None or target.seq != opening.seq):
             return ()
@@ -204,7 +205,7 @@ class TaskCancelled(Cancellation):
             text = f"request {_cut(id_)} asks for a task: wait for its taskId, then send tasks/cancel"
             return [self.finding(seen, text, pointer=_POINTER, related=(seen.cancels.seq,), level=WARNING)]
         kept: dict[int, tuple[int, int]] | None = seen.session.memory.get(self.id)
-        target = _named(seen, seen.message.sender, id_) if kept else None
+        target = _named(seen, seen.message.sender, id_, self.fold) if kept else None
         stub = None if not kept or target is None else kept.get(target.seq)
         if stub is None:
             return ()
@@ -239,9 +240,9 @@ class ByServer(Cancellation):
         session = seen.session
         if seen.cancels is not None and seen.cancels.method == LISTEN:
             return ()
-        target = _open(seen, "client", id_)
+        target = _open(seen, "client", id_, self.fold)
         if target is None:
-            listened = session.links.subscriptions.listening(session, Key(seen.message.frames[0].exchange, id_))
+            listened = self.fold.links.subscriptions.listening(session, Key(seen.message.frames[0].exchange, id_))
             is_unsure = not session.observed_start or session.unjudged.get("client") is not None
             if listened is not None or is_unsure:
                 return ()
@@ -258,28 +259,28 @@ def named_id(seen: Seen) -> Id | None:
     return id_of(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
-def _named(seen: Seen, side: Side, id_: Id) -> Named | None:
+def _named(seen: Seen, side: Side, id_: Id, fold: Fold) -> Named | None:
     """The last request of a side that has an id in this session."""
-    used = seen.session.used.last(seen.session.number, side, id_)
+    used = fold.routing.used_by(seen.session).last(seen.session.number, side, id_)
     return None if used is None else Named(used.seq, used.key)
 
 
-def _open(seen: Seen, side: Side, id_: Id) -> Named | None:
+def _open(seen: Seen, side: Side, id_: Id, fold: Fold) -> Named | None:
     """The same if it is still open; else None."""
-    target = _named(seen, side, id_)
-    waiting = None if target is None else seen.session.tables[side].get(target.key)
+    target = _named(seen, side, id_, fold)
+    waiting = None if target is None else fold.tables[side].get(target.key)
     return target if target is not None and waiting is not None and waiting.request.seq == target.seq else None
 
 
-def _is_unknown(seen: Seen, id_: Id) -> bool:
+def _is_unknown(seen: Seen, id_: Id, fold: Fold) -> bool:
     """Whether no request of the sender ever had an id."""
     sender, session = seen.message.sender, seen.session
     if seen.era == "modern" and sender == "server":
         return False  # `cancel/by-server` reports these
     if seen.cancels is not None or seen.id_state is not IdState.NEVER_SEEN or not is_of_session(seen):
         return False
-    is_sure = session.used.has_all and not session.tables[sender].forgotten
-    return is_sure and session.unjudged.get(sender) is None and _named(seen, sender, id_) is None
+    is_sure = fold.routing.used_by(session).has_all and not fold.tables[sender].forgotten
+    return is_sure and session.unjudged.get(sender) is None and _named(seen, sender, id_, fold) is None
 
 
 def _cut(id_: Id) -> str:

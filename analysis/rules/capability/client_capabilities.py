@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, NamedTuple
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Request
-from analysis.conversation.session import CLIENT_CAPABILITIES, Seen, State
+from analysis.conversation.session import CLIENT_CAPABILITIES, State
 from analysis.protocol.declared_capabilities import lacks
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span, between, only, since, until
 from analysis.rules.base import ERROR, WARNING, Rule

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, ClassVar, Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Response, Side
-from analysis.conversation.session import CLIENT_CAPABILITIES, Seen
+from analysis.conversation.session import CLIENT_CAPABILITIES
 from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import ALL, MODERN, MODERN_ERA, NEWEST, REVISIONS, Span, only, since
 from analysis.rules.base import NOTE, WARNING, Rule

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Request
-from analysis.conversation.session import Seen
 from analysis.protocol.declared_capabilities import lacks
 from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.protocol.revisions import HANDSHAKE_ERA, only

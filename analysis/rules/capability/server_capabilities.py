@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Request
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.facts import code_of
 from analysis.protocol.declared_capabilities import Declared, has
 from analysis.protocol.error_codes import METHOD_NOT_FOUND

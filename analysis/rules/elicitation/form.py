@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from analysis.conversation.session import Seen
+from analysis.conversation.call import Seen
 from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import MODERN_ERA, REVISIONS, since
 from analysis.rules.base import NOTE, WARNING

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
-from analysis.conversation.session import Seen
+from analysis.conversation.call import Seen
 from analysis.json_schema.validator import schema_of
 from analysis.protocol.revisions import Span, only, since
 from analysis.rules.base import NOTE, WARNING

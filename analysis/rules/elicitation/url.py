@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
-from analysis.conversation.session import Seen
+from analysis.conversation.call import Seen
 from analysis.facts import code_of
 from analysis.protocol.error_codes import URL_ELICITATION
 from analysis.protocol.revisions import only, since

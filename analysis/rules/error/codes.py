@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Notification, Request, Response, Side, other_side
-from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION, Seen, Session
+from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION, Session
 from analysis.facts import code_of, text_of_error
 from analysis.protocol.declared_capabilities import has
 from analysis.protocol.error_codes import (

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import Outcome, Seen
 from analysis.conversation.message import Request
-from analysis.conversation.session import Seen
 from analysis.facts import code_of
 from analysis.protocol.error_codes import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span, since

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.facts import code_of
 from analysis.protocol.error_codes import (
     INVALID_PARAMS,

@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from typing import Final
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
-from analysis.conversation.session import CLIENT_CAPABILITIES, META, Seen
+from analysis.conversation.session import CLIENT_CAPABILITIES, META
 from analysis.conversation.subscriptions import ACKNOWLEDGED, LISTEN, Listening
 from analysis.facts import code_of
 from analysis.protocol.error_codes import (
@@ -210,7 +211,8 @@ class UnlistenedNotification(Rule):
     source = SOURCE
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        id_, listening, subscriptions = member(seen.body.get("params"), "taskId"), seen.subscription, _all(seen)
+        id_, listening = member(seen.body.get("params"), "taskId"), seen.subscription
+        subscriptions = _all(seen, self.fold)
         if not isinstance(id_, str) or (isinstance(listening, Listening) and id_ in listening.requested.task_ids):
             return ()
         if subscriptions is None:
@@ -251,9 +253,9 @@ def _has_extension(seen: Seen) -> bool:
     return seen.task is not None and seen.task.seq is not None
 
 
-def _all(seen: Seen) -> list[Listening] | None:
+def _all(seen: Seen, fold: Fold) -> list[Listening] | None:
     """All `subscriptions/listen` requests of a client; None if there are too many, or some were forgotten."""
-    subscriptions = seen.session.links.subscriptions
+    subscriptions = fold.links.subscriptions
     if subscriptions.forgotten:
         return None
     listenings = subscriptions.listenings(seen.session)

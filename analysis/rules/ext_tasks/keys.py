@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Message
-from analysis.conversation.session import Seen
 from analysis.conversation.tasks import Task
 from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import MODERN_ERA
@@ -87,7 +87,7 @@ class _Keyed(Rule):
         return self._report(seen)
 
     def _report(self, seen: Seen) -> Iterable[Finding]:
-        inputs = inputs_in(seen)
+        inputs = inputs_in(seen, self.fold)
         if inputs is None:
             return ()
         task, questions = inputs

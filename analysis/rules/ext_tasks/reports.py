@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.fold import Fold
 from analysis.conversation.message import Notification
-from analysis.conversation.session import Seen
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.ext_tasks.capability import ABOUT, SOURCE
@@ -185,11 +185,11 @@ class NotFoundCode(_Answer):
 # ---- shared by the rules
 
 
-def inputs_in(seen: Seen) -> tuple[Any, dict[str, Any]] | None:
+def inputs_in(seen: Seen, fold: Fold) -> tuple[Any, dict[str, Any]] | None:
     """The task that a message reports in detail, and its questions; None if it reports none."""
     if not isinstance(seen.message, Notification) and seen.method != "tasks/get":
         return None
-    for report in reports_in(seen):
+    for report in reports_in(seen, fold):
         questions = report.body.get("inputRequests", {})
         if report.task is not None and isinstance(questions, dict) and isinstance(report.body.get("status"), str):
             return report.task, questions

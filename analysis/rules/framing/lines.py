@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Message
-from analysis.conversation.session import Seen
 from analysis.facts import size_of
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from analysis.conversation.session import Seen
+from analysis.conversation.call import Seen
 from analysis.facts import raw_of
 from analysis.rules.base import WARNING
 from analysis.rules.finding import Finding, Impact

@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from typing import Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.envelope import lacks
 from analysis.conversation.http_exchange import STREAM, HttpExchange
 from analysis.conversation.message import Request, Response
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
 from analysis.facts import code_of
 from analysis.protocol.error_codes import (

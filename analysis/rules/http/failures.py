@@ -7,12 +7,12 @@ far as that shows, and what the response says; findings that say the same are re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import Outcome, Seen
 from analysis.conversation.failure import GATEWAYS, failed_by
 from analysis.conversation.http_exchange import STREAM, HttpExchange
 from analysis.conversation.message import Response
 from analysis.conversation.response_text import LONGEST
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Blames, Finding, Impact
@@ -327,7 +327,7 @@ class StreamBroken(Over):
     source = "RFC 9112 §8"
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        requests = [seen for seen in requests_of(http) if is_open(seen)]
+        requests = [seen for seen in requests_of(http) if is_open(seen, self.fold)]
         if http.ended_by not in ("server", "error") or not requests or http.event_id is not None:
             return ()
         first = requests[0]

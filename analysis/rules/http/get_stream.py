@@ -4,10 +4,10 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import IdState
+from analysis.conversation.call import IdState, Seen
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request, Response
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.http.streams import PROGRESS, WithTokens, reported_token
@@ -78,7 +78,7 @@ class RelatedOnGetStream(WithTokens):
         http = seen.http
         if http is None or http.method != "GET" or _LAST in http.fields or not http.is_streamable:
             return ()
-        progress = reported_token(seen)
+        progress = reported_token(seen, self.fold)
         if progress is None or progress.task is not None:
             return ()
         return [self.finding(seen, "progress of a request comes on the stream opened by GET", related=(progress.seq,))]

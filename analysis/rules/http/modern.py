@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Response
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.facts import code_of
 from analysis.protocol.error_codes import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION
 from analysis.protocol.methods import REQUESTS

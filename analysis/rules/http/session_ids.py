@@ -81,8 +81,8 @@ class SessionIdWeak(_Given):
         known = http.session_ids.of(given)
         if not given or known is None or not http.is_opening:
             return ()
-        if known.exchange is not http:
-            is_other = known.exchange is not None and known.is_of_opening and http.fields.get(FIELD) != given
+        if known.order != http.order:
+            is_other = known.order is not None and known.is_of_opening and http.fields.get(FIELD) != given
             text = "the session id was already issued to another session"
             return self.in_response(http, session, text) if is_other else ()
         if _HASH(given):
@@ -112,7 +112,7 @@ class SessionIdLate(_Given):
 
     def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         known = http.session_ids.of(given)
-        if known is None or known.exchange is not http or known.is_of_opening or FIELD in http.fields:
+        if known is None or known.order != http.order or known.is_of_opening or FIELD in http.fields:
             return ()
         is_known = session is not None and session.handshake is not None and session.lost_seq < 0
         if not given or not is_known or session is None or http.session_ids.of_session(session) is not None:
@@ -229,4 +229,4 @@ class SessionNotDeleted(Rule):
 def _is_news(given: str, http: HttpExchange) -> bool:
     """Whether an exchange issues an id, rather than repeating it."""
     known = http.session_ids.of(given)
-    return http.is_opening or (known is not None and known.exchange is http)
+    return http.is_opening or (known is not None and known.order == http.order)

@@ -304,13 +304,9 @@ def _speaks(http: HttpExchange, session: Session | None) -> bool:
 
 def _should_have(http: HttpExchange, session_id: SessionId) -> bool:
     """Whether a request should carry an id: its client has received it, and its session is not known to be over."""
-    if session_id.given is None or http.started is None or session_id.exchange is None or not session_id.is_of_opening:
+    if session_id.given is None or http.started is None or session_id.order is None or not session_id.is_of_opening:
         return False
-    if (
-        session_id.given.seq >= http.started.seq
-        or session_id.exchange.path != http.path
-        or session_id.had_died(http.started)
-    ):
+    if session_id.given.seq >= http.started.seq or session_id.path != http.path or session_id.had_died(http.started):
         return False
     return session_id.session is not None and SESSIONS.holds(rank_of(session_id.session.handshake), None)
 

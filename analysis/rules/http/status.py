@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Final
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import Outcome, Seen
 from analysis.conversation.failure import failed_by
 from analysis.conversation.http_exchange import SEEN_KEPT, STREAM, WITHOUT_BODY, HttpExchange
 from analysis.conversation.message import Invalid, Notification, Request, Response
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.protocol.revisions import since
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding, Impact
@@ -119,7 +119,7 @@ class RequestNotAnswered(Over):
         # A cancellation may have been lost.
         requests = [seen for seen in requests_of(http) if seen.message.seq > seen.session.lost_seq]
         cancelled = {ended.request.seq for ended in http.let_go if ended.outcome is Outcome.CANCELLED}
-        waiting = [seen for seen in requests if not is_cancelled(seen) and seen.message.seq not in cancelled]
+        waiting = [seen for seen in requests if not is_cancelled(seen, self.fold) and seen.message.seq not in cancelled]
         if not waiting:
             return ()
         text = f"{short(waiting[0].method)} is answered with status {http.status} and nothing else"

@@ -3,9 +3,12 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from analysis.conversation.http_exchange import SEEN_KEPT, STREAM, HttpExchange, Mark
+from analysis.conversation.call import Seen
+from analysis.conversation.fold import Fold
+from analysis.conversation.http_exchange import SEEN_KEPT, STREAM, HttpExchange
+from analysis.conversation.mark import Mark
 from analysis.conversation.message import Side
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import LISTEN, UPDATED
 from analysis.protocol.revisions import MODERN_ERA, Span, since
 from analysis.rules.base import ERROR, WARNING, Ending, Rule
@@ -56,7 +59,7 @@ class StreamEndedUnanswered(OverHttp):
         if is_cut(http):
             return ()  # `sse/unterminated-event` reports it
         ended: list[HttpExchange] = self.memory(session, list)
-        if len(ended) < _KEPT and any(is_open(seen) and seen.method != LISTEN for seen in requests_of(http)):
+        if len(ended) < _KEPT and any(is_open(seen, self.fold) and seen.method != LISTEN for seen in requests_of(http)):
             ended.append(http)
         return ()
 
@@ -69,8 +72,8 @@ class StreamEndedUnanswered(OverHttp):
             if ending.reason == "killed" and (_may_go_on(http) or session.heard.get("server", -1) < http.over.seq):
                 continue
             for seen in requests_of(http):
-                if is_open(seen) and seen.method != LISTEN and seen.session is session:
-                    text = f"the stream ended before {short(seen.method)} was answered{_waited(seen)}"
+                if is_open(seen, self.fold) and seen.method != LISTEN and seen.session is session:
+                    text = f"the stream ended before {short(seen.method)} was answered{_waited(seen, self.fold)}"
                     finding = self.finding(http.over, text, session=session, related=(seen.message.seq,))
                     yield finding._replace(method=seen.method[:256])
 
@@ -120,7 +123,7 @@ class StreamKeptOpen(OverHttp):
         last = http.settled
         if last is None or until_ns - last.message.t_ns <= _LINGERS_NS or not http.is_streamable or http.is_ours:
             return ()
-        if not is_settled(http):
+        if not is_settled(http, self.fold):
             return ()
         seconds = (until_ns - last.message.t_ns) / 1e9
         return [self.finding(last, f"the stream stays open for {seconds:.0f} s after its last answer")]
@@ -158,7 +161,7 @@ class MessageAfterAnswer(_OnPostStream):
 
     def _look(self, seen: Seen) -> Iterable[Finding]:
         http = seen.http
-        if http is None or http.settled is None or http.method != "POST" or not is_settled(http):
+        if http is None or http.settled is None or http.method != "POST" or not is_settled(http, self.fold):
             return ()
         if http.settled.method == LISTEN:
             return ()  # `listen/after-end` reports messages after the end of a subscription
@@ -180,7 +183,7 @@ class WithTokens(Rule):
     """Notifications besides progress that it checks."""
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        tokens_of(seen.session).take_request(seen)
+        tokens_of(seen.session).take_request(seen, self.fold)
         return ()
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
@@ -215,7 +218,7 @@ class UnrelatedOnPostStream(WithTokens, _OnPostStream):
             return ()
         if seen.method in CHANGES:
             return [self.finding(seen, f"{short(seen.method)} on the stream of {short(http.sent[0].method)}")]
-        progress = reported_token(seen)
+        progress = reported_token(seen, self.fold)
         if (
             progress is None
             or progress.key is None
@@ -277,25 +280,25 @@ def _may_go_on(http: HttpExchange) -> bool:
     return http.event_id is not None or (known is not None and known.tried)
 
 
-def _waited(seen: Seen) -> str:
+def _waited(seen: Seen, fold: Fold) -> str:
     """How long the client waited in vain, if it said so by a cancellation."""
-    waiting = waiting_for(seen)
+    waiting = waiting_for(seen, fold)
     if waiting is None or waiting.cancellation is None:
         return ""
     return f"; the client gave up after {(waiting.cancellation.t_ns - seen.message.t_ns) / 1e9:.1f} s"
 
 
-def is_settled(http: HttpExchange) -> bool:
+def is_settled(http: HttpExchange, fold: Fold) -> bool:
     """Whether all requests of a POST have been answered, as far as they are known."""
     requests = requests_of(http)
     if not requests or http.settled is None or len(http.sent) >= SEEN_KEPT:
         return False
     if len(requests) == 1:
         return http.settled.request is requests[0].message
-    return not any(_is_waiting(seen) for seen in requests)
+    return not any(_is_waiting(seen, fold) for seen in requests)
 
 
-def reported_token(seen: Seen) -> Token | None:
+def reported_token(seen: Seen, fold: Fold) -> Token | None:
     """The token that progress of the server names, if its request is unanswered."""
     token = token_of(member(seen.body.get("params"), "progressToken"))
     http = seen.http
@@ -303,11 +306,11 @@ def reported_token(seen: Seen) -> Token | None:
         return None
     tokens = tokens_of(seen.session)
     known = tokens.find("client", http.first.number, token) or tokens.last("client", token)
-    return known if known is not None and is_going_on(known, seen.session) else None
+    return known if known is not None and is_going_on(known, fold) else None
 
 
-def _is_waiting(seen: Seen) -> bool:
-    waiting = waiting_for(seen)
+def _is_waiting(seen: Seen, fold: Fold) -> bool:
+    waiting = waiting_for(seen, fold)
     return waiting is not None and waiting.request is seen.message
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
 from analysis.protocol.revisions import HANDSHAKE_ERA, REVISIONS, Span, is_date, rank_of, since
 from analysis.rules.base import ERROR, WARNING

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.http_exchange import SEEN_KEPT, HttpExchange
 from analysis.conversation.message import MISSING, Invalid, Notification, Response
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.protocol.methods import METHODS
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact

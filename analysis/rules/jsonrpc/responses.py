@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import IdState
+from analysis.conversation.call import IdState, Seen
+from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Invalid, Notification, Request, Response, Side, id_of
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.rules.base import NOTE, WARNING, Ending, Rule
 from analysis.rules.finding import Finding, Impact, with_guess
 from analysis.rules.jsonrpc.envelope import EnvelopeRule, is_asked_for, kind_of
@@ -205,7 +206,7 @@ class ErrorWithoutId(Rule):
         if doubts.excuses[other]:
             doubts.excuses[other] -= 1
             return
-        probe = _probe(seen.session) if answer.sender == "server" and seen.state == "new" else None
+        probe = _probe(self.fold) if answer.sender == "server" and seen.state == "new" else None
         if probe is not None and probe != doubts.probes.get(seen.session.number):
             doubts.probes[seen.session.number] = probe
             return  # a server of the handshake era may answer a probe with any error
@@ -378,9 +379,9 @@ def is_hard_to_read(seen: Seen) -> bool:
     return seen.answered is None and message.id is not None and seen.id_state is not IdState.CANCELLED
 
 
-def _probe(session: Session) -> int | None:
+def _probe(fold: Fold) -> int | None:
     """The number of the open probe for the modern era, unless the client has very many open requests."""
-    table = session.tables["client"]
+    table = fold.tables["client"]
     waiting = table.waiting() if len(table) <= _KEPT else []
     return next((call.request.seq for call in waiting if call.request.method == "server/discover"), None)
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from analysis.conversation.addressing import Key
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Notification, converted
-from analysis.conversation.session import Seen
 from analysis.conversation.subscriptions import ACKNOWLEDGED, CHANGES, LISTEN, UPDATED, Listening, subscription_id
 from analysis.rules.base import WARNING
 from analysis.rules.finding import Finding, Impact
@@ -114,7 +114,7 @@ class MissingSubscriptionId(OfListening):
         if is_named(seen) or not isinstance(seen.message, Notification) or seen.message.method not in self.methods:
             return ()
         if seen.http is None:
-            is_due = is_listening(seen.session)
+            is_due = is_listening(seen.session, self.fold)
         else:
             is_due = any(request.method == LISTEN for request in requests_in(seen))
         if not is_due:
@@ -141,7 +141,7 @@ class UnknownSubscriptionId(OfListening):
         message, session, listening = seen.message, seen.session, seen.subscription
         if not is_named(seen) or not isinstance(message, Notification) or seen.cancels is not None:
             return ()
-        named, known = subscription_id(message, message.meta), session.links.subscriptions
+        named, known = subscription_id(message, message.meta), self.fold.links.subscriptions
         if seen.http is not None:
             if not isinstance(listening, Listening) or named == listening.id:
                 return ()
@@ -181,7 +181,7 @@ class OutsideSubscription(OfListening):
             return [self.finding(seen, text, pointer="/method", related=(requests[0].seq,))]
         session = seen.session
         is_unsure = not session.observed_start or session.unjudged.get("client") is not None
-        if is_unsure or is_named(seen) or is_listening(session) or session.links.subscriptions.forgotten:
+        if is_unsure or is_named(seen) or is_listening(session, self.fold) or self.fold.links.subscriptions.forgotten:
             return ()
         return [self.finding(seen, "a change is announced, but the client does not listen", pointer="/method")]
 

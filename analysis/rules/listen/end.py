@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 
-from analysis.conversation.http_exchange import HttpExchange, Mark
+from analysis.conversation.call import Seen
+from analysis.conversation.fold import Fold
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.mark import Mark
 from analysis.conversation.message import Notification, Response
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import LISTEN, SUBSCRIPTION_ID, Listening, subscription_id
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, Ending, Rule
@@ -36,7 +39,7 @@ class AfterEnd(InSubscription):
         if seen.cancels is not None or not is_named(seen) or not isinstance(seen.message, Notification):
             return ()
         if listening.answered_ns is None and listening.cancelled_by_server_ns is None:
-            return self._after_client(seen, listening, _cancelled(listening))
+            return self._after_client(seen, listening, _cancelled(listening, self.fold))
         text = f"{seen.method} comes in a subscription that the server has ended"
         return [self.finding(seen, text, pointer="/method", related=(listening.seq,))]
 
@@ -128,7 +131,7 @@ class EndedByCancelOnly(Rule):
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
         if ending.reason == "open":
             return
-        for listening in session.links.subscriptions.listenings(session):
+        for listening in self.fold.links.subscriptions.listenings(session):
             has_result = listening.answered_ns is not None and not listening.is_refused
             is_cancelled = listening.cancelled_by_server_ns is not None
             if has_result == is_cancelled or listening.is_refused or not is_sure(listening):
@@ -142,9 +145,9 @@ class EndedByCancelOnly(Rule):
 # ---- shared by the rules
 
 
-def _cancelled(listening: Listening) -> int | None:
+def _cancelled(listening: Listening, fold: Fold) -> int | None:
     """Number of the client's cancellation; None if there is none."""
     if listening.cancelled_by_client_ns is None:
         return None
-    waiting = listening.session.tables["client"].get(listening.key)
+    waiting = fold.tables["client"].get(listening.key)
     return waiting.cancelled_by if waiting is not None and waiting.request.seq == listening.seq else None

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from analysis.conversation.call import Seen
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.session import Seen
 from analysis.conversation.subscriptions import ACKNOWLEDGED, LISTEN, Filter, Listening
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, Rule

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, ClassVar, Final
 
-from analysis.conversation.call import Outcome
-from analysis.conversation.session import CLIENT_CAPABILITIES, Seen
+from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.session import CLIENT_CAPABILITIES
 from analysis.protocol.declared_capabilities import lacks
 from analysis.protocol.json_pointer import names, step
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Era

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
-from analysis.conversation.call import Call, Outcome
+from analysis.conversation.call import Outcome, Seen, seen_of
 from analysis.conversation.message import Request, id_of
-from analysis.conversation.multi_round import Chain, Round, fingerprint, target_of
-from analysis.conversation.session import Seen, Session, seen_of
+from analysis.conversation.multi_round import Chain, Round, Turn, fingerprint, target_of
+from analysis.conversation.session import Session
 from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import MODERN, MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, Ending, Rule
@@ -46,19 +46,19 @@ class _Retry(Rule):
         if round_ is None or not isinstance(seen.message, Request):
             return ()
         interim, params = round_.chain.interim, seen.message.params
-        if interim is None or interim.response is None or not isinstance(params, dict):
+        if interim is None or not isinstance(params, dict):
             return ()
         if interim.response.seq <= seen.session.lost_seq:
             return ()  # the retry may answer another interim result, which was lost
         return self.check_retry(seen, round_, interim, params)
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Call, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Turn, params: dict[str, Any]) -> Iterable[Finding]:
         """Check one retry.
 
         Args:
             seen: its request.
             round_: the round that it begins.
-            interim: the call that ended with the interim result.
+            interim: the interim result, with its request.
             params: the params of the retry.
         """
         raise NotImplementedError
@@ -78,7 +78,7 @@ class SameId(_Retry):
 
     id = "mrtr/same-id"
 
-    def check_retry(self, seen: Seen, _round: Round, interim: Call, _params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, _round: Round, interim: Turn, _params: dict[str, Any]) -> Iterable[Finding]:
         if not isinstance(seen.message, Request) or seen.message.id != interim.request.id:
             return ()
         text = "the retry has the id of the request that it repeats"
@@ -99,7 +99,7 @@ class StateNotEchoed(_Retry):
     id = "mrtr/state-not-echoed"
     impact = Impact.COST
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Call, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Turn, params: dict[str, Any]) -> Iterable[Finding]:
         given = params.get("requestState", "")
         if round_.by != "keys" or round_.chain.state is None or not isinstance(given, str):
             return ()
@@ -108,7 +108,7 @@ class StateNotEchoed(_Retry):
             f"the retry {'has a different requestState than' if is_there else 'lacks the requestState of'} the result"
         )
         pointer = "/params/requestState" if is_there else "/params"
-        return [self.finding(seen, text, pointer=pointer, related=_proof(interim))]
+        return [self.finding(seen, text, pointer=pointer, related=(interim.response.seq,))]
 
 
 class StateInvented(_Retry):
@@ -125,11 +125,11 @@ class StateInvented(_Retry):
     id = "mrtr/state-invented"
     impact = Impact.WRONG
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Call, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Turn, params: dict[str, Any]) -> Iterable[Finding]:
         if round_.by != "keys" or round_.chain.state is not None or not isinstance(params.get("requestState"), str):
             return ()
         text = "the retry has a requestState, but the interim result had none"
-        return [self.finding(seen, text, pointer="/params/requestState", related=_proof(interim))]
+        return [self.finding(seen, text, pointer="/params/requestState", related=(interim.response.seq,))]
 
 
 class StateOnOtherRequest(Rule):
@@ -159,7 +159,7 @@ class StateOnOtherRequest(Rule):
         if not isinstance(params, dict) or "requestState" not in params or session.lost_seq >= 0:
             return ()
         given = params["requestState"]
-        places = session.links.chains.states.get(id_of(given)) if isinstance(given, str) else None
+        places = self.fold.links.chains.states.get(id_of(given)) if isinstance(given, str) else None
         if not places or not isinstance(seen.message, Request):
             return ()
         here = session.number, seen.message.method, target_of(seen.message)
@@ -183,7 +183,7 @@ class ResponsesMissing(_Retry):
     impact = Impact.COST
     source = "2026-07-28 basic/patterns/mrtr, schema InputResponseRequestParams"
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Call, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Turn, params: dict[str, Any]) -> Iterable[Finding]:
         questions, answers = round_.chain.input_requests, params.get("inputResponses", {})
         if not questions or not isinstance(answers, dict) or questions.keys() <= answers.keys():
             return ()
@@ -192,7 +192,7 @@ class ResponsesMissing(_Retry):
         verb = "has" if len(missing) == 1 else "have"
         text = f"{len(missing)} of {len(questions)} input requests {verb} no answer: {named}"
         pointer = _ANSWERS if "inputResponses" in params else "/params"
-        return [self.finding(seen, text, pointer=pointer, related=_proof(interim))]
+        return [self.finding(seen, text, pointer=pointer, related=(interim.response.seq,))]
 
 
 class UnknownResponseKey(_Retry):
@@ -208,13 +208,13 @@ class UnknownResponseKey(_Retry):
     id = "mrtr/unknown-response-key"
     level = WARNING
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Call, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Turn, params: dict[str, Any]) -> Iterable[Finding]:
         questions, answers = round_.chain.input_requests, params.get("inputResponses")
         if not isinstance(answers, dict) or answers.keys() <= questions.keys():
             return ()
         key = next(key for key in answers if key not in questions)
         text = f"the answer {short(key)!r} matches no question"
-        return [self.finding(seen, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=_proof(interim))]
+        return [self.finding(seen, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=(interim.response.seq,))]
 
 
 class InvalidInputResponse(_Retry):
@@ -233,14 +233,14 @@ class InvalidInputResponse(_Retry):
     replaces = ("schema/invalid-params",)
     source = "2026-07-28 schema InputResponses"
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Call, params: dict[str, Any]) -> Iterator[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Turn, params: dict[str, Any]) -> Iterator[Finding]:
         questions, answers = round_.chain.input_requests, params.get("inputResponses")
         for key, answer in islice(answers.items() if isinstance(answers, dict) else (), MOST):
             method = member(questions.get(key), "method")
             fault = _fault(method, answer) if isinstance(method, str) and method in _KINDS else None
             if fault is not None:
                 text = f"the answer {short(key)!r} is not a result of {method}: {fault}"
-                yield self.finding(seen, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=_proof(interim))
+                yield self.finding(seen, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=(interim.response.seq,))
 
 
 class ParamsChanged(_Retry):
@@ -260,7 +260,7 @@ class ParamsChanged(_Retry):
     level = WARNING
     impact = Impact.WRONG
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Call, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Turn, params: dict[str, Any]) -> Iterable[Finding]:
         before = round_.chain.params
         now = None if before is None else fingerprint(params)
         if now is None or now == before:
@@ -299,7 +299,7 @@ class Unsolicited(Rule):
         given = params.get("requestState")
         if not (isinstance(given, str) or ("inputResponses" in params and given is None)):
             return ()
-        chains = seen.session.links.chains
+        chains = self.fold.links.chains
         if not chains.has_all or not isinstance(seen.message, Request):
             return ()
         if given is None:
@@ -353,19 +353,15 @@ class NotRetried(Rule):
         kept: OrderedDict[int, Chain] = self.memory(session, OrderedDict)
         for chain in kept.values():
             interim = chain.interim
-            if not chain.is_waiting or interim is None or interim.response is None:
+            if not chain.is_waiting or interim is None:
                 continue
-            at = seen_of(interim.response, session, interim, revision=interim.revision, era=interim.era)
+            at = seen_of(interim.response, session, revision=interim.revision, era=interim.era)
+            at.request = interim.request
             text = "the call was not repeated with the requested input"
             yield self.finding(at, text, pointer="/result/resultType", related=(interim.request.seq,))
 
 
 # ---- shared by the rules
-
-
-def _proof(interim: Call) -> tuple[int, ...]:
-    """Number of the interim result that a retry answers."""
-    return () if interim.response is None else (interim.response.seq,)
 
 
 def _fault(method: str, answer: object) -> str | None:

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.http_exchange import STREAM, HttpExchange
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.protocol.revisions import only, since
 from analysis.rules.base import ERROR, NOTE, WARNING, Rule
 from analysis.rules.finding import Finding

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from analysis.conversation.http_exchange import STREAM, HttpExchange, Mark, Oddity, Repeat
+from analysis.conversation.http_exchange import STREAM, HttpExchange, Oddity, Repeat
+from analysis.conversation.mark import Mark
 from analysis.conversation.resumption import LAST_EVENT_ID
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import MODERN_ERA, only
@@ -203,7 +204,9 @@ class ClosedWithoutRetry(Over):
         if http.ended_by != "complete" or not http.is_retry_known or _retry_of(http) is not None:
             return ()
         first = _first_of(http)
-        if first is None or not first.is_unbroken or not any(map(is_open, first.sent)) or not _is_alive(http):
+        if first is None or not first.is_unbroken or not _is_alive(http):
+            return ()
+        if not any(is_open(seen, self.fold) for seen in first.sent):
             return ()
         if is_cut(http):
             return ()  # it did not close the stream on purpose
@@ -254,7 +257,7 @@ class ResumptionIgnored(OverHttp):
                 continue
             lasted_ns = (http.over.t_ns if http.over is not None else ending.t_ns) - (http.answered or first.over).t_ns
             for seen in first.sent:
-                if is_open(seen) and (lasted_ns >= _LASTS_NS or http.ended_by == "complete"):
+                if is_open(seen, self.fold) and (lasted_ns >= _LASTS_NS or http.ended_by == "complete"):
                     told.add(first.number)
                     text = f"the client resumes the stream of {short(seen.method)}, and the server sends nothing there"
                     related = (http.answered.seq,) if http.answered is not None else ()

@@ -1,6 +1,6 @@
 """Echoes over HTTP: a response that is the request's own body."""
 
-from analysis.conversation.session import Seen
+from analysis.conversation.call import Seen
 
 
 def echoed(seen: Seen) -> Seen | None:

@@ -5,10 +5,10 @@ All functions accept any JSON in any place, and return None or nothing if a valu
 
 from typing import Any, Final
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import Outcome, Seen
 from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Message, Request, Response
-from analysis.conversation.session import PROTOCOL_VERSION, Seen
+from analysis.conversation.session import PROTOCOL_VERSION
 from analysis.protocol.revisions import MODERN, Era, Span, rank_of
 
 LISTED: Final = 1000

@@ -4,10 +4,12 @@ from collections.abc import Iterable
 from typing import ClassVar, Final
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.call import Call
-from analysis.conversation.http_exchange import HttpExchange, Mark
+from analysis.conversation.call import Call, Seen
+from analysis.conversation.fold import Fold
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.mark import Mark
 from analysis.conversation.message import Notification, Request, Response
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
 from analysis.protocol.revisions import between
 from analysis.rules.base import Rule
@@ -145,24 +147,24 @@ def is_cut(http: HttpExchange) -> bool:
     return http.latest is not None and not http.latest.message.frames[-1].whole
 
 
-def is_open(seen: Seen) -> bool:
+def is_open(seen: Seen, fold: Fold) -> bool:
     """Whether a response is missed: the request was not cancelled, or only after it had failed."""
-    waiting = waiting_for(seen)
+    waiting = waiting_for(seen, fold)
     return waiting is not None and waiting.is_due
 
 
-def is_cancelled(seen: Seen) -> bool:
+def is_cancelled(seen: Seen, fold: Fold) -> bool:
     """Whether a request was cancelled while it could be answered, and is still unanswered."""
-    waiting = waiting_for(seen)
+    waiting = waiting_for(seen, fold)
     return waiting is not None and not waiting.is_due
 
 
-def waiting_for(seen: Seen) -> Call | None:
+def waiting_for(seen: Seen, fold: Fold) -> Call | None:
     """What is known of a request that has no response; None if it has one, or has failed."""
     message = seen.message
     if not isinstance(message, Request):
         return None
-    return seen.session.tables[message.sender].get(Key(message.frames[0].exchange, message.id))
+    return fold.tables[message.sender].get(Key(message.frames[0].exchange, message.id))
 
 
 def is_body_lost(http: HttpExchange) -> bool:

@@ -9,9 +9,10 @@ import binascii
 import re
 from typing import Any, Final, NamedTuple
 
+from analysis.conversation.call import Seen
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Invalid, Request
-from analysis.conversation.session import PROTOCOL_VERSION, Seen
+from analysis.conversation.session import PROTOCOL_VERSION
 from analysis.protocol.json_pointer import names, step
 from analysis.rules.support.eras import member, short, speaks_modern
 from analysis.rules.support.listings import tools_of

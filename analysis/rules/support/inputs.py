@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Message
-from analysis.conversation.session import Seen
 from analysis.protocol.json_pointer import step
 from analysis.rules.support.eras import member
 from analysis.shapes.body_table import INTERIM

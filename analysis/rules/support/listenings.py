@@ -4,9 +4,11 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from analysis.conversation.addressing import Key
+from analysis.conversation.call import Seen
+from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Notification, Request
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import CHANGES, LISTEN, SUBSCRIPTION_ID, Listening
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import Rule, Who
@@ -49,14 +51,14 @@ class OfStream(Rule):
             return ()
         if session.is_legacy or not http.is_streamable:
             return ()  # the response to a POST is not a stream there
-        return self._in_stream(http, session)
+        return self._in_stream(http)
 
-    def _in_stream(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
+    def _in_stream(self, http: HttpExchange) -> Iterator[Finding]:
         for seen in http.sent:
             request = seen.message
             if isinstance(request, Request) and request.method == LISTEN:
                 key = Key(request.frames[0].exchange, request.id)
-                listening = session.links.subscriptions.listening(seen.session, key)
+                listening = self.fold.links.subscriptions.listening(seen.session, key)
                 is_left = listening is None or listening.cancelled_by_client_ns is not None or listening.is_refused
                 if listening is not None and not is_left and is_sure(listening):
                     yield from self.closed(http, listening)
@@ -72,9 +74,9 @@ def is_sure(listening: Listening) -> bool:
     return max(session.lost_seq, session.unjudged.get("server", -1)) < listening.seq
 
 
-def is_listening(session: Session) -> bool:
+def is_listening(session: Session, fold: Fold) -> bool:
     """Whether a session on stdio has an open `subscriptions/listen`, as far as known."""
-    return session.links.subscriptions.is_listening(session)
+    return fold.links.subscriptions.is_listening(session)
 
 
 def is_change(seen: Seen) -> bool:

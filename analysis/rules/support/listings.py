@@ -18,8 +18,9 @@ from typing import Any, Final
 
 import orjson
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Id, Message, Request, id_of
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.facts import size_of
 from analysis.json_schema.validator import Schema, schema_of
 from analysis.protocol.revisions import REVISIONS

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from analysis.conversation.assembly import MOST_ON_A_LINE
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Invalid, Message, is_as_written
-from analysis.conversation.session import Seen
 from analysis.facts import raw_of
 from analysis.protocol.json_pointer import step
 from analysis.rules.base import Rule

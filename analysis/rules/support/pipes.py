@@ -8,6 +8,7 @@ from collections import deque
 from typing import Final
 
 from analysis.conversation.call import Call
+from analysis.conversation.fold import Fold
 from analysis.conversation.message import Side
 from analysis.conversation.session import Session
 from captures.record import Record
@@ -86,7 +87,7 @@ class Pipes:
         """When a side ended; None before that."""
         return self.client_gone_ns if side == "client" else self.server_gone_ns
 
-    def take(self, record: Record, session: Session) -> None:
+    def take(self, record: Record, session: Session, fold: Fold) -> None:
         """Update the state from a record, once."""
         if record.seq <= self._seq:
             return
@@ -103,7 +104,7 @@ class Pipes:
         elif record.rec == "process" and members.get("event") == "ended":
             self.exited = self.exited or record
         if record.rec in ("eof", "process") and self.server_end is not None:
-            self._end_of_server(record, session)
+            self._end_of_server(record, session, fold)
 
     def _close(self, record: Record) -> None:
         end = record.members.get("dir"), record.members.get("by")
@@ -126,14 +127,14 @@ class Pipes:
             if self.client_gone_ns is None:
                 self.client_gone_ns = record.t_ns
 
-    def _end_of_server(self, record: Record, session: Session) -> None:
+    def _end_of_server(self, record: Record, session: Session, fold: Fold) -> None:
         """Note which requests are open when stdout ends, and again when the process does."""
         if self.server_gone_ns is None:
             self.server_gone_ns = record.t_ns
             # If records were lost, the client's end may be among them.
             self.is_server_first = self.client_gone_ns is None and session.lost_seq < 0
         if self.is_server_first and not self.open_count:
-            waiting = session.tables["client"].waiting()
+            waiting = fold.tables["client"].waiting()
             left = [call for call in waiting if call.is_due and call.request.method != "subscriptions/listen"]
             self.open, self.open_count = tuple(left[:_NAMED]), len(left)
 

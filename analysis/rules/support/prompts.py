@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Request
-from analysis.conversation.session import Seen
 from analysis.rules.error.codes import params_of
 from analysis.rules.support.eras import member
 from analysis.rules.support.listings import Entry, prompts_of

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, ClassVar, Final
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import Outcome, Seen
 from analysis.conversation.message import Request
-from analysis.conversation.session import Seen
 from analysis.protocol.json_pointer import step
 from analysis.rules.base import ResultKind, Rule, Who
 from analysis.rules.finding import Finding

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Final, NamedTuple
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.fold import Fold
 from analysis.conversation.message import Notification, Response, Side, id_of
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.conversation.tasks import LISTED, LONGEST, OVER, REQUESTS, Report, Task, has_stub
 from analysis.facts import code_of
 from analysis.protocol.error_codes import INVALID_PARAMS
@@ -52,7 +53,7 @@ class TaskReport(NamedTuple):
     """Whether it creates the task."""
 
 
-def reports_in(seen: Seen) -> Iterator[TaskReport]:
+def reports_in(seen: Seen, fold: Fold) -> Iterator[TaskReport]:
     """The reports about tasks in an executor's message."""
     message, task = seen.message, seen.task
     if isinstance(message, Notification):
@@ -63,7 +64,7 @@ def reports_in(seen: Seen) -> Iterator[TaskReport]:
     if not isinstance(message, Response) or request is None or not isinstance(result, dict):
         return
     if request.method == "tasks/list":
-        yield from _listed(seen, result)
+        yield from _listed(seen, result, fold)
     elif request.method in ("tasks/get", "tasks/cancel"):
         id_ = result.get("taskId")
         if task is None or id_ is None or (isinstance(id_, str) and id_of(id_) == task.id):
@@ -77,8 +78,8 @@ def reports_in(seen: Seen) -> Iterator[TaskReport]:
         yield TaskReport(task, result["task"], "/result/task", is_new=True)
 
 
-def _listed(seen: Seen, result: dict[str, Any]) -> Iterator[TaskReport]:
-    items, tasks = result.get("tasks"), seen.session.links.tasks
+def _listed(seen: Seen, result: dict[str, Any], fold: Fold) -> Iterator[TaskReport]:
+    items, tasks = result.get("tasks"), fold.links.tasks
     for index, item in enumerate(islice(items, LISTED) if isinstance(items, list) else ()):
         if isinstance(item, dict):
             task = tasks.get(seen.session, seen.message.sender, item.get("taskId"))
@@ -98,10 +99,10 @@ class Reports(Rule):
         return _NEW if method in CALLS and like.era != "modern" else _ONE
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        return [finding for report in reports_in(seen) for finding in self.on_report(seen, report)]
+        return [finding for report in reports_in(seen, self.fold) for finding in self.on_report(seen, report)]
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        return [finding for report in reports_in(seen) for finding in self.on_report(seen, report)]
+        return [finding for report in reports_in(seen, self.fold) for finding in self.on_report(seen, report)]
 
     def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
         """Check the report of one task."""
@@ -180,9 +181,9 @@ def may_cross(seen: Seen, t_ns: int) -> bool:
     return seen.session.is_http and seen.message.t_ns - t_ns <= RACE_NS
 
 
-def is_creating(session: Session, executor: Side) -> bool:
+def is_creating(session: Session, executor: Side, fold: Fold) -> bool:
     """Whether a side may have created a task that it has not reported yet, as a request for one is open."""
-    table = session.tables["server" if executor == "client" else "client"]
+    table = fold.tables["server" if executor == "client" else "client"]
     if len(table) > _LOOKED_AT:
         return True
     params = [call.request.params for call in table.waiting() if call.session is session]

@@ -14,9 +14,10 @@ from collections import OrderedDict
 from typing import Final
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Message, Request, Side, id_of, other_side
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.conversation.tasks import Task
 from analysis.rules.support.eras import member
 
@@ -74,24 +75,24 @@ class Tokens:
         self._last_request: tuple[int, int | None, Token | None] = (-1, None, None)
         self._last_report: tuple[Message | None, Id | None, Token | None] = (None, None, None)
 
-    def take_request(self, seen: Seen) -> Token | None:
+    def take_request(self, seen: Seen, fold: Fold) -> Token | None:
         """Record a request, once, and return its token, if it carries one."""
         request = seen.message
         frame, index = request.frames[0], request.index
         if self._last_request[0] == frame.seq and self._last_request[1] == index:
             return self._last_request[2]
         token = token_of(member(member(seen.body.get("params"), "_meta"), "progressToken"))
-        known = None if token is None or not isinstance(request, Request) else self._create(seen, request, token)
+        known = None if token is None or not isinstance(request, Request) else self._create(seen, request, token, fold)
         self._last_request = frame.seq, index, known
         return known
 
-    def _create(self, seen: Seen, request: Request, token: Id) -> Token:
+    def _create(self, seen: Seen, request: Request, token: Id, fold: Fold) -> Token:
         frame, sender = request.frames[0], request.sender
         exchange = frame.exchange if seen.era == "modern" and not seen.session.is_legacy else None
         new = Token(token, sender, exchange)
         new.seq, new.key, new.conn = frame.seq, Key(frame.exchange, request.id), frame.conn
         before = self._last.get((sender, token))
-        if before is not None and before.key is not None and is_open(before, seen.session):
+        if before is not None and before.key is not None and is_open(before, fold):
             new.is_shared = before.exchange == exchange
             # With the same id, the id itself is reused, or the request is sent again.
             if before.key.id != request.id and _is_of_one_peer(before, seen):
@@ -163,11 +164,11 @@ def token_of(value: object) -> Id | None:
     return id_of(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
-def is_open(token: Token, session: Session) -> bool:
+def is_open(token: Token, fold: Fold) -> bool:
     """Whether its request is unanswered, or was answered with a task that still runs."""
     if token.task is not None:
         return not token.task.is_over
-    waiting = None if token.key is None else session.tables[token.asker].get(token.key)
+    waiting = None if token.key is None else fold.tables[token.asker].get(token.key)
     return waiting is not None and waiting.request.seq == token.seq
 
 

@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, ClassVar, Final, NamedTuple
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import Outcome, Seen
 from analysis.conversation.message import Request
-from analysis.conversation.session import Seen
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import member

@@ -6,8 +6,9 @@ numbers of cursors and items are bounded; beyond that, nothing new is recorded.
 
 from typing import Any, Final, NamedTuple
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Id, Message, Request, Side, id_of
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 
 LISTS: Final[dict[str, tuple[str, str] | None]] = {
     "tools/list": ("tools", "name"),

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Request, Response, Side
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.conversation.tasks import has_stub
 from analysis.facts import code_of
 from analysis.protocol.declared_capabilities import has, lacks

@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
+from analysis.conversation.call import Seen
+from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Notification, Request, Response, Side, id_of
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.conversation.tasks import RELATED, has_stub
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Finding, Impact
@@ -50,12 +52,14 @@ class RelatedTaskUnknown(Rule):
 
     def _look(self, seen: Seen, meta: dict[str, Any], part: str) -> Iterable[Finding]:
         session, id_ = seen.session, member(meta[RELATED], "taskId")
-        tasks = session.links.tasks
+        tasks = self.fold.links.tasks
         if not isinstance(id_, str) or tasks.forgotten or tasks.names(session, id_):
             return ()
         reported: set[Id] = self.memory(session, set)
         key = id_of(id_)
-        if key in reported or len(reported) >= MOST or is_creating(session, "client") or is_creating(session, "server"):
+        if key in reported or len(reported) >= MOST:
+            return ()
+        if is_creating(session, "client", self.fold) or is_creating(session, "server", self.fold):
             return ()
         reported.add(key)
         text = "a message belongs to a task that was never created"
@@ -85,8 +89,8 @@ class RelatedTaskMissing(Rule):
         session, sender = seen.session, seen.message.sender
         if RELATED in _meta(seen.message) or session.lost_seq >= 0:
             return ()
-        waiting = session.links.tasks.asking(session, sender)
-        if len(waiting) != 1 or _may_work_for(session, sender):
+        waiting = self.fold.links.tasks.asking(session, sender)
+        if len(waiting) != 1 or _may_work_for(session, sender, self.fold):
             return ()
         text = f"{seen.method} does not name the task that waits for input"
         return [self.finding(seen, text, pointer="/params", related=(waiting[0].reports[-1].seq,))]
@@ -144,9 +148,9 @@ def _meta(message: object) -> dict[str, Any]:
     return message.meta if isinstance(message, Request | Notification | Response) else {}
 
 
-def _may_work_for(session: Session, side: Side) -> bool:
+def _may_work_for(session: Session, side: Side, fold: Fold) -> bool:
     """Whether a side works on an ordinary request, and may ask on its behalf."""
-    table = session.tables["server" if side == "client" else "client"]
+    table = fold.tables["server" if side == "client" else "client"]
     if len(table) > MOST:
         return True
     methods = [call.request.method for call in table.waiting() if call.session is session]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Id, Side, id_of
-from analysis.conversation.session import Seen
 from analysis.conversation.tasks import LISTED
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Finding, Impact
@@ -179,7 +179,7 @@ class StatusFromRequestor(Rule):
         task, sender = seen.task, seen.message.sender
         if task is None or task.executor == sender or task.seq is None or seen.session.lost_seq >= 0:
             return ()
-        if is_creating(seen.session, sender):
+        if is_creating(seen.session, sender, self.fold):
             return ()  # it may run another task with that id
         text = f"the {sender} reports the status of a task of the {task.executor}"
         return [self.finding(seen, text, pointer="/params/taskId", related=(task.seq,))]

@@ -4,8 +4,8 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Id, Notification, Request, Side, id_of
-from analysis.conversation.session import Seen
 from analysis.conversation.tasks import Task
 from analysis.facts import code_of
 from analysis.protocol.error_codes import INVALID_PARAMS

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from analysis.conversation.session import Seen
+from analysis.conversation.call import Seen
 from analysis.conversation.tasks import RELATED
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Finding, Impact

@@ -5,8 +5,7 @@ from typing import Any, Final
 
 import orjson
 
-from analysis.conversation.call import Outcome
-from analysis.conversation.session import Seen
+from analysis.conversation.call import Outcome, Seen
 from analysis.protocol.revisions import MODERN, between, since
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact

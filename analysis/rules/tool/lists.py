@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
-from analysis.conversation.session import Seen
-from analysis.json_schema.validator import dialect
+from analysis.conversation.call import Seen
+from analysis.json_schema.dialects import dialect
 from analysis.protocol.revisions import MODERN_ERA, Span, between, since, until
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level

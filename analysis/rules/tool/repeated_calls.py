@@ -6,9 +6,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from analysis.conversation.http_exchange import Mark
+from analysis.conversation.call import Seen
+from analysis.conversation.mark import Mark
 from analysis.conversation.message import Message, Request
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.facts import size_of
 from analysis.rules.base import NOTE, Ending, Rule
 from analysis.rules.finding import Finding, Impact

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.session import Seen
+from analysis.conversation.call import Seen
 from analysis.json_schema.validator import Schema
 from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import MODERN_ERA

@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import Call
+from analysis.conversation.call import Call, Seen
 from analysis.conversation.envelope import lacks
 from analysis.conversation.message import Request, Response
-from analysis.conversation.session import Seen
 from analysis.facts import code_of
 from analysis.protocol.error_codes import HEADER_MISMATCH, METHOD_NOT_FOUND, MODERN_CODES, UNSUPPORTED_VERSION
 from analysis.protocol.revisions import MODERN_ERA, REVISIONS

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
+from analysis.conversation.call import Seen
 from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Request, Response
-from analysis.conversation.session import PROTOCOL_VERSION, Seen
+from analysis.conversation.session import PROTOCOL_VERSION
 from analysis.facts import text_of_error
 from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.protocol.revisions import DRAFT, HANDSHAKE_ERA, MODERN, REVISIONS, is_date, is_known, rank_of

@@ -6,11 +6,12 @@ import ssl
 import time
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from mcpproxy.relay.http.observer import EndedBy, Event
 from mcpproxy.relay.http.observer_calls import ObservedConnection
 from mcpproxy.relay.http.rewrite import Rewriter
+from mcpproxy.relay.http.shared import Shared
 from mcpproxy.relay.http.side import HELD_BYTES, Side
 from mcpproxy.relay.http.upstream import connect, error_text, reset_on_close
 from mcpproxy.relay.http.upstream_connection import UpstreamConnection
@@ -18,9 +19,6 @@ from mcpproxy.wire import http1, response
 from mcpproxy.wire.framing import Body
 from mcpproxy.wire.http1 import RequestSplitter, forwarded
 from mcpproxy.wire.response import ResponseTap
-
-if TYPE_CHECKING:
-    from mcpproxy.relay.http.listener import HttpRelay
 
 HEAD_S: Final = 30.0
 """How long a request's head may take from its first byte to its last."""
@@ -50,14 +48,14 @@ class ClientConnection(Side):
         "_upstream_eof",
         "_waiting",
         "outstanding",
-        "relay",
         "responses",
+        "shared",
         "upstream",
     )
 
-    def __init__(self, relay: "HttpRelay", loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(ObservedConnection(relay.observer_calls), relay.turns)
-        self.relay = relay
+    def __init__(self, shared: Shared, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(ObservedConnection(shared.observer_calls), shared.turns)
+        self.shared = shared
         self._loop = loop
         self._splitter = RequestSplitter()
         self._waiting = bytearray()
@@ -74,7 +72,7 @@ class ClientConnection(Side):
         """Whether the ends of responses can no longer be found."""
         self._refusal: http1.Refusal | None = None
         self.responses = ResponseTap()
-        self._rewriter = Rewriter(relay.origin, self.responses) if relay.origin is not None else None
+        self._rewriter = Rewriter(shared.origin, self.responses) if shared.origin is not None else None
         self.outstanding = 0
         """Forwarded requests that have no complete response yet."""
         self.upstream: UpstreamConnection | None = None
@@ -87,11 +85,11 @@ class ClientConnection(Side):
         self.transport.set_write_buffer_limits(HELD_BYTES)
         peer = self.transport.get_extra_info("peername")
         self.observed.connected(_address(peer) if peer else "unknown")
-        if not self.relay.add(self):
-            self.relay.report_crowd()
-            noun = "connection" if self.relay.cap == 1 else "connections"
+        if not self.shared.add(self, self._leave):
+            self.shared.report_crowd()
+            noun = "connection" if self.shared.cap == 1 else "connections"
             self._refuse(
-                http1.Refusal(503, f"there are {self.relay.cap} {noun} already; --max-connections allows more")
+                http1.Refusal(503, f"there are {self.shared.cap} {noun} already; --max-connections allows more")
             )
 
     def data_received(self, data: bytes) -> None:
@@ -112,14 +110,14 @@ class ClientConnection(Side):
                 break
             passed.append(event)
             if isinstance(event, http1.Head):
-                objection = self.relay.admission.judge(event.headers)
+                objection = self.shared.admission.judge(event.headers)
                 if objection is not None:
                     refusal = http1.Refusal(*objection, event.method)
                     break
                 self.outstanding += 1
                 self._is_within_message = True
                 self.responses.expect(event.method)
-                out.append(forwarded(event, self.relay.upstream.authority))
+                out.append(forwarded(event, self.shared.upstream.authority))
             else:
                 self._is_within_message = isinstance(event, Body)
                 out.append(event.wire)
@@ -177,7 +175,7 @@ class ClientConnection(Side):
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone: end the upstream connection in the same way."""
         self.discard()
-        self.relay.drop(self)
+        self.shared.drop(self)
         self._cancel_deadline()
         self._end_upstream(reset=exc is not None)
         self._finish("client", None if exc is None else error_text(exc))
@@ -197,12 +195,12 @@ class ClientConnection(Side):
     @property
     def relays_half_closes(self) -> bool:
         """Whether the upstream's connection supports half-closing."""
-        return self.relay.upstream.tls is None
+        return self.shared.upstream.tls is None
 
     async def _connect(self) -> None:
         try:
             async with asyncio.timeout(CONNECT_S):
-                await connect(self._loop, self.relay.upstream, lambda: UpstreamConnection(self))
+                await connect(self._loop, self.shared.upstream, lambda: UpstreamConnection(self))
         except TimeoutError:
             self._fail(504, f"the upstream did not answer within {CONNECT_S:.0f} s")
         except ssl.SSLCertVerificationError as error:
@@ -225,7 +223,7 @@ class ClientConnection(Side):
             upstream.half_close()
 
     def _fail(self, status: int, reason: str) -> None:
-        self.relay.tell(f"{reason} ({self.relay.upstream.authority.decode('latin-1')}); the client got {status}")
+        self.shared.tell(f"{reason} ({self.shared.upstream.authority.decode('latin-1')}); the client got {status}")
         self._answer(status, reason, to_head=self.responses.awaits_head)
 
     # --- answers of our own ---
@@ -255,7 +253,7 @@ class ClientConnection(Side):
     def _answer(self, status: int, reason: str, *, to_head: bool) -> None:
         """Answer ourselves, and end the connection: nothing later on it could be trusted or served."""
         if status not in _REPORTED_STATUSES:
-            self.relay.tell(f"refused a request with {status}: {reason}")
+            self.shared.tell(f"refused a request with {status}: {reason}")
         self._ignores_client = True
         body = f"mcpproxy: {reason}\n".encode()
         phrase = HTTPStatus(status).phrase
@@ -268,7 +266,7 @@ class ClientConnection(Side):
         self.observed.show(lambda tap, at_ns: tap.answered(at_ns, status, reason))
         self._finish("proxy", reason)
         self._end_upstream(reset=False)
-        if self._client_eof or self.relay.is_crowded:
+        if self._client_eof or self.shared.is_crowded:
             self.transport.close()
             return
         # Closing with unread bytes from the client would send a reset, which may overtake the response (RFC 9112, 9.6).
@@ -354,9 +352,16 @@ class ClientConnection(Side):
 
     def _report_loss(self, why: str) -> None:
         if not self._client_eof:
-            self.relay.tell(f"the upstream left a request without its answer: {why}")
+            self.shared.tell(f"the upstream left a request without its answer: {why}")
 
     # --- the end ---
+
+    def _leave(self) -> None:
+        """Close both connections because the recorder ends."""
+        if self.outstanding:
+            self.abort("proxy", "the recorder ends")
+        else:
+            self.end("proxy", None)
 
     def end(self, by: EndedBy, error: str | None) -> None:
         """Close both connections; what is on its way to the client is still delivered."""

@@ -21,7 +21,7 @@ class UpstreamConnection(Side):
     __slots__ = ("_client", "_is_half_closed")
 
     def __init__(self, client: "ClientConnection") -> None:
-        super().__init__(client.observed, client.relay.turns)
+        super().__init__(client.observed, client.shared.turns)
         self._client = client
         self._is_half_closed = False
 

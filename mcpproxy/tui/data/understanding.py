@@ -9,10 +9,8 @@ from array import array
 from bisect import bisect_left
 from typing import Final, NamedTuple
 
-from analysis.conversation.call import ERRORS, Call, IdState, Outcome
-from analysis.conversation.guesses import Meant
+from analysis.conversation.call import ERRORS, Call, IdState, Meant, Outcome, Seen
 from analysis.conversation.message import Invalid, Message, Request, Response
-from analysis.conversation.session import Seen
 from analysis.facts import size_of
 from analysis.reading import Reading, Step
 from captures.damage import Damage

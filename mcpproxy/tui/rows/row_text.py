@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from analysis.conversation.call import Call
+from analysis.conversation.call import Call, seen_of
 from analysis.conversation.message import (
     Id,
     Invalid,
@@ -15,7 +15,7 @@ from analysis.conversation.message import (
     messages,
     parse_exactly,
 )
-from analysis.conversation.session import Session, seen_of
+from analysis.conversation.session import Session
 from analysis.facts import raw_of
 from captures.damage import Damage
 from captures.frame import Frame
@@ -134,7 +134,7 @@ def _message(reading: Reading, row: int, frame: Frame, message: Message) -> RowT
         what = (Span(sanitise(message.method, EXCERPT), "accent"), Span(f" {name_of(message)}"), wrong)
         return RowText(way, what, id_text(message.id).removeprefix(" #"), more=gist(message))
     if isinstance(message, Notification):
-        event = seen_of(message, Session(0, None, {}, 0))
+        event = seen_of(message, Session(0, None, 0))
         is_cancel = message.method.endswith("cancelled")
         more = gist(message) if is_cancel else notification_gist(event, message)
         return RowText(way, (Span(sanitise(message.method, EXCERPT)), wrong), more=more)

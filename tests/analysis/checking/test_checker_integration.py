@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.session import Seen
+from analysis.conversation.call import Seen
 from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.protocol.revisions import REVISIONS
 from analysis.rules.base import ERROR, Rule

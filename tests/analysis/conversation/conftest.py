@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.conversation import call_table, http_exchange
+from analysis.conversation import call_table, http_exchange, http_exchanges
 from tests.analysis.conversation.limits import SMALL, Limits
 
 
@@ -14,6 +14,6 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> L
     monkeypatch.setattr(call_table, "OPEN_HTTP_LIMIT", given.requests_over_http)
     monkeypatch.setattr(http_exchange, "LASTING_KEPT", given.lasting)
     monkeypatch.setattr(http_exchange, "KEPT", given.ended)
-    monkeypatch.setattr(http_exchange, "SEEN_BYTES", given.bytes_)
-    monkeypatch.setattr(http_exchange, "WHOLE_BYTES", given.whole)
+    monkeypatch.setattr(http_exchanges, "SEEN_BYTES", given.bytes_)
+    monkeypatch.setattr(http_exchanges, "WHOLE_BYTES", given.whole)
     return given

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from analysis.conversation import call_table, http_exchange
+from analysis.conversation import call_table, http_exchange, http_exchanges
 
 
 class Limits(NamedTuple):
@@ -14,9 +14,9 @@ class Limits(NamedTuple):
     """Exchanges that are open."""
     ended: int = http_exchange.KEPT
     """Exchanges that have ended."""
-    bytes_: int = http_exchange.SEEN_BYTES
+    bytes_: int = http_exchanges.SEEN_BYTES
     """Of the messages of these."""
-    whole: int = http_exchange.WHOLE_BYTES
+    whole: int = http_exchanges.WHOLE_BYTES
     """Bytes of the messages that are kept with their values."""
 
 

@@ -4,10 +4,9 @@ import json
 from typing import Any
 
 from analysis.conversation.addressing import Addressing
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import Outcome, Seen
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import id_of
-from analysis.conversation.session import Seen
 from captures.envelope import judge
 from captures.frame import Frame
 from captures.record import Record

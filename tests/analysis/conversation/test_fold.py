@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from analysis.conversation import call_table
 from analysis.conversation.addressing import Key
-from analysis.conversation.call import Call, IdState, Outcome
+from analysis.conversation.call import Call, IdState, Outcome, Seen
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Invalid, Request, Response, messages
-from analysis.conversation.session import Peer, Seen
+from analysis.conversation.session import Peer
 from captures.damage import Damage
 from captures.envelope import judge
 from captures.frame import Frame

@@ -183,7 +183,7 @@ def test_an_exchange_of_http_that_was_forgotten_accuses_nobody(limits: Limits) -
 def test_only_messages_that_may_still_matter_outlive_the_exchanges_that_ended_after_theirs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("analysis.conversation.http_exchange.LATELY", 3)
+    monkeypatch.setattr("analysis.conversation.http_exchanges.LATELY", 3)
     tape = Tape("http")
     tape.post(1, id=1, method="ping")
     tape.post(2, ended=False, id=2, method="ping")

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import Outcome, Seen
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Response
-from analysis.conversation.session import Seen
 from analysis.conversation.subscriptions import Listening, ResourceSubscription
 from captures.frames import FrameAssembler
 from captures.record import decode
@@ -51,7 +50,7 @@ def test_a_chain_shows_in_messages_and_exchanges() -> None:
     for seen in (interim, last):
         assert seen.answered is not None
         assert seen.answered.round is seen.round
-    assert (chain.outcome, chain.client_ns) == (Outcome.RESULT, 2 * MS)
+    assert (chain.is_waiting, chain.client_ns) == (False, 2 * MS)
     talk.ask(4, "tools/call", name="a")
     talk.answer(4, resultType="input_required", requestState="T")
     talk.ask(5, "tools/call", name="a", requestState="T")

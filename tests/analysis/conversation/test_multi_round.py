@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.call import Call, Outcome
+from analysis.conversation.call import Call, Outcome, Seen
 from analysis.conversation.message import Request, Response, id_of
-from analysis.conversation.multi_round import PLACES, ROUNDS, Chain, Chains, Round
-from analysis.conversation.session import Seen
+from analysis.conversation.multi_round import PLACES, ROUNDS, Chain, Chains, Round, Turn
 from tests.analysis.talk import MS, Talk
 
 ASK = {"method": "elicitation/create", "params": {"message": "Name?", "requestedSchema": {"type": "object"}}}
@@ -31,8 +30,12 @@ class Calls(Talk):
         if isinstance(message, Request) and message.sender == "client":
             self.rounds[message.seq] = self.chains.asked(message, seen.session)
         elif isinstance(message, Response) and seen.answered is not None and message.sender == "server":
-            self.chains.answered(seen.answered, seen.session)
-            self.exchanges[message.seq] = seen.answered
+            call = self.exchanges[message.seq] = seen.answered
+            turn, is_interim = (
+                Turn(call.request, message, call.revision, call.era),
+                call.outcome is Outcome.INPUT_REQUIRED,
+            )
+            call.round = self.chains.answered(turn, seen.session, is_interim=is_interim) or call.round
 
     def call(self, id_: object, exchange: int | None = None, name: str = "echo", **params: Any) -> Round | None:
         arguments = params.pop("arguments", {"message": "m"})
@@ -60,7 +63,7 @@ def calls() -> Calls:
 def test_rounds_are_one_chain_by_the_state_that_is_given_back(calls: Calls) -> None:
     assert calls.call(1) is None
     chain = calls.interim(1, inputRequests={"who": ASK}, requestState="S1")
-    assert chain.outcome is Outcome.INPUT_REQUIRED
+    assert (chain.number, chain.is_waiting) == (1, True)
     calls.ask(2, "tools/list")
     calls.answer(2, resultType="complete", tools=[])
     second = calls.call(3, inputResponses={"who": GIVEN}, requestState="S1")
@@ -76,7 +79,7 @@ def test_rounds_are_one_chain_by_the_state_that_is_given_back(calls: Calls) -> N
     assert (third.chain, third.number, third.client_ns) == (chain, 3, MS)
     last = calls.done(4)
     assert last.round == third
-    assert (chain.outcome, chain.ended_ns, chain.client_ns) == (Outcome.RESULT, 8 * MS, 4 * MS)
+    assert (chain.is_waiting, chain.ended_ns, chain.client_ns) == (False, 8 * MS, 4 * MS)
     assert (chain.number, chain.started_ns, chain.round_count) == (1, MS, 3)
     assert [(one.number, one.seq) for one in chain.rounds] == [(1, 1), (2, 5), (3, 7)]
     assert (len(calls.chains), calls.chains.count, calls.chains.forgotten) == (0, 1, 0)
@@ -234,7 +237,7 @@ def test_a_retry_may_end_in_an_error(calls: Calls) -> None:
     chain = calls.interim(1, requestState="S")
     calls.call(2, requestState="S")
     calls.refuse(2)
-    assert (chain.outcome, chain.interim) == (Outcome.ERROR, None)
+    assert (chain.is_waiting, chain.interim) == (False, None)
 
 
 def test_a_retry_without_an_answer_knows_its_round(calls: Calls) -> None:
@@ -244,7 +247,7 @@ def test_a_retry_without_an_answer_knows_its_round(calls: Calls) -> None:
     (left,) = calls.fold.open_calls()
     assert left.round is not None
     assert (left.round.chain.number, left.round.number, left.outcome) == (chain.number, 2, Outcome.UNANSWERED)
-    assert chain.outcome is None
+    assert not chain.is_waiting
 
 
 def test_a_retry_that_failed_may_be_sent_again() -> None:

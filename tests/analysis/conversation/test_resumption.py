@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.http_exchange import KEPT, HttpExchange, HttpExchanges, Mark, Stray
+from analysis.conversation.http_exchange import KEPT, HttpExchange, Stray
+from analysis.conversation.http_exchanges import HttpExchanges
+from analysis.conversation.mark import Mark
 from analysis.conversation.message import id_of
 from analysis.conversation.resumption import EventIds
 from mcpproxy.importers.trace import Case, cases

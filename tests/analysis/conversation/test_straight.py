@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from analysis.conversation.call import Call
-from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO, Seen
+from analysis.conversation.call import Call, Seen
+from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO
 from analysis.conversation.straight import Straight
 from analysis.conversation.straight_http import StraightHttp
 from analysis.protocol.error_codes import MODERN_CODES
@@ -52,7 +52,7 @@ def _seen(seen: Seen) -> dict[str, Any]:
     parts["message"] = f"{type(message).__name__} {message.sender} {message.seq} {message.index} {message.t_ns}"
     round_, task, subscription = known.pop("round"), known.pop("task"), known.pop("subscription")
     links = {
-        "round": None if round_ is None else (round_.chain.number, round_.number, round_.chain.outcome, round_.by),
+        "round": None if round_ is None else (round_.chain.number, round_.number, round_.chain.is_waiting, round_.by),
         "task": None if task is None else (task.id, task.seq, task.status),
         "subscription": None if subscription is None else (subscription.seq, subscription.is_open),
     }
@@ -71,7 +71,7 @@ def _seen(seen: Seen) -> dict[str, Any]:
 
 def _session(seen: Seen) -> dict[str, Any]:
     session = seen.session
-    left_out = ("tables", "links", "memory", "lasting", "used", "initialize", "likeness")
+    left_out = ("memory", "lasting", "initialize", "likeness")
     return {name: repr(getattr(session, name)) for name in session.__slots__ if name not in left_out}
 
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import Id, Invalid, Notification, Request, Response
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import (
     LONGEST,
     NOTIFICATIONS,
@@ -36,12 +37,12 @@ class Ear(Talk):
         message, session, all_ = seen.message, seen.session, self.subscriptions
         found: Subscription | None = None
         if message.sender == "server" and not isinstance(message, Invalid):
-            found = all_.heard(message, message.meta, session)
+            found = all_.heard(message, message.meta, session, message.frames[0].exchange)
         if isinstance(message, Request) and message.sender == "client" and message.method in REQUESTS:
             found = all_.asked(message, session)
         elif isinstance(message, Response) and seen.answered is not None:
             if seen.answered.request.method in REQUESTS:
-                found = all_.answered(seen.answered, session)
+                found = all_.answered(seen.answered.request, message, session)
         elif seen.cancels is not None and isinstance(message, Notification):
             found = all_.cancelled(seen.cancels, message, session)
         elif isinstance(message, Notification) and message.method in NOTIFICATIONS and found is None:
@@ -289,11 +290,11 @@ def test_over_http_what_is_on_its_stream_belongs_to_it() -> None:
     assert ear.hear("tools/list_changed", "l", 3) is None
     http = ear.fold.exchanges.of(1)
     ear.http_end(1, by="server")
-    ear.subscriptions.stream_ended(http, ear.seq * MS)
+    ear.subscriptions.stream_ended(1, ear.seq * MS, http.ended_by)
     assert (one.stream_ended_by, one.stream_ended_ns, one.is_open) == ("server", ear.seq * MS, False)
     assert other.is_open
     ended_ns = ear.seq * MS
-    ear.subscriptions.stream_ended(http, ended_ns + MS)
+    ear.subscriptions.stream_ended(1, ended_ns + MS, http.ended_by)
     assert one.stream_ended_ns == ended_ns
 
 
@@ -405,7 +406,7 @@ def test_nothing_raises_and_memory_is_bounded(
         elif act == 4:
             message |= {"method": method, "params": body}
         elif over_http:
-            ear.subscriptions.stream_ended(ear.fold.exchanges.of(number), 0)
+            ear.subscriptions.stream_ended(number, 0, None)
             continue
         ear.raw(direction, json.dumps(message).encode(), number if over_http else None)
     assert len(ear.subscriptions) <= 3

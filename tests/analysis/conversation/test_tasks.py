@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.conversation.call import Seen
 from analysis.conversation.message import MISSING, Notification, Request, Response
-from analysis.conversation.session import Seen
 from analysis.conversation.tasks import NOTIFICATIONS, REPORTS, REQUESTS, Task, Tasks, has_stub
 from tests.analysis.talk import MS, Talk
 
@@ -34,7 +34,8 @@ class Work(Talk):
         if isinstance(message, Request) and message.method in REQUESTS:
             found = self.tasks.asked(message, session)
         elif isinstance(message, Response) and seen.answered is not None:
-            found = self.tasks.answered(seen.answered, session) or self.tasks.part_of(seen.answered.request)
+            request = seen.answered.request
+            found = self.tasks.answered(request, message, session) or self.tasks.part_of(request)
         elif isinstance(message, Notification) and message.method in NOTIFICATIONS:
             found = self.tasks.told(message, session)
         if found is None and isinstance(message, Request | Response | Notification):

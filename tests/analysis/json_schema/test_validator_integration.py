@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis import child_process
+from analysis.json_schema.dialects import dialect
 from analysis.json_schema.fast_path import proof_of, proves
-from analysis.json_schema.validator import LARGEST, WORKER, Refusal, dialect, schema_of
+from analysis.json_schema.validator import LARGEST, WORKER, Refusal, schema_of
 from analysis.json_schema.worker import DEATHS, MOST, Worker
 from tests.examples import examples
 from tests.harness import DEADLINE_S, is_alive, wait_until

@@ -19,10 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.call import Call
+from analysis.conversation.call import Call, Seen
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Message, Notification, Request, Response
-from analysis.conversation.session import Seen
 from analysis.rules.finding import Finding
 from analysis.store.load import Loader
 from analysis.store.reference import Relation, relations, view_texts

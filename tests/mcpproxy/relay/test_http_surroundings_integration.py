@@ -71,7 +71,7 @@ import runpy, sys
 from mcpproxy.relay.http.listener import HttpRelay
 close = HttpRelay.close
 async def close_at_once(relay):
-    for client in relay.clients:
+    for client in relay.shared.clients:
         client.upstream.close()
         client.upstream.close()
     await close(relay)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import analysis
+from analysis.conversation.call import Seen
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
-from analysis.conversation.session import Seen
 from analysis.filter import Filter, facts_of, facts_of_batch, parse
 from captures.file import CaptureFile
 from captures.frame import Frame

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from analysis.conversation.http_exchange import HttpExchange, HttpExchanges
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.http_exchanges import HttpExchanges
 from mcpproxy.wording.messages import failure
 
 

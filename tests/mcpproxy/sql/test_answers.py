@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from analysis.store.parquet import write_parquet
 from analysis.store.sandbox.protocol import Column, QueryError, Value
-from mcpproxy.report.answers import (
+from mcpproxy.sanitise import sanitise
+from mcpproxy.sql.answers import (
     FEW,
     NAMED,
     NARROWEST,
@@ -31,7 +32,6 @@ from mcpproxy.report.answers import (
     number,
     table,
 )
-from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.text import Style, cells
 
 TEXT = Column("text", "VARCHAR")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from captures.envelope import judge
 from captures.reader import Capture
 from captures.record import Record, frame_members, members, seal
-from mcpproxy.report.sites import Sites, payload_at
+from mcpproxy.examination.sites import Sites, payload_at
 
 BETWEEN = st.sampled_from([b"", b"", b"", b"\n", b"no record\n", b"two\nlines\n", b"glued"])
 """What stands before a record: nothing mostly, or damage; `glued` takes the line feed before it away."""

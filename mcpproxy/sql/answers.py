@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from analysis.store.sandbox.protocol import Column, Value
-from mcpproxy.report.stamps import Inside, inside_of, stamp, stamped
 from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.sql.stamps import Inside, inside_of, stamp, stamped
 from mcpproxy.wording.text import Span, Style, cells, count_text, fit, fit_ends
 from mcpproxy.wording.wrapping import wrapped
 

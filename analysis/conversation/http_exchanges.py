@@ -1,0 +1,187 @@
+"""HttpExchanges: the HTTP exchanges of a capture, and the messages that each keeps. Memory is bounded."""
+
+from collections import deque
+from typing import Any, Final
+
+from analysis.conversation.call import Seen
+from analysis.conversation.http_exchange import SEEN_KEPT, HttpExchange, HttpTraffic
+from analysis.conversation.limited import Limited
+from analysis.conversation.mark import Mark
+from analysis.conversation.session_id_use import answered, asked
+from analysis.conversation.session_ids import FIELD
+from analysis.facts import size_of
+
+PATHS_KEPT: Final = 64
+"""The most paths kept at which MCP was spoken."""
+LATELY: Final = 100
+"""How many of the exchanges that ended last keep their messages, even if each request in them has its response. With
+more, the memory of the messages would be cold by the time it is freed."""
+SEEN_BYTES: Final = 32 << 20
+"""The most bytes in the frames of the messages that exchanges keep; those that ended first are forgotten first."""
+WHOLE_BYTES: Final = 1 << 20
+"""How many bytes of the last of these messages keep their values; those of the others are read again."""
+REDIRECTED_KEPT: Final = 1_000
+"""The most redirected exchanges whose repetition is awaited."""
+FOLLOWED_NS: Final = 30_000_000_000
+"""The longest time within which a client follows a redirect."""
+_GATEWAYS: Final = (
+    "nginx",
+    "openresty",
+    "tengine",
+    "haproxy",
+    "envoy",
+    "istio-envoy",
+    "traefik",
+    "cloudflare",
+    "awselb",
+)
+"""Programs that stand before servers of MCP, as the field `Server` names them."""
+
+
+class HttpExchanges(HttpTraffic):
+    """The exchanges of a capture, by number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._redirected: Limited[tuple[str, str | None, int], list[HttpExchange]] = Limited(REDIRECTED_KEPT)
+        self._count = 0
+        self._lately: deque[int] = deque()
+        # The messages that exchanges keep: the last ones with their values, all of them with their bytes.
+        self._whole: deque[tuple[HttpExchange, Seen, int]] = deque()
+        self._whole_bytes = self._held_bytes = 0
+
+    def add(self, http: HttpExchange, seen: Seen) -> None:
+        """Add a message to its exchange."""
+        if seen.message.sender == "client":
+            if len(http.sent) < SEEN_KEPT:
+                http.sent += (seen,)
+                self._hold(http, seen)
+            if http.is_redirect:
+                self._expect(http)  # the server has answered before it has read the body
+            return
+        if len(http.received) < SEEN_KEPT:
+            http.received += (seen,)
+            self._hold(http, seen)
+        http.latest = seen
+        if seen.answered is not None:
+            http.settled = seen
+
+    def _hold(self, http: HttpExchange, seen: Seen) -> None:
+        """Keep a message for an exchange; older ones drop their values, as their bytes hold them."""
+        size = size_of(seen.message.frames)
+        http.held_bytes += size
+        self._held_bytes += size
+        self._whole.append((http, seen, size))
+        self._whole_bytes += size
+        while len(self._whole) > 1 and (self._whole_bytes > WHOLE_BYTES or not self._whole[0][0].held_bytes):
+            holder, oldest, size = self._whole.popleft()
+            self._whole_bytes -= size
+            if holder.held_bytes:
+                oldest.pack()
+
+    def share(self, earlier: HttpExchange, http: HttpExchange) -> None:
+        """Give the client's messages of a redirected exchange to the one that repeats them; both hold their bytes."""
+        http.sent, http.held_bytes = earlier.sent, earlier.held_bytes
+        self._held_bytes += http.held_bytes
+        for seen in http.sent:
+            seen.http = http
+
+    def _forget(self, http: HttpExchange | None) -> None:
+        if http is not None:
+            self._held_bytes -= http.held_bytes
+            http.forget()
+
+    @property
+    def forgotten(self) -> int:
+        """Exchanges that had to be forgotten while open."""
+        return self._lasting.forgotten
+
+    def take(self, members: dict[str, Any], at: Mark | None = None) -> HttpExchange | None:
+        """Take an `exchange` record, `at` its number, and return the exchange that it names, if any."""
+        number = members.get("exchange")
+        if type(number) is not int:
+            return None
+        exchange = self.of(number)
+        has_started, is_news, key = exchange.started is not None, exchange.answered is None, exchange.uri_key
+        exchange.take(members, at)
+        if not has_started and exchange.started is not None:
+            asked(self.session_ids, exchange)
+        if exchange.uri_key != key and exchange.uri_key is not None and exchange.method == "GET":
+            self.has_legacy = True
+            self.announced.keep(exchange.uri_key, exchange)
+        if is_news and exchange.answered is not None:
+            self._answered(exchange)
+        if "server" in exchange.unrecorded and exchange.is_pulled_stream and exchange.session_id is None:
+            self.has_unread_stream = True
+        if exchange.ended_by is not None and self._lasting.pop(number, None) is not None:
+            self._forget(self._ended.keep(number, exchange))
+            self._lately.append(number)
+            if len(self._lately) > LATELY:
+                earlier = self._ended.get(self._lately.popleft())
+                if earlier is not None and earlier.is_settled:
+                    self._forget(earlier)
+            while self._held_bytes > SEEN_BYTES and len(self._ended) > 1:
+                self._forget(self._ended.popitem(last=False)[1])
+        return exchange
+
+    def _answered(self, http: HttpExchange) -> None:
+        self.has_gateway = self.has_gateway or "via" in http.answer_fields or http.maker in _GATEWAYS
+        answered(self.session_ids, http)
+        if http.is_redirect:
+            self._expect(http)
+        is_served = http.status is not None and 200 <= http.status < 300
+        if is_served and http.method == "POST" and http.sent and len(self.paths) < PATHS_KEPT:
+            self.paths[http.path] = None
+
+    def _expect(self, http: HttpExchange) -> None:
+        """Expect the messages of a redirected exchange to be repeated."""
+        if not http.sent or http.method != "POST":
+            return
+        key = http.client, http.fields.get(FIELD), hash(http.sent[0].message.frames[0].raw)
+        known = self._redirected.get(key)
+        if known is None:
+            self._redirected.keep(key, [http])
+        elif http not in known:
+            known.append(http)
+            del known[:-SEEN_KEPT]
+
+    @property
+    def is_redirecting(self) -> bool:
+        """Whether the messages of any exchange are expected to be repeated."""
+        return bool(self._redirected)
+
+    def redirected(self, http: HttpExchange, raw: bytes, t_ns: int) -> HttpExchange | None:
+        """The redirected exchange that one with this body repeats, if any; each is repeated once."""
+        if not self._redirected or http.sent or http.method != "POST":
+            return None
+        key = http.client, http.fields.get(FIELD), hash(raw)
+        known = [earlier for earlier in self._redirected.get(key, ()) if _is_followed(earlier, http, raw, t_ns)]
+        if not known:
+            return None
+        # Where several clients that look the same send the same at once, the connection may tell them apart.
+        found = next((earlier for earlier in known if earlier.conn == http.conn), known[0])
+        self._redirected[key].remove(found)
+        if not self._redirected[key]:
+            del self._redirected[key]
+        return found
+
+    def of(self, number: int) -> HttpExchange:
+        """The exchange with this number; a new one if it is unknown."""
+        exchange = self._lasting.get(number) or self._ended.get(number)
+        if exchange is None:
+            self._count += 1
+            exchange = HttpExchange(self, self.losses, number, number, self._count)
+            self._forget(self._lasting.keep(number, exchange))
+        return exchange
+
+    def kept(self) -> list[HttpExchange]:
+        """All exchanges that are kept, in the order in which they first appeared."""
+        return sorted([*self._lasting.values(), *self._ended.values()], key=lambda exchange: exchange.order)
+
+
+def _is_followed(earlier: HttpExchange, http: HttpExchange, raw: bytes, t_ns: int) -> bool:
+    """Whether an exchange can be where a client follows a redirect, and not another attempt at the same address."""
+    if earlier.answered is None or not earlier.sent or t_ns - earlier.answered.t_ns > FOLLOWED_NS:
+        return False
+    is_there = http.path != earlier.path or earlier.location.partition("?")[0].endswith(http.path)
+    return is_there and earlier.sent[0].message.frames[0].raw == raw

@@ -1,0 +1,10 @@
+"""Mark: the record that reported a fact, by its number and its stamp."""
+
+from msgspec import Struct
+
+
+class Mark(Struct, frozen=True, gc=False):
+    """The record that reported a fact."""
+
+    seq: int
+    t_ns: int

@@ -1,0 +1,22 @@
+"""The dialects of JSON Schema that are judged, and how a schema names its own."""
+
+from typing import Final, Literal, TypeAlias
+
+Draft: TypeAlias = Literal["4", "6", "7", "2019-09", "2020-12"]
+
+DIALECTS: Final[dict[str, Draft]] = {
+    "json-schema.org/draft-04/schema": "4",
+    "json-schema.org/draft-06/schema": "6",
+    "json-schema.org/draft-07/schema": "7",
+    "json-schema.org/draft/2019-09/schema": "2019-09",
+    "json-schema.org/draft/2020-12/schema": "2020-12",
+}
+"""By the URI of each, without its scheme."""
+
+
+def dialect(schema: object) -> Draft | None:
+    """The dialect that a schema names, if it is a known one."""
+    named = schema.get("$schema") if isinstance(schema, dict) else None
+    if not isinstance(named, str):
+        return None
+    return DIALECTS.get(named.removesuffix("#").removeprefix("https://").removeprefix("http://"))

@@ -1,0 +1,85 @@
+"""What the connections of all clients share: the upstream, who is admitted, the observer, and how many there may be."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from mcpproxy.relay.http.admission import Admission
+from mcpproxy.relay.http.observer import Observer
+from mcpproxy.relay.http.observer_calls import ObserverCalls
+from mcpproxy.relay.http.rewrite import Origin
+from mcpproxy.relay.http.side import Side
+from mcpproxy.relay.http.turns import Turns
+from mcpproxy.relay.http.upstream import Upstream
+
+_SURPLUS_ANSWERED: Final = 4  # clients above the maximum that get an explanation instead of a reset
+
+
+class Shared:
+    """What the connections of all clients share, and which there are."""
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        admission: Admission,
+        observer: Observer,
+        tell: Callable[[str], None],
+        *,
+        rewrites: bool,
+        most: int,
+    ) -> None:
+        """Begin without connections.
+
+        Args:
+            upstream: the server that receives everything.
+            admission: decides which requests may pass.
+            observer: sees the traffic.
+            tell: shows one line to the user.
+            rewrites: whether to make the upstream's own addresses in responses relative.
+            most: how many client connections there may be at a time.
+        """
+        self.upstream = upstream
+        self.admission = admission
+        self.turns = Turns()
+        self.observer_calls = ObserverCalls(observer, self.turns)
+        self.origin = (
+            Origin("http" if upstream.tls is None else "https", upstream.host, upstream.port) if rewrites else None
+        )
+        self.tell = tell
+        self.clients: dict[Side, Callable[[], None]] = {}
+        """The connections of clients, and what to call when the recorder ends."""
+        self.cap = most
+        self._has_dropped = asyncio.Event()
+        self._has_reported_crowd = False
+
+    def add(self, client: Side, leave: Callable[[], None]) -> bool:
+        """Add a client that has connected; False if there are too many.
+
+        Args:
+            client: its connection.
+            leave: ends that as ended by the recorder.
+        """
+        self.clients[client] = leave
+        return len(self.clients) <= self.cap
+
+    def drop(self, client: Side) -> None:
+        """A client's connection is closed."""
+        self.clients.pop(client, None)
+        self._has_dropped.set()
+
+    async def all_dropped(self) -> None:
+        """Wait until no client is connected."""
+        while self.clients:
+            self._has_dropped.clear()
+            await self._has_dropped.wait()
+
+    def report_crowd(self) -> None:
+        """Report that clients are refused: once, as thousands may be."""
+        if not self._has_reported_crowd:
+            self._has_reported_crowd = True
+            self.tell(f"refusing connections beyond {self.cap}; --max-connections allows more; clients get 503")
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether refused clients must be closed at once, so that descriptors are left for others."""
+        return len(self.clients) > self.cap + _SURPLUS_ANSWERED
