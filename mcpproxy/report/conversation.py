@@ -22,8 +22,8 @@ from mcpproxy.report.heading import heading_lines
 from mcpproxy.report.waits import Waits, waited_ns, waiting_text
 from mcpproxy.wording import units
 from mcpproxy.wording.bodies import message_lines
-from mcpproxy.wording.messages import fate, waiting
 from mcpproxy.wording.records import Remark, remark_on
+from mcpproxy.wording.statuses import fate, waiting
 from mcpproxy.wording.text import Style, begins_text, count_text, guesses_text, lost_text, unrecorded_text
 
 Times: TypeAlias = Literal["rel", "delta", "abs"]

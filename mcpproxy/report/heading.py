@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from analysis.conversation.fold import Fold
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.messages import peer_text
+from mcpproxy.wording.names import peer_text
 from mcpproxy.wording.text import Span, Style, cells, count_text, fit_spans
 
 

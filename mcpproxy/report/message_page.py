@@ -21,9 +21,13 @@ from mcpproxy.examination.result import LocatedFinding
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording import units
 from mcpproxy.wording.bodies import message_lines
+from mcpproxy.wording.failures import failure
 from mcpproxy.wording.http_head import request_head, response_head
-from mcpproxy.wording.messages import aside_of, failure, id_text, name_of, status_of
+from mcpproxy.wording.lines import aside_of
+from mcpproxy.wording.meaning import Meaning
+from mcpproxy.wording.names import id_text, name_of
 from mcpproxy.wording.records import Remark, remark_on
+from mcpproxy.wording.statuses import answer as answer_of
 from mcpproxy.wording.text import Span, Style, ms_text
 
 _NAME: Final = 11
@@ -182,7 +186,7 @@ class Messages:
                 meant = f"; {sanitise(seen.meant.text)}" if seen.meant is not None else ""
                 yield Fact("answers", f"no request: its id fits none{meant}", is_bad=True)
                 return
-            status = status_of(message, call, None)
+            status = answer_of(message, Meaning(call))
             after = ms_text(call.latency_ns or 0)
             yield Fact("answers", f"frame {call.request.seq} after {after}: {status.word}", status.is_bad)
         elif call is not None:
@@ -199,7 +203,7 @@ class Messages:
             yield Fact("cancelled", by.strip())
         answer = call.response
         if answer is not None:
-            status = status_of(answer, call, None)
+            status = answer_of(answer, Meaning(call))
             after = ms_text(call.latency_ns or 0)
             yield Fact("answered", f"by frame {answer.seq} after {after}: {status.word}", status.is_bad)
         elif call.outcome is Outcome.FAILED:
@@ -251,7 +255,7 @@ def _subject(seen: Seen) -> str:
     if isinstance(message, Notification):
         return sanitise(message.method)
     aside = aside_of(message, is_beside=seen.is_beside)
-    return "not a message" if aside is None else aside.word
+    return "not a message" if aside is None else aside[0].text
 
 
 def _titled(request: Request) -> str:

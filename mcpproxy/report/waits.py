@@ -14,7 +14,7 @@ from analysis.reading import Reading, Step
 from captures.record import Record
 from mcpproxy.relay.processes import start_time
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.messages import id_text, name_of
+from mcpproxy.wording.names import id_text, name_of
 from mcpproxy.wording.text import count_text
 from mcpproxy.wording.units import duration
 

@@ -33,6 +33,11 @@ class Remark(NamedTuple):
     detail: str = ""
     """More detail, which gets a line of its own if it does not fit."""
 
+    @property
+    def whole(self) -> str:
+        """All of it in one line."""
+        return f"{self.text}  {self.detail}" if self.detail else self.text
+
 
 def remark_on(item: object, *, ended: bool) -> Remark | None:
     """A remark on a record or on damage; None if there is nothing to report.

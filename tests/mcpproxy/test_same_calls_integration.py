@@ -18,7 +18,10 @@ from analysis.reading import Reading
 from analysis.selection import selected_at_the_end
 from mcpproxy.exporters.otlp.capture import CaptureSpans
 from mcpproxy.exporters.otlp.histograms import Histograms
+from mcpproxy.exporters.trace_events import CaptureEvents, Processes
 from mcpproxy.tui.data import reading as screens
+from mcpproxy.tui.rows.row_text import text_of
+from mcpproxy.tui.rows.traffic_table import TrafficRows
 from mcpproxy.wording.text import WHOLE
 from tests.analysis.store.written import Written
 from tests.captures.samples import header
@@ -164,6 +167,25 @@ def on_screen(path: Path) -> dict[int, tuple[Told, int | None]]:
     return found
 
 
+def rows_on_screen(path: Path) -> dict[int, tuple[str, str]]:
+    """By the number of a frame, what the terminal UI says in its row: the status, or else the content; and the cell of
+    the status."""
+    reading, found = screens.Reading(path), {}
+    while not reading.has_ended:
+        reading.step()
+    rows = TrafficRows(reading, lambda: None)
+    for place, row in enumerate(rows.view):
+        text = text_of(reading, row)
+        rows._texts[row] = text
+        cell = "".join(span.text for span in rows.line(place).cells.get("status", ()))
+        entry = reading.index.entry(row)
+        if entry.dir:
+            found[entry.seq] = text.more if text.status is None else text.status.word, cell
+    rows.close()
+    reading.close()
+    return found
+
+
 def selected(path: Path, text: str) -> set[Key]:
     """The requests that a filter selects."""
     only = selected_at_the_end(parse(text), Reading(path))
@@ -187,6 +209,19 @@ def in_spans(path: Path) -> dict[int, tuple[int, str | None]]:
         for step in reading.to_end()
         for span in made.take(step)
         if span.is_server
+    }
+
+
+def in_perfetto(path: Path) -> dict[int, tuple[str, int | None, float]]:
+    """By the number of the request's frame: the outcome, the frame of the response, and the microseconds up to it."""
+    reading = Reading(path)
+    made = CaptureEvents("0" * 32, reading.fold, "x", Processes(), 0, 0)
+    events = [event for step in reading.to_end() for event in made.take(step)]
+    ends = {event["id"]: event["ts"] for event in events if event["ph"] == "e"}
+    return {
+        event["args"]["frame"]: (event["args"]["outcome"], event["args"]["response"], ends[event["id"]] - event["ts"])
+        for event in events
+        if event["ph"] == "b"
     }
 
 
@@ -304,6 +339,28 @@ def test_a_text_says_of_each_call_what_became_of_it(roads: Roads, text_of: Calla
     assert counted.total() <= left.total() + batched
 
 
+def test_the_rows_of_the_terminal_ui_say_what_show_says(roads: Roads) -> None:
+    shown, _ = read_lines(printed(roads.path))
+    screen = rows_on_screen(roads.path)
+    for seq, call in roads.alone.items():
+        if call.response is not None:
+            if call.response.index is None:
+                told, cell = screen[call.response.seq]
+                # A row of a giant response does not read its error code.
+                assert shown[call.response.seq][0].word.startswith(told)
+                assert ("late" in told) == ("late" in cell) == (call.late_ns is not None)
+                assert cell.startswith(word_of(call))
+        elif call.request.method in ENDLESS:
+            assert screen[seq][1] in ("", "cancelled")
+        else:
+            assert screen[seq][1] == word_of(call)
+            listed = shown[seq][1:]
+            assert all(one.word.startswith(screen[seq][1]) for one in listed)
+    for seq, (first, *_) in shown.items():
+        if first.subject == "notifications/cancelled" and seq in screen:
+            assert screen[seq][0].split() == f"{first.word} {first.error}".split()
+
+
 def is_about(subject: str, call: Call) -> bool:
     """Whether the beginning of a line names a call."""
     return subject.startswith(call.request.method) and subject.endswith(call.name or "")
@@ -354,6 +411,11 @@ def test_the_report_says_of_each_call_what_became_of_it(roads: Roads, report: Pa
         assert row["is_bad"] == (call.outcome in (Outcome.ERROR, Outcome.TOOL_ERROR))
         assert row["text"].startswith(error_of(call))
         assert asked[seq]["word"] == ""
+    slowest = [row for row in report.block("data-overview")["slowest"] if row["capture"] == capture]
+    for row in slowest:
+        call = roads.alone[row["frame"]]
+        assert row["outcome"].removesuffix(", late") == word_of(call)
+        assert row["outcome"].endswith(", late") == (call.late_ns is not None)
 
 
 # ---- the others
@@ -376,6 +438,12 @@ def test_all_roads_say_the_same_of_every_call(roads: Roads) -> None:
     answered = {key for key, call in calls.items() if call.response is not None}
     assert selected(path, "has:answer") == answered
     assert selected(path, "has:failure") == {key for key in failed if key not in answered}
+    drawn = in_perfetto(path)
+    for seq, call in roads.alone.items():
+        outcome, response, took_us = drawn[seq]
+        assert (outcome, response) == (str(call.outcome), None if call.response is None else call.response.seq)
+        if call.response is not None:
+            assert took_us == pytest.approx((call.response.t_ns - call.request.t_ns) / 1e3)
     spans = in_spans(path)
     for (seq, item), call in calls.items():
         if item is not None:

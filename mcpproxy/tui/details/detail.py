@@ -23,8 +23,9 @@ from mcpproxy.tui.rows.row_text import message_at
 from mcpproxy.tui.text.rows import row_text
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
 from mcpproxy.wording import units
+from mcpproxy.wording.failures import failure
 from mcpproxy.wording.http_head import request_head, response_head
-from mcpproxy.wording.messages import failure, peer_text
+from mcpproxy.wording.names import peer_text
 from mcpproxy.wording.records import remark_on
 from mcpproxy.wording.text import Span, ms_text
 

@@ -23,7 +23,7 @@ from mcpproxy.tui.data.sorting import Sorting
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.safe_text import segments
 from mcpproxy.tui.screens.sessions import COLUMNS, age
-from mcpproxy.wording.messages import asked_and_answered
+from mcpproxy.wording.gists import asked_and_answered
 from mcpproxy.wording.text import Span
 from mcpproxy.wording.units import few
 from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result

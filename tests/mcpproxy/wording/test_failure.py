@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from analysis.conversation.http_exchange import HttpExchange, HttpExchanges
-from mcpproxy.wording.messages import failure
+from mcpproxy.wording.failures import failure
 
 
 def ended(**members: Any) -> HttpExchange:
