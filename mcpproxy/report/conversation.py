@@ -178,9 +178,9 @@ class Conversation:
         late = tuple(Thing(message.message.t_ns, message) for message in seen if self._selects(message))
         if isinstance(item, Record) and item.rec == "exchange":
             # Closing the response was the cancellation (2026-07-28), so no message reported it.
-            abandoned = step.abandoned
-            late += tuple(_left(item.t_ns, call) for call in abandoned if self._selects(call))
-            others = [one for one in step.unanswered if one not in abandoned]
+            left = [call for call in step.left if call.request.method not in ENDLESS]
+            late += tuple(_left(item.t_ns, call) for call in left if self._selects(call))
+            others = [one for one in step.unanswered if one not in left]
             late += self._failures(others)
             self._note_settled(others)
         remark = remark_on(item, ended=self._ended)

@@ -87,6 +87,8 @@ def fate(call: Call) -> Status:
     if waited_ns is not None:
         after = f"after {duration(waited_ns)}"
         texts.append(f" {after}" if call.outcome is Outcome.CANCELLED else f", abandoned {after}")
+    elif call.outcome is Outcome.CANCELLED and call.is_left:
+        texts.append(" by closing its HTTP exchange")
     if call.cancelled_ns is not None and call.cancel_reason:
         texts.append(f": {sanitise(call.cancel_reason, EXCERPT)}")
     if call.probable_answer is not None:

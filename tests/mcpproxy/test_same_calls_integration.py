@@ -1,6 +1,7 @@
 """Every road says the same of a call: Python, SQL, filters, `show`, Markdown, the report, the terminal UI, and
 OpenTelemetry."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -24,6 +25,7 @@ from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.rows.traffic_table import TrafficRows
 from mcpproxy.wording.text import WHOLE
 from tests.analysis.store.written import Written
+from tests.analysis.talk import META
 from tests.captures.samples import header
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
@@ -32,7 +34,7 @@ from tests.mcpproxy.tui.http_talk import post
 from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, record
 
 CORPUS = ("demo", "every-type", "gaps", "giant-frames", "good", "http", "killed", "odd-bytes")
-NAMES = (*CORPUS, "outcomes", "failed")
+NAMES = (*CORPUS, "outcomes", "failed", "left")
 Key = tuple[int, int | None]
 _ERRORS = {Outcome.TOOL_ERROR: "tool_error", Outcome.UNANSWERED: "no_response"}
 LISTED = 20
@@ -100,11 +102,27 @@ def failed(path: Path) -> Path:
     return record(path, made)
 
 
+def left(path: Path) -> Path:
+    """A session over HTTP with calls that their client cancels by closing their exchanges, sooner and later."""
+    talk = Written(path, "left", transport="http")
+    head = {"method": "POST", "target": "/mcp", "headers": [["MCP-Protocol-Version", "2026-07-28"]]}
+    for number, until_ms in enumerate((700, 9000), 1):
+        at_ms = number * 10_000
+        talk.record(at_ms, "exchange", conn=1, exchange=number, stage="request", request=head)
+        params = {"name": "dig", "_meta": META}
+        raw = json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
+        place = {"conn": 1, "exchange": number, "unit": "http_body"}
+        talk.record(at_ms + 1, "frame", dir="c2s", **place, kind="request", size=len(raw), raw=raw)
+        talk.record(at_ms + until_ms, "exchange", conn=1, exchange=number, stage="end", request=head, ended_by="client")
+    return talk.close()
+
+
 @pytest.fixture(scope="module")
 def known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Roads]:
     """All captures, each read once."""
     folder = tmp_path_factory.mktemp("captures")
     made = {"outcomes": outcomes(folder / "outcomes.mcpcap"), "failed": failed(folder / "failed.mcpcap")}
+    made["left"] = left(folder / "left.mcpcap")
     paths = {name: made.get(name, ROOT / f"tests/corpus/captures/{name}.mcpcap") for name in NAMES}
     return {name: Roads(path, in_python(path)) for name, path in paths.items()}
 
@@ -325,6 +343,11 @@ def test_a_text_says_of_each_call_what_became_of_it(roads: Roads, text_of: Calla
             assert is_rounded(told.latency, call.latency_ns), (told, call.latency_ns)
             assert told.error.startswith(error_of(call))
             assert told.word.startswith("error ") == (call.outcome is Outcome.ERROR)
+        elif call.request.method not in ENDLESS and call.is_left:
+            # Where the exchange ends: no message says so.
+            (told,) = ended
+            assert is_about(told.subject, call)
+            assert told.word.startswith(word_of(call))
         elif call.request.method not in ENDLESS and word_of(call) != "cancelled":
             left[word_of(call)] += 1
             if left[word_of(call)] <= LISTED:

@@ -29,6 +29,13 @@ def refused() -> HttpExchange:
     return http
 
 
+def left() -> HttpExchange:
+    http = HttpExchanges().take({"exchange": 1, "stage": "end", "ended_by": "client"})
+    assert http is not None
+    http.over = Mark(9, 2 * S)
+    return http
+
+
 LEFT: dict[str, Any] = {"broken": Mark(9, 2 * S), "has_left": True}
 
 
@@ -43,6 +50,7 @@ LEFT: dict[str, Any] = {"broken": Mark(9, 2 * S), "has_left": True}
         ),
         ({"cancellation": Mark(9, 2 * S)}, "cancelled", False),
         ({"cancellation": Mark(9, 2 * S), "cancel_reason": "the user\nleft"}, r"cancelled: the user\nleft", False),
+        ({"cancellation": Mark(9, 2 * S), "http": left()}, "cancelled by closing its HTTP exchange", False),
         ({"cancellation": Mark(9, 7 * S), "cancel_reason": "slow"}, "abandoned after 7.0s: slow", True),
         ({"cancellation": Mark(9, 1 * S), "cancel_reason": "timed out"}, "abandoned after 1.0s: timed out", True),
         (LEFT, "abandoned after 2.0s", True),
