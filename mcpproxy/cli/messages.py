@@ -114,7 +114,7 @@ class _Search:
         self.last = -1
         """Number of the last record; -1 if there is none."""
         capture = Capture(path)
-        examination = Examination(path, Wanted()) if checks and capture.size <= QUICK else None
+        examination = Examination(capture, Wanted()) if checks and capture.size <= QUICK else None
         reading = Reading(capture) if examination is None else examination.reading
         steps: Iterable[tuple[Step, Iterable[LocatedFinding]]]
         steps = ((step, ()) for step in reading.to_end()) if examination is None else examination.to_end()

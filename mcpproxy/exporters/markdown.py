@@ -17,7 +17,6 @@ from analysis.facts import size_of
 from analysis.filter import Filter
 from analysis.reading import Step
 from analysis.rules.finding import Level
-from captures.reader import Capture
 from mcpproxy import __version__
 from mcpproxy.examination.examine import Examination, Wanted
 from mcpproxy.report.conversation import Conversation, Thing, Times, whole_of
@@ -69,7 +68,6 @@ def facts_of(path: Path) -> Facts:
     Raises:
         CaptureError: it cannot be read.
     """
-    capture = Capture(path)
     examination = Examination(path, Wanted())
     worst: dict[Found, list[int]] = {}
     count = 0
@@ -82,7 +80,7 @@ def facts_of(path: Path) -> Facts:
         if len(worst) >= 4 * FINDINGS:
             worst = _worst(worst)
     findings = _worst(worst)
-    return Facts(examination.fold, capture.header.members, examination.frames, examination.sessions, findings, count)
+    return Facts(examination.fold, examination.header, examination.frames, examination.sessions, findings, count)
 
 
 def _worst(findings: Mapping[Found, list[int]]) -> dict[Found, list[int]]:

@@ -10,7 +10,7 @@ from tests.analysis.store.written import Written
 from tests.analysis.talk import META
 from tests.captures.samples import header
 from tests.captures.test_golden import CORPUS
-from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
+from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal, python
 from tests.mcpproxy.tui.stage import END, INITIALIZE, INITIALIZED, record, said
 
 CALL = (
@@ -39,6 +39,27 @@ def capture(tmp_path: Path) -> Path:
         said("s2c", ROOTS),
     ]
     return record(tmp_path / "library" / "20261121T101502Z-4f2a.mcpcap", [*talk, END])
+
+
+OPENED = """
+import sys
+from mcpproxy.cli.show import run
+
+opened = 0
+
+def count(event, arguments):
+    global opened
+    opened += event == "open" and str(arguments[0]) == sys.argv[-1]
+
+sys.addaudithook(count)
+run(sys.argv[1:])
+print(opened, file=sys.stderr)
+"""
+
+
+def test_a_capture_is_opened_no_more_often_for_one_message_than_for_all(capture: Path) -> None:
+    one, all_ = (python(OPENED, *words, capture).stderr for words in (("--frame", "3"), ()))
+    assert int(one) == int(all_) > 0
 
 
 def shown(capture: Path, *arguments: str) -> str:
