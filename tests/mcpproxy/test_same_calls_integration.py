@@ -21,8 +21,10 @@ from mcpproxy.exporters.otlp.capture import CaptureSpans
 from mcpproxy.exporters.otlp.histograms import Histograms
 from mcpproxy.exporters.trace_events import CaptureEvents, Processes
 from mcpproxy.tui.data import reading as screens
+from mcpproxy.tui.details.detail import exchange_lines
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.rows.traffic_table import TrafficRows
+from mcpproxy.wording.facts import became
 from mcpproxy.wording.text import WHOLE
 from tests.analysis.store.written import Written
 from tests.analysis.talk import META
@@ -382,6 +384,33 @@ def test_the_rows_of_the_terminal_ui_say_what_show_says(roads: Roads) -> None:
     for seq, (first, *_) in shown.items():
         if first.subject == "notifications/cancelled" and seq in screen:
             assert screen[seq][0].split() == f"{first.word} {first.error}".split()
+
+
+def details_on_screen(path: Path, calls: Iterable[int]) -> dict[int, dict[str, str]]:
+    """By the number of the request's frame: the facts beside the detail of its row, by name."""
+    reading, found = screens.Reading(path), {}
+    while not reading.has_ended:
+        reading.step()
+    for seq in calls:
+        row = reading.index.of_seq(seq)
+        assert row is not None
+        lines = exchange_lines(reading, row)[1:]
+        found[seq] = {line[0].text.strip(): "".join(span.text for span in line[1:]) for line in lines}
+    reading.close()
+    return found
+
+
+def test_the_details_of_the_terminal_ui_say_what_show_says_of_one_message(roads: Roads) -> None:
+    screen = details_on_screen(roads.path, roads.alone)
+    for seq, call in roads.alone.items():
+        facts, told = {fact.name: fact.text for fact in became(call)}, screen[seq]
+        if call.response is None:
+            assert told["outcome"] == facts.get("outcome", "unanswered")
+        elif call.response.index is None:
+            word = re.sub(" with(out|) .*", "", told["outcome"])
+            # A giant response is not read for its error code.
+            assert facts["answered"].partition(": ")[2].startswith(word)
+        assert told.get("cancelled") == facts.get("cancelled")
 
 
 def is_about(subject: str, call: Call) -> bool:

@@ -39,8 +39,8 @@ class Calls:
         """Whether it was cancelled, even if it was answered later."""
         self.abandoned_ns: dict[int, int] = {}
         """How long abandoned requests had waited when they were cancelled."""
-        self.late_ns: dict[int, int] = {}
-        """How long after their cancellation cancelled calls were answered."""
+        self.cancelled_at: dict[int, int] = {}
+        """Rows of their cancellations, by the numbers of cancelled calls: of messages, or of ends of HTTP exchanges."""
         self.cancellations: dict[int, Cancellation] = {}
         """Messages that cancel a call, by row."""
         self.probable_answers: dict[int, ProbableAnswer] = {}

@@ -314,8 +314,6 @@ class Understanding:
             self.calls.latency_ns[number] = latency_ns
             self.paces.add(self.calls.kind[number], latency_ns)
             self.calls.outcome[number] = _CODES[call.outcome]
-            if call.late_ns is not None and len(self.calls.late_ns) < ABANDONED:
-                self.calls.late_ns[number] = call.late_ns
             self.calls.end[number] = row
             self.calls.settled.append(number)
         return number
@@ -324,12 +322,17 @@ class Understanding:
         number = self._number_of(call)
         if number == NONE:
             return
-        self.calls.is_cancelled[number] = True
+        self._note_cancelled(number, by)
         self._note_abandoned(number, call)
         if self.calls.outcome[number] == OPEN:
             self.calls.outcome[number] = _CODES[call.outcome]
             self.calls.end[number] = by
             self.calls.settled.append(number)
+
+    def _note_cancelled(self, number: int, row: int) -> None:
+        if not self.calls.is_cancelled[number] and row != NONE and len(self.calls.cancelled_at) < ABANDONED:
+            self.calls.cancelled_at[number] = row
+        self.calls.is_cancelled[number] = True
 
     def _note_abandoned(self, number: int, call: Call) -> None:
         if call.response is None and call.abandoned_ns is not None:
@@ -368,7 +371,8 @@ class Understanding:
         if number == NONE or self.calls.outcome[number] == _CODES[outcome]:
             return
         self.calls.outcome[number] = _CODES[outcome]
-        self.calls.is_cancelled[number] = call.cancelled_ns is not None
+        if call.cancelled_ns is not None:
+            self._note_cancelled(number, row)
         self._note_abandoned(number, call)
         self.calls.end[number] = row
         self.calls.settled.append(number)

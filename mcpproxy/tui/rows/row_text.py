@@ -3,25 +3,21 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from analysis.conversation.call import Call
 from analysis.conversation.cancellations import CANCELLATIONS
-from analysis.conversation.http_exchange import Mark
 from analysis.conversation.message import (
     Invalid,
     Message,
     Notification,
     Request,
     Response,
-    message_of,
     messages,
-    parse_exactly,
 )
-from analysis.facts import raw_of
 from captures.damage import Damage
 from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.rows.row_calls import LARGE, call_at, late_ns, message_at, request_of
 from mcpproxy.wording import lines
 from mcpproxy.wording.lines import Line
 from mcpproxy.wording.meaning import Meaning
@@ -31,9 +27,6 @@ from mcpproxy.wording.statuses import Status, content, verdict
 from mcpproxy.wording.text import Span, fit
 from mcpproxy.wording.units import size
 from mcpproxy.wording.values import EXCERPT
-
-LARGE: Final = 1 << 20
-"""Bytes. A row of a larger frame shows only members of its record: drawing a line must not parse a gigabyte."""
 
 
 class RowText(NamedTuple):
@@ -91,14 +84,15 @@ def _large(reading: Reading, row: int) -> RowText:
     entry, record = reading.index.entry(row), reading.index.beginning(row)
     members = record.members if record is not None else {}
     arrow, is_final = Span("→" if entry.dir == "c2s" else "←", "accent"), row < reading.understood
-    number, request = reading.call(row), _request_for(reading, row)
+    number = reading.call(row)
+    request = None if number is None or reading.calls.request[number] == row else request_of(reading, number)
     id_, http = members.get("id"), members.get("exchange")
     id_cell = fit(sanitise(id_, EXCERPT), ID_CELLS) if isinstance(id_, str) else ""
     more = f"{size(entry.size)}, too large to read for this line"
     if number is not None and request is not None:
         outcome = reading.outcome(number)
         what = (Span(sanitise(request.method, EXCERPT), "dim"), Span(f" {name_of(request)}", "dim"))
-        status = None if outcome is None else verdict(outcome)._replace(late_ns=reading.calls.late_ns.get(number))
+        status = None if outcome is None else verdict(outcome)._replace(late_ns=late_ns(reading, number))
         id_cell = id_text(request.id).removeprefix(" #")
         return RowText(arrow, what, id_cell, status, more, http if type(http) is int else None, is_final=is_final)
     method = members.get("method")
@@ -158,46 +152,9 @@ def _meaning(reading: Reading, row: int, message: Message) -> Meaning:
         cancellation = calls.cancellations.get(row)
         if cancellation is None:
             return Meaning(id_state=reading.misfit(row))
-        return Meaning(cancels=_readable(reading, cancellation.call), abandoned_ns=cancellation.abandoned_ns)
-    request = _request_for(reading, row)
-    if request is None or number is None:
+        return Meaning(cancels=request_of(reading, cancellation.call), abandoned_ns=cancellation.abandoned_ns)
+    call = None if number is None or calls.request[number] == row else call_at(reading, number, message)
+    if call is None:
         return Meaning(id_state=reading.misfit(row))
-    call = Call(request)
-    call.answer(message)
-    late_ns, id_ = calls.late_ns.get(number), message.id
-    if late_ns is not None:
-        call.cancellation = Mark(-1, message.t_ns - late_ns)
-    return Meaning(call, is_converted=id_ is not None and id_.pairs and id_ != request.id)
-
-
-def message_at(reading: Reading, row: int, frame: Frame) -> Message:
-    """The first message of a row, with all the lines that it spans."""
-    last = reading.joined.get(row)
-    if last is not None:
-        items = [reading.index.item(item) for item in range(row, min(last, row + 10_000) + 1)]
-        frames = tuple(item for item in items if isinstance(item, Frame) and item.dir == frame.dir)
-        try:
-            whole = message_of(frame, None, parse_exactly(raw_of(frames)))
-        except (ValueError, RecursionError):
-            return messages(frame)[0]
-        whole.frames = frames
-        return whole
-    return messages(frame)[0]
-
-
-def _request_for(reading: Reading, row: int) -> Request | None:
-    """The request that the response in a row answers, unless it is too large to be read for a line."""
-    number = reading.call(row)
-    return None if number is None or reading.calls.request[number] == row else _readable(reading, number)
-
-
-def _readable(reading: Reading, number: int) -> Request | None:
-    """The request of a call, unless it is too large to be read for a line."""
-    row = reading.calls.request[number]
-    item = reading.index.item(row) if reading.index.entry(row).size <= LARGE else None
-    if not isinstance(item, Frame):
-        return None
-    if item.verdict.kind == "batch":
-        return next((request for request in messages(item) if isinstance(request, Request)), None)
-    message = message_at(reading, row, item)
-    return message if isinstance(message, Request) else None
+    id_ = message.id
+    return Meaning(call, is_converted=id_ is not None and id_.pairs and id_ != call.request.id)
