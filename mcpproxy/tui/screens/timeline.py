@@ -327,7 +327,7 @@ def columns(width: int, head: str) -> tuple[Column, ...]:
     return (
         Column("what", "server / request", name_width),
         Column("chart", head, 4, stretch=True),
-        Column("took", "took", 9, right=True, drop=1 if width < 40 else 0),
+        Column("took", "took", len("unanswered"), right=True, drop=1 if width < 40 else 0),
     )
 
 
