@@ -15,7 +15,7 @@ from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.cli.verify import call_damage, reasons
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import begins_text
+from mcpproxy.wording.counts import begins_text
 from mcpproxy.wording.units import duration, local_time, size, utc
 
 

@@ -23,7 +23,7 @@ from mcpproxy.report.message_page import Messages, id_lines
 from mcpproxy.report.output import for_stdout
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.json_lines import row_of, wall_of
-from mcpproxy.wording.text import Style
+from mcpproxy.wording.spans import Style
 
 QUICK: Final = 20_000_000
 """The rules run on captures of up to this many bytes; this takes a second or two."""

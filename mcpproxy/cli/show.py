@@ -46,8 +46,9 @@ from mcpproxy.report.conversation_rows import NARROWEST
 from mcpproxy.report.output import for_stdout, json_line, width_of_stdout
 from mcpproxy.report.waits import waiting_text
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.cells import WHOLE, cells, fit
 from mcpproxy.wording.json_lines import damage_of, row_of, wall_of
-from mcpproxy.wording.text import WHOLE, Span, Style, cells, fit
+from mcpproxy.wording.spans import Span, Style
 
 
 def _positive(text: str) -> int:

@@ -22,8 +22,9 @@ from mcpproxy.examination.examine import Examination, Wanted
 from mcpproxy.report.conversation import Conversation, Thing, Times, whole_of
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.bodies import message_lines
+from mcpproxy.wording.cells import WHOLE
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.names import peer_text
-from mcpproxy.wording.text import WHOLE, count_text
 from mcpproxy.wording.units import duration, local_time, size
 
 ROOM: Final = 65_536

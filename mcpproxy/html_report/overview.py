@@ -12,8 +12,8 @@ from analysis.store.report_rows import CaptureRow, ChangeRow, ErrorRow, ReportRo
 from analysis.store.stats import Abandoned, Latency, Startup, Unanswered
 from mcpproxy.html_report import limits
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.counts import begins_text, count_text, lost_text, unrecorded_text
 from mcpproxy.wording.statuses import verdict
-from mcpproxy.wording.text import begins_text, count_text, lost_text, unrecorded_text
 from mcpproxy.wording.units import brief, duration, size, utc
 from mcpproxy.wording.values import one_line
 

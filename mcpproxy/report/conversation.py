@@ -22,9 +22,10 @@ from mcpproxy.report.heading import Heading, heading_lines, heading_of
 from mcpproxy.report.waits import Waits, waited_ns, waiting_text
 from mcpproxy.wording import units
 from mcpproxy.wording.bodies import message_lines
+from mcpproxy.wording.counts import begins_text, count_text, guesses_text, lost_text, unrecorded_text
 from mcpproxy.wording.records import Remark, remark_on
+from mcpproxy.wording.spans import Style
 from mcpproxy.wording.statuses import fate, waiting
-from mcpproxy.wording.text import Style, begins_text, count_text, guesses_text, lost_text, unrecorded_text
 
 Times: TypeAlias = Literal["rel", "delta", "abs"]
 """Since the capture opened, since the line before, or local wall clock."""

@@ -12,10 +12,12 @@ from analysis.conversation.session import Seen
 from analysis.facts import size_of as bytes_in
 from captures.frame import Frame
 from mcpproxy.wording import lines, units
+from mcpproxy.wording.cells import WHOLE, cells, fit
 from mcpproxy.wording.lines import Line
 from mcpproxy.wording.records import Remark
+from mcpproxy.wording.spans import Span, fit_spans
 from mcpproxy.wording.statuses import Status
-from mcpproxy.wording.text import WHOLE, Span, cells, fit, fit_spans, ms_text
+from mcpproxy.wording.units import ms_text
 
 NARROWEST: Final = 40
 """The narrowest layout, in columns; on a narrower terminal lines wrap."""

@@ -5,8 +5,10 @@ from typing import NamedTuple
 
 from analysis.conversation.fold import Fold
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.cells import cells
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.names import peer_text
-from mcpproxy.wording.text import Span, Style, cells, count_text, fit_spans
+from mcpproxy.wording.spans import Span, Style, fit_spans
 
 
 class Heading(NamedTuple):

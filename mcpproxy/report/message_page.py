@@ -25,7 +25,7 @@ from mcpproxy.wording.bodies import message_lines
 from mcpproxy.wording.facts import Fact, facts, title
 from mcpproxy.wording.http_head import request_head, response_head
 from mcpproxy.wording.records import Remark, remark_on
-from mcpproxy.wording.text import Span, Style
+from mcpproxy.wording.spans import Span, Style
 
 _NAME: Final = 11
 """Cells of the label before a value."""

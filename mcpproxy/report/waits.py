@@ -13,9 +13,9 @@ from analysis.conversation.message import Id, Request
 from analysis.reading import Reading, Step
 from captures.record import Record
 from mcpproxy.relay.processes import start_time
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.facts import titled
 from mcpproxy.wording.names import id_text
-from mcpproxy.wording.text import count_text
 from mcpproxy.wording.units import duration
 
 ANSWERED: Final = 1000

@@ -11,8 +11,7 @@ from mcpproxy.wording.lines import aside_of
 from mcpproxy.wording.meaning import Meaning, meaning_of
 from mcpproxy.wording.names import id_text, name_of
 from mcpproxy.wording.statuses import Status, answer, fate, waiting
-from mcpproxy.wording.text import ms_text
-from mcpproxy.wording.units import duration
+from mcpproxy.wording.units import duration, ms_text
 
 
 class Fact(NamedTuple):

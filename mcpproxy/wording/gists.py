@@ -7,9 +7,10 @@ from analysis.conversation.call import IdState
 from analysis.conversation.message import Notification, Request
 from analysis.facts import texts_in
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.cells import cells, fit
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.meaning import UNKNOWN, Meaning
 from mcpproxy.wording.names import NAMED_BY, name_of
-from mcpproxy.wording.text import cells, count_text, fit
 from mcpproxy.wording.units import duration
 from mcpproxy.wording.values import EXCERPT, at, excerpt, one_line, string
 

@@ -9,8 +9,8 @@ from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.wording.gists import gist
 from mcpproxy.wording.meaning import Meaning, meaning_of
 from mcpproxy.wording.names import id_text, name_of
+from mcpproxy.wording.spans import Role, Span
 from mcpproxy.wording.statuses import Status, answer
-from mcpproxy.wording.text import Role, Span
 from mcpproxy.wording.values import EXCERPT
 
 Kind: TypeAlias = Literal["request", "response", "notification", "batch", "aside", "invalid"]

@@ -5,7 +5,7 @@ from typing import Final
 from analysis.conversation.message import Id, Request
 from analysis.conversation.session import Peer
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import fit
+from mcpproxy.wording.cells import fit
 from mcpproxy.wording.values import EXCERPT, string
 
 ID_CELLS: Final = 16

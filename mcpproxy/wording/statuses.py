@@ -7,10 +7,10 @@ from analysis.conversation.call import ERRORS, FAILURES, Call, Outcome, outcome_
 from analysis.conversation.message import Response
 from analysis.facts import text_of_error
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.cells import fit
 from mcpproxy.wording.failures import failure
 from mcpproxy.wording.gists import ID_STATES, error_text, summary
 from mcpproxy.wording.meaning import Meaning
-from mcpproxy.wording.text import fit
 from mcpproxy.wording.units import duration
 from mcpproxy.wording.values import EXCERPT, excerpt, string
 

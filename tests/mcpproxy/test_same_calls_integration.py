@@ -24,8 +24,8 @@ from mcpproxy.tui.data import reading as screens
 from mcpproxy.tui.details.detail import exchange_lines
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.rows.traffic_table import TrafficRows
+from mcpproxy.wording.cells import WHOLE
 from mcpproxy.wording.facts import became
-from mcpproxy.wording.text import WHOLE
 from tests.analysis.store.written import Written
 from tests.analysis.talk import META
 from tests.captures.samples import header

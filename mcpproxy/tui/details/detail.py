@@ -27,8 +27,9 @@ from mcpproxy.wording.facts import Fact, cancellation, status_of
 from mcpproxy.wording.http_head import request_head, response_head
 from mcpproxy.wording.names import peer_text
 from mcpproxy.wording.records import remark_on
+from mcpproxy.wording.spans import Role, Span
 from mcpproxy.wording.statuses import verdict, waiting
-from mcpproxy.wording.text import Role, Span, ms_text
+from mcpproxy.wording.units import ms_text
 
 LARGEST_TREE: Final = 1 << 20
 """Bytes. A larger frame is shown as raw text, page by page."""

@@ -9,7 +9,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.findings import LEVELS, SIGNS, Findings
 from mcpproxy.tui.rows.finding_lines import clock
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows
-from mcpproxy.wording.text import Span
+from mcpproxy.wording.spans import Span
 
 COLUMNS: Final = (
     Column("mark", "", 1),

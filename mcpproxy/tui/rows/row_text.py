@@ -19,12 +19,13 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.row_calls import LARGE, call_at, late_ns, message_at, request_of
 from mcpproxy.wording import lines
+from mcpproxy.wording.cells import fit
 from mcpproxy.wording.lines import Line
 from mcpproxy.wording.meaning import Meaning
 from mcpproxy.wording.names import ID_CELLS, id_text, name_of
 from mcpproxy.wording.records import remark_on
+from mcpproxy.wording.spans import Span
 from mcpproxy.wording.statuses import Status, content, verdict
-from mcpproxy.wording.text import Span, fit
 from mcpproxy.wording.units import size
 from mcpproxy.wording.values import EXCERPT
 

@@ -8,8 +8,9 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.timelines import Bar, Timeline, Timelines
 from mcpproxy.tui.rows.waterfall import Window, bar_cells, heat_cells, server_cells
 from mcpproxy.tui.widgets.table import Line, MemoryRows
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.spans import Span
 from mcpproxy.wording.statuses import verdict, waiting
-from mcpproxy.wording.text import Span, count_text
 from mcpproxy.wording.units import brief
 
 MOST_BARS: Final = 200

@@ -18,9 +18,11 @@ from mcpproxy.tui.rows.row_text import WAITING, RowText, short_call, text_of
 from mcpproxy.tui.rows.traffic_columns import Times, latency_text
 from mcpproxy.tui.widgets.columns import Column, Line, layout
 from mcpproxy.wording import units
+from mcpproxy.wording.cells import cells
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.gists import asked_and_answered
+from mcpproxy.wording.spans import Span
 from mcpproxy.wording.statuses import verdict, waiting
-from mcpproxy.wording.text import Span, cells, count_text
 from mcpproxy.wording.units import since_start
 
 PATIENCE_S: Final = 0.025

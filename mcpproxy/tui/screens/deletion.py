@@ -15,7 +15,7 @@ from mcpproxy.tui.messages import Removing
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.confirm import ConfirmScreen
 from mcpproxy.tui.screens.word_filter import WordFilterScreen
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size
 
 

@@ -25,7 +25,8 @@ from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Table
-from mcpproxy.wording.text import Span, count_text
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.spans import Span
 
 FEW: Final = 1000
 LATER_S: Final = 0.5

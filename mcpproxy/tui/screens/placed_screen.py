@@ -12,7 +12,8 @@ from mcpproxy.tui.breadcrumb import Crumb, fitted
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.screen_entries import word_of
 from mcpproxy.tui.widgets.pointed_line import Piece, PointedLine
-from mcpproxy.wording.text import Span, cells, fit
+from mcpproxy.wording.cells import cells, fit
+from mcpproxy.wording.spans import Span
 
 if TYPE_CHECKING:
     from mcpproxy.tui.app import TuiApp

@@ -26,7 +26,7 @@ from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
 from mcpproxy.tui.screens.rule import RuleScreen
 from mcpproxy.tui.text.content import Attachment
 from mcpproxy.tui.text.rows import row_text
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 
 WIDTH: Final = 80
 """Cells of a line of a text that is read for its attachments alone."""

@@ -23,7 +23,9 @@ from mcpproxy.tui.screens.list_screen import TO_FILTER
 from mcpproxy.tui.screens.prompts import ChoiceScreen
 from mcpproxy.tui.screens.traffic_rows import TrafficRowsScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
-from mcpproxy.wording.text import Span, count_text, fit
+from mcpproxy.wording.cells import fit
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.spans import Span
 
 SUGGESTIONS: Final = 300
 """The maximum width of Tab's suggestions, in cells."""

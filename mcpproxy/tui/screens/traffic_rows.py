@@ -19,7 +19,7 @@ from mcpproxy.tui.screens.arrival import ArrivalScreen
 from mcpproxy.tui.screens.list_screen import TO_SORT
 from mcpproxy.tui.screens.prompts import LineScreen
 from mcpproxy.tui.widgets.table import Table
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 
 FOLDED: Final = ""
 ALL: Final = "all records"

@@ -19,7 +19,7 @@ from mcpproxy.tui.rows.finding_lines import short_lines
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.pointed_line import Piece, PointedLine
 from mcpproxy.tui.widgets.reader import Reader
-from mcpproxy.wording.text import Span
+from mcpproxy.wording.spans import Span
 
 if TYPE_CHECKING:
     from mcpproxy.tui.app import TuiApp

@@ -23,7 +23,7 @@ from mcpproxy.tui.data.sorting import Sorting
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.safe_text import segments
 from mcpproxy.tui.screens.sessions import COLUMNS, age
-from mcpproxy.wording.text import Span
+from mcpproxy.wording.spans import Span
 from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result
 from tests.captures.samples import header
 from tests.mcpproxy.tui.stage import END, captured, record
