@@ -158,11 +158,27 @@ def _least(row: Row) -> int:
 def row_of(item: Item, width: int) -> Row:
     """The row of an item; `width` decides how wide its columns are."""
     if isinstance(item, Remark):
-        row = Row(Span(item.glyph, item.role), [Span(item.text, item.role)], error=item.detail)
-        return row._replace(exchange=item.exchange)
-    frame = frame_of(item)
+        subject = [Span(item.text, item.role)]
+        return Row(Span(item.glyph, item.role), subject, error=item.detail, exchange=item.exchange)
+    frame, size, line, latency = frame_of(item), size_of(item), line_of(item), ""
     width -= _FRAME + 1 + (0 if frame.exchange is None else _EXCHANGE + 1)
-    return _row_of(item, width)._replace(frame=frame.seq, exchange=frame.exchange)
+    # The line of the batch stands above those of its messages.
+    is_inside = isinstance(item, Seen) and item.message.index is not None
+    said = _said(line, width - 8 if is_inside else width)
+    if isinstance(item, Seen) and item.answered is not None:
+        latency = ms_text(item.answered.latency_ns or 0)
+    return Row(
+        line.way,
+        [Span("  "), *said.subject] if is_inside else said.subject,
+        said.outcome,
+        said.text,
+        line.problem or None,
+        said.error,
+        latency,
+        "" if size is None else units.size(size),
+        frame.seq,
+        frame.exchange,
+    )
 
 
 def frame_of(item: Seen | Batch | Unanswered) -> Frame:
@@ -186,36 +202,29 @@ def size_of(item: Seen | Batch | Unanswered) -> int | None:
     return bytes_in(item.message.frames) if isinstance(item, Seen) and item.message.index is None else None
 
 
-def _row_of(item: Seen | Batch | Unanswered, width: int) -> Row:
-    # The line of the batch stands above those of its messages.
-    is_inside = isinstance(item, Seen) and item.message.index is not None
-    row = _row(line_of(item), width - 8 if is_inside else width)
-    if is_inside:
-        row = row._replace(subject=[Span("  "), *row.subject])
-    size = size_of(item)
-    latency_ns = item.answered.latency_ns or 0 if isinstance(item, Seen) and item.answered is not None else None
-    return row._replace(
-        latency="" if latency_ns is None else ms_text(latency_ns), size="" if size is None else units.size(size)
-    )
+class _Said(NamedTuple):
+    """What a line says, in the order in which it is written; see `Row`."""
+
+    subject: list[Span]
+    outcome: Span | None = None
+    text: tuple[Span, ...] = ()
+    error: str = ""
 
 
-def _row(line: Line, width: int) -> Row:
-    problem = line.problem or None
+def _said(line: Line, width: int) -> _Said:
     if line.kind == "invalid":
-        return Row(line.way, [line.subject, Span(": "), line.gist], problem=problem)
+        return _Said([line.subject, Span(": "), line.gist])
     if line.kind in ("aside", "batch"):
-        text = [Span("  "), line.gist] if line.gist.text else []
-        return Row(line.way, [line.subject, *text], problem=problem)
-    status = line.status
+        return _Said([line.subject, Span("  "), line.gist] if line.gist.text else [line.subject])
+    subject, status = _subject(line, width), line.status
     if status is None:
-        return Row(line.way, _subject(line, width), text=(line.gist,), problem=problem)
+        return _Said(subject, text=(line.gist,))
     outcome = Span(status.word, "bad" if status.is_bad else "plain")
-    row = Row(line.way, _subject(line, width), outcome, problem=problem)
     if line.kind == "request":
-        return row._replace(text=(Span(status.text), Span(f"  {line.gist.text}", line.gist.role)))
+        return _Said(subject, outcome, (Span(status.text), Span(f"  {line.gist.text}", line.gist.role)))
     if status.is_bad:
-        return row._replace(error=status.text)
-    return row._replace(text=(Span(f"  {status.text}", "dim"),) if status.text else ())
+        return _Said(subject, outcome, error=status.text)
+    return _Said(subject, outcome, (Span(f"  {status.text}", "dim"),) if status.text else ())
 
 
 def _column(width: int) -> int:

@@ -19,6 +19,10 @@ CONVERTED: Final = "id/type-changed"
 """The rule that a response breaks whose id has another JSON type than that of its request. Most clients do not match
 the two and keep waiting, although a line shows them as a pair."""
 
+_TO_SERVER: Final = Span("→", "accent")
+_TO_CLIENT: Final = Span("←", "accent")
+_NOTHING: Final = Span("")
+
 
 class Line(NamedTuple):
     """What a line says. All of it is sanitised."""
@@ -34,7 +38,7 @@ class Line(NamedTuple):
     """The tool, prompt or resource."""
     status: Status | None = None
     """What a response means, or what became of a request."""
-    gist: Span = Span("")
+    gist: Span = _NOTHING
     """The payload of a request or a notification; of others, an excerpt."""
     problem: str = ""
     """The rule that it breaks by itself."""
@@ -48,9 +52,11 @@ class Line(NamedTuple):
 def line(message: Message, meaning: Meaning) -> Line:
     """What a message says."""
     said = _line(message, meaning)
+    problem = message.frames[0].problem
     # What breaks a rule in a batch is the frame, and the line of the batch says so.
-    problem = None if message.index is not None or meaning.is_beside else message.frames[0].problem
-    return said if said.problem or not problem else _broken(said, problem)
+    if problem is None or said.problem or message.index is not None or meaning.is_beside:
+        return said
+    return _broken(said, problem)
 
 
 def line_of(seen: Seen) -> Line:
@@ -66,7 +72,7 @@ def batch(frame: Frame, holds: int) -> Line:
 
 def ended(request: Request, status: Status) -> Line:
     """What is said of a request once more, when it is known what became of it without a response."""
-    return _of_request(request, "dim")._replace(status=status)
+    return _of_request(request, "dim", status)
 
 
 def _line(message: Message, meaning: Meaning) -> Line:
@@ -81,15 +87,9 @@ def _line(message: Message, meaning: Meaning) -> Line:
     return Line(kind, _way(message.frames[0]), method, gist=Span(gist(message, meaning), "dim"))
 
 
-def _of_request(request: Request, role: Role) -> Line:
-    return Line(
-        "request",
-        _way(request.frames[0]),
-        Span(_method(request), role),
-        id_text(request.id)[1:],
-        name_of(request),
-        gist=Span(gist(request), "dim"),
-    )
+def _of_request(request: Request, role: Role, status: Status | None = None) -> Line:
+    way, method, id_ = _way(request.frames[0]), Span(_method(request), role), id_text(request.id)[1:]
+    return Line("request", way, method, id_, name_of(request), status, Span(gist(request), "dim"))
 
 
 def _response(response: Response, meaning: Meaning) -> Line:
@@ -127,7 +127,7 @@ def aside_of(message: Message, *, is_beside: bool) -> tuple[Span, Span] | None:
     if frame.event is not None:
         word = f"event {sanitise(frame.event, 40)}"
     elif frame.is_ignored:
-        return Span("event without data", "dim"), Span("")
+        return Span("event without data", "dim"), _NOTHING
     elif message.reason == "unjudged":
         word = "unjudged" if frame.whole else "unjudged, unfinished"
     elif is_beside:
@@ -143,7 +143,7 @@ def _method(message: Request | Notification) -> str:
 
 
 def _way(frame: Frame) -> Span:
-    return Span("→" if sender(frame) == "client" else "←", "accent")
+    return _TO_SERVER if sender(frame) == "client" else _TO_CLIENT
 
 
 def _broken(said: Line, problem: str) -> Line:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from analysis.conversation.call import Call, IdState
 from analysis.conversation.guesses import Meant
-from analysis.conversation.message import Request
+from analysis.conversation.message import Invalid, Request
 from analysis.conversation.session import Seen
 
 
@@ -38,13 +38,14 @@ UNKNOWN: Final = Meaning()
 
 def meaning_of(seen: Seen) -> Meaning:
     """The meaning of a message of a reading."""
+    cancelled = seen.cancelled
     return Meaning(
         seen.answered,
         seen.id_state,
         seen.meant,
         seen.cancels,
-        None if seen.cancelled is None else seen.cancelled.abandoned_ns,
-        is_again=seen.is_again,
-        is_beside=seen.is_beside,
-        is_converted=seen.is_converted,
+        None if cancelled is None else cancelled.abandoned_ns,
+        seen.is_again,
+        type(seen.message) is Invalid and seen.is_beside,
+        seen.is_converted,
     )

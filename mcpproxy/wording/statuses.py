@@ -65,8 +65,7 @@ def answer(response: Response, meaning: Meaning) -> Status:
     """What a response means for its call or, if it belongs to none, why not, and what it would mean."""
     call = meaning.call
     if call is not None:
-        status = _content(response, call.outcome, call.request.method)
-        return status._replace(late_ns=call.late_ns)
+        return _content(response, call.outcome, call.request.method, call.late_ns)
     rest = " ".join(filter(None, content(response)[:2]))
     meant = "" if meaning.meant is None else f"; {sanitise(meaning.meant.text, EXCERPT)}"
     return Status(ID_STATES.get(meaning.id_state, "fits no request"), rest + meant, is_bad=True)
@@ -74,7 +73,7 @@ def answer(response: Response, meaning: Meaning) -> Status:
 
 def content(response: Response) -> Status:
     """What a response means by itself, before it is known which call it belongs to."""
-    return _content(response, outcome_of(response, None), "")
+    return _content(response, outcome_of(response, None), "", None)
 
 
 def fate(call: Call) -> Status:
@@ -101,11 +100,11 @@ def waiting(waited_ns: int | None = None) -> Status:
     return Status("waiting", "" if waited_ns is None else f" for {duration(waited_ns)}")
 
 
-def _content(response: Response, outcome: Outcome, method: str) -> Status:
+def _content(response: Response, outcome: Outcome, method: str, late_ns: int | None) -> Status:
     if outcome is Outcome.ERROR:
-        return _error(response)
+        return Status(*_error(response), is_bad=True, late_ns=late_ns)
     result = response.result if isinstance(response.result, dict) else {}
-    return verdict(outcome)._replace(text=_text(outcome, result, method))
+    return Status(_WORDS[outcome], _text(outcome, result, method), outcome in ERRORS, late_ns)
 
 
 def _text(outcome: Outcome, result: Mapping[str, Any], method: str) -> str:
@@ -120,11 +119,10 @@ def _text(outcome: Outcome, result: Mapping[str, Any], method: str) -> str:
     return summary(result, method)
 
 
-def _error(response: Response) -> Status:
+def _error(response: Response) -> tuple[str, str]:
     error = response.error
     if not isinstance(error, dict):
-        return Status("error", excerpt(error), is_bad=True)
+        return "error", excerpt(error)
     code = fit(excerpt(error.get("code")), 12) if "code" in error else "without code"
     message = text_of_error(response)
-    text = sanitise(message, EXCERPT) if message is not None else excerpt(error.get("data", ""))
-    return Status(f"error {code}", text, is_bad=True)
+    return f"error {code}", sanitise(message, EXCERPT) if message is not None else excerpt(error.get("data", ""))
