@@ -6,7 +6,7 @@ A thread reads it from the file. Long content is split into pages.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import ENDLESS, Outcome
 from analysis.conversation.message import Response
 from analysis.facts import raw_of
 from captures.damage import Damage
@@ -182,6 +182,9 @@ def _became(reading: Reading, number: int) -> Iterator[Fact]:
     call = call_at(reading, number, response) if response is not None or not is_answered else None
     cancelled = None if call is None else cancellation(call)
     yield from [] if cancelled is None else [cancelled]
+    method = reading.kinds.all[calls.kind[number]].method
+    if method in ENDLESS and outcome in (None, Outcome.UNANSWERED):
+        return
     if outcome is None:
         yield Fact("outcome", waiting().word if reading.is_live else "…")
         return
@@ -191,7 +194,6 @@ def _became(reading: Reading, number: int) -> Iterator[Fact]:
         else status_of(call)
     )
     text = status.word if is_answered else status.word + status.text
-    method = reading.kinds.all[calls.kind[number]].method
     silence = silence_of(response, method) if response is not None and outcome is Outcome.RESULT else ""
     yield Fact("outcome", f"{text} {silence}" if silence else text, status.is_bad)
 

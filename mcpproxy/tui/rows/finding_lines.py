@@ -15,11 +15,6 @@ from mcpproxy.wording.spans import Span
 from mcpproxy.wording.wrapping import wrapped
 
 
-def clock(t_ns: int) -> str:
-    """A timestamp as the traffic screen shows it."""
-    return f"+{t_ns // 1_000_000_000:,}.{t_ns // 1_000_000 % 1000:03}"
-
-
 def finding_lines(finding: Finding, width: int, proof: Sequence[list[Span]] = ()) -> list[list[Span]]:
     """A finding in full, with its proof, if that has been read, and the summary of its rule."""
     sign, role = SIGNS[finding.level], LEVELS[finding.level]
