@@ -99,10 +99,15 @@ class Step(NamedTuple):
         return [call for call in self.changed if call.settled is not None and call.response is None]
 
     @property
-    def abandoned(self) -> list[Call]:
-        """Those of `unanswered` that their client abandoned, by closing the HTTP exchange."""
+    def left(self) -> list[Call]:
+        """Those of `unanswered` that their client cancelled, or gave up, by closing the HTTP exchange."""
         seq = None if self.record is None or isinstance(self.record, Damage) else self.record.seq
-        return [call for call in self.unanswered if call.cancelled_seq == seq and call.abandoned_ns is not None]
+        return [call for call in self.unanswered if call.cancelled_seq == seq]
+
+    @property
+    def abandoned(self) -> list[Call]:
+        """Those of `left` that this abandoned."""
+        return [call for call in self.left if call.abandoned_ns is not None]
 
 
 class Reading:

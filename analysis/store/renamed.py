@@ -1,5 +1,6 @@
-"""Tells a query that asks for a column by a former name what the column is called now."""
+"""Which tables a query that fails is about, and what a column that it asks for by a former name is called now."""
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 import duckdb
@@ -18,12 +19,21 @@ def present_name(sql: str, column: str, qualifier: str) -> tuple[str, str] | Non
         column: the name that was not found.
         qualifier: the name of the table before it, or what the query calls a table; empty if there is none.
     """
+    present = {table: name for (table, former), name in RENAMED.items() if former == column}
+    return next(((table, present[table]) for table in tables_in(sql, present, qualifier)), None)
+
+
+def tables_in(sql: str, tables: Iterable[str], qualifier: str = "") -> list[str]:
+    """Those of some tables and views that a query names.
+
+    Args:
+        sql: the query.
+        tables: their names, in lower case.
+        qualifier: only the one that has this name, or that the query calls so; empty for all.
+    """
     words = [word for word in _words(sql) if word != "as"]
-    for (table, former), present in RENAMED.items():
-        is_meant = qualifier in ("", table) or (table, qualifier) in pairwise(words)
-        if column == former and table in words and is_meant:
-            return table, present
-    return None
+    named = [table for table in tables if table in words]
+    return [table for table in named if qualifier in ("", table) or (table, qualifier) in pairwise(words)]
 
 
 def _words(sql: str) -> list[str]:

@@ -92,6 +92,8 @@ class SlowRow(NamedTuple):
     outcome: str
     latency_ms: float
     waiting_ms: float | None
+    is_cancelled: bool
+    """Whether it had been cancelled before the response."""
 
 
 class ErrorRow(NamedTuple):
@@ -221,7 +223,7 @@ class ReportRows(Figures):
             SlowRow(*row)
             for row in self._rows(
                 """
-                select capture, request, asked_by, method, name, outcome, latency_ms, waiting_ms
+                select capture, request, asked_by, method, name, outcome, latency_ms, waiting_ms, is_cancelled
                 from slowest where not list_contains(?, method) order by latency_ms desc, capture, request limit ?
                 """,
                 sorted(OPENING),

@@ -15,7 +15,7 @@ from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.recorder.machine_name import checked
 from mcpproxy.report.output import set_up
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import cells
+from mcpproxy.wording.cells import cells
 
 SHORT_FORM: Final = "the same as --format json"
 _BYTES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

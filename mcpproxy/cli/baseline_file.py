@@ -17,7 +17,7 @@ from analysis.checking.baseline import MOST, Baseline, BaselineError, entries
 from captures.errors import CaptureError
 from mcpproxy.examination.result import STDIN, LocatedFinding
 from mcpproxy.importers.source import read_lines
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 
 
 def baseline_in(name: str) -> Baseline:

@@ -42,7 +42,7 @@ from mcpproxy.report.junit import Junit
 from mcpproxy.report.output import width_of_stdout
 from mcpproxy.report.sarif import Sarif
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import Style
+from mcpproxy.wording.spans import Style
 
 _LEVELS = {**{str(level): level for level in reversed(Level)}, "never": None}
 _WIDEST = 120

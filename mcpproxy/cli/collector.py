@@ -25,7 +25,7 @@ from mcpproxy.cli.selection import scope_of
 from mcpproxy.exporters.otlp.capture import CaptureSpans
 from mcpproxy.exporters.otlp.histograms import Histograms
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 
 if TYPE_CHECKING:
     from mcpproxy.exporters.otlp.sender import Sender

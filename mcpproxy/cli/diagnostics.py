@@ -97,7 +97,7 @@ class Progress:
     def show(self, message: str) -> None:
         """Show a message in place of the last."""
         if self._is_terminal:
-            from mcpproxy.wording.text import fit_ends  # `run`, which starts fast, shows no progress
+            from mcpproxy.wording.cells import fit_ends  # `run`, which starts fast, shows no progress
 
             # The last cell stays free: some terminals begin a new line after it.
             room = os.get_terminal_size(2).columns - 1

@@ -11,7 +11,8 @@ from mcpproxy.doctor.verdict import Diagnosis, Verdict
 from mcpproxy.doctor.verdicts import VERDICTS, NeedsConsent
 from mcpproxy.report.output import width_of_stdout
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import count_text, fit
+from mcpproxy.wording.cells import fit
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.wrapping import wrapped
 
 MOST_LISTED: Final = 6

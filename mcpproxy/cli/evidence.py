@@ -16,7 +16,7 @@ from mcpproxy.examination.examine import Examination, Wanted
 from mcpproxy.examination.result import LocatedFinding
 from mcpproxy.report.findings import Text
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 
 SHOWN: Final = 5
 """Findings of a rule that are shown for each capture."""

@@ -6,7 +6,7 @@ from captures.damage import Damage
 from mcpproxy.cli.diagnostics import say
 from mcpproxy.examination.result import STDIN, Ended
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import begins_text, guesses_text, unrecorded_text
+from mcpproxy.wording.counts import begins_text, guesses_text, unrecorded_text
 
 
 def say_damage(damage: Damage, name: Path) -> None:

@@ -28,7 +28,7 @@ from mcpproxy.cli.outputs import check_place, names_recording
 from mcpproxy.cli.redacted_copies import inputs
 from mcpproxy.cli.selection import add_captures
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 
 TABLES: Final = ("parquet", "csv", "duckdb")
 FILES: Final = ("otlp", "har", "perfetto", "markdown")

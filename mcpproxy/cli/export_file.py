@@ -15,7 +15,7 @@ from mcpproxy.cli.outputs import written_line
 from mcpproxy.exporters.source import Source
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.new_file import new_file
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size
 
 TOLD_BYTES: Final = 1 << 20

@@ -30,7 +30,7 @@ from mcpproxy.importers.exchange_log import servers
 from mcpproxy.importers.mcp_tape import Trace
 from mcpproxy.importers.source import Wrong, read_lines
 from mcpproxy.importers.trace import Case, Refused, cases
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 
 BATCH = 1 << 20
 MISTAKES = 3

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from analysis import clock
 from captures.integrity import Inspection, inspect
 from captures.reader import Capture
 from captures.record import Record
@@ -14,7 +15,7 @@ from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.cli.verify import call_damage, reasons
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import begins_text
+from mcpproxy.wording.counts import begins_text
 from mcpproxy.wording.units import duration, local_time, size, utc
 
 
@@ -49,6 +50,10 @@ def _wall_ns(header: Record) -> int | None:
     return wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 63 else None
 
 
+def _lasted_ns(wall_ns: int | None, inspection: Inspection) -> int:
+    return clock.lasted_ns(inspection.last_t_ns, wall_ns, is_live=inspection.live)
+
+
 def _as_json(capture: Capture, name: Path, inspection: Inspection) -> dict[str, Any]:
     wall_ns = _wall_ns(capture.header)
     fixed = ("seq", "rec", "t_ns", "crc")
@@ -57,7 +62,7 @@ def _as_json(capture: Capture, name: Path, inspection: Inspection) -> dict[str, 
         "state": inspection.state,
         "reasons": reasons(inspection),
         "started": None if wall_ns is None else utc(wall_ns),
-        "duration_ms": inspection.last_t_ns / 1e6,
+        "duration_ms": _lasted_ns(wall_ns, inspection) / 1e6,
         "size": capture.size,
         "segments": len(capture.segments),
         "records": dict(inspection.counts),
@@ -80,7 +85,7 @@ def _text(capture: Capture, name: Path, inspection: Inspection) -> str:
         ("listened on", header.get("listen")),
         ("transport", header.get("transport")),
         ("started", None if wall_ns is None else local_time(wall_ns)),
-        ("duration", duration(inspection.last_t_ns)),
+        ("duration", duration(_lasted_ns(wall_ns, inspection))),
         ("started by", _parents(header.get("parents"))),
         ("machine", header.get("machine")),
         ("recorded by", header.get("tool")),

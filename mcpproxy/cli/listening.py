@@ -21,7 +21,7 @@ from mcpproxy.recorder.machine_name import MachineName, machine_name
 from mcpproxy.relay.descriptors import USUAL, TooFewDescriptors, connections
 from mcpproxy.relay.http.admission import Admission
 from mcpproxy.relay.http.upstream import Upstream
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 
 SWITCH_S: Final = 0.0002
 """How long a thread may hold the interpreter while another waits for it."""

@@ -27,7 +27,8 @@ from mcpproxy.clients.unrecorded import told, unrecorded
 from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.report.waits import waiting_text
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import WHOLE, begins_text, cells, count_text, lost_text
+from mcpproxy.wording.cells import WHOLE, cells
+from mcpproxy.wording.counts import begins_text, count_text, lost_text
 from mcpproxy.wording.units import duration, local_time, size, utc
 
 TAIL = 64 << 10

@@ -23,7 +23,7 @@ from mcpproxy.report.message_page import Messages, id_lines
 from mcpproxy.report.output import for_stdout
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.json_lines import row_of, wall_of
-from mcpproxy.wording.text import Style
+from mcpproxy.wording.spans import Style
 
 QUICK: Final = 20_000_000
 """The rules run on captures of up to this many bytes; this takes a second or two."""
@@ -114,7 +114,7 @@ class _Search:
         self.last = -1
         """Number of the last record; -1 if there is none."""
         capture = Capture(path)
-        examination = Examination(path, Wanted()) if checks and capture.size <= QUICK else None
+        examination = Examination(capture, Wanted()) if checks and capture.size <= QUICK else None
         reading = Reading(capture) if examination is None else examination.reading
         steps: Iterable[tuple[Step, Iterable[LocatedFinding]]]
         steps = ((step, ()) for step in reading.to_end()) if examination is None else examination.to_end()

@@ -15,7 +15,7 @@ from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.selection import EVERY, selected
 from mcpproxy.removal import Removable, removable, remove
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size
 
 _BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}

@@ -44,7 +44,7 @@ from mcpproxy.marks import MARKS_SUFFIX, marks_path
 from mcpproxy.recorder.unrecorded import notes, own_folders
 from mcpproxy.removal import Removable, is_recorded, removable, remove
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size
 
 _LOCKS: Final = "locks"

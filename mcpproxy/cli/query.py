@@ -31,7 +31,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.answers import csv_lines, json_lines, markdown, names_of, reference, table
 from mcpproxy.sql.new_file import new_file
 from mcpproxy.sql.session import SqlSession, relation_of, schema, tell, views
-from mcpproxy.wording.text import Style
+from mcpproxy.wording.spans import Style
 from mcpproxy.wording.wrapping import wrapped
 
 FORMATS: Final = ("table", "json", "csv", "markdown", "parquet")

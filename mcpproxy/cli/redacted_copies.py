@@ -18,7 +18,7 @@ from mcpproxy.cli.outputs import check_output
 from mcpproxy.cli.private_folder import private_folder
 from mcpproxy.cli.selection import scope_of, selected
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 
 
 class Inputs(NamedTuple):

@@ -19,7 +19,7 @@ from mcpproxy.cli.outputs import check_place, written_line
 from mcpproxy.cli.redacted_copies import inputs
 from mcpproxy.cli.selection import add_captures
 from mcpproxy.sql.new_file import new_file
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 
 if TYPE_CHECKING:
     from analysis.store.open import Sources

@@ -23,7 +23,8 @@ from mcpproxy.clients.service import NoService, write_unit
 from mcpproxy.clients.state import State
 from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import cells, count_text, fit
+from mcpproxy.wording.cells import cells, fit
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.wrapping import wrapped
 
 _WORDS = {

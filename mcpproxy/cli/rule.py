@@ -38,7 +38,7 @@ from mcpproxy.wording.rule_pages import (
     sections,
     summary_of,
 )
-from mcpproxy.wording.text import Span, Style
+from mcpproxy.wording.spans import Span, Style
 from mcpproxy.wording.wrapping import wrapped
 
 _LEVELS: Final = 11

@@ -17,7 +17,7 @@ from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 
 if TYPE_CHECKING:
     from mcpproxy.sharing.scan import Likely

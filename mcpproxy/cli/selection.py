@@ -32,7 +32,7 @@ from mcpproxy.cli.diagnostics import called, say
 from mcpproxy.cli.private_folder import private_folder
 from mcpproxy.examination.result import STDIN
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 
 NOTHING_YET = """Nothing recorded yet. To record the servers of your MCP clients:
 

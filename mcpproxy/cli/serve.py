@@ -36,7 +36,7 @@ from mcpproxy.cli.listening import (
 from mcpproxy.recorder.http import HttpRecorder
 from mcpproxy.relay.descriptors import USUAL
 from mcpproxy.relay.http.listener import HttpRelay
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size
 
 

@@ -27,7 +27,7 @@ from mcpproxy.cli.selection import EVERY, selected
 from mcpproxy.sanitise import sanitise
 from mcpproxy.shipping.destination import Broken, CannotShip, Destination
 from mcpproxy.shipping.opening import alone, opened, problem_of
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size
 
 if TYPE_CHECKING:

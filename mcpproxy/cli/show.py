@@ -45,8 +45,9 @@ from mcpproxy.report.conversation_rows import NARROWEST
 from mcpproxy.report.output import for_stdout, json_line, width_of_stdout
 from mcpproxy.report.waits import waiting_text
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.cells import WHOLE, cells, fit
 from mcpproxy.wording.json_lines import damage_of, row_of, wall_of
-from mcpproxy.wording.text import WHOLE, Span, Style, cells, fit
+from mcpproxy.wording.spans import Span, Style
 
 
 def _positive(text: str) -> int:
@@ -173,7 +174,8 @@ def _texts(path: Path, options: argparse.Namespace, damage: "_DamageReport", sel
     printer = _printer(path, reading.fold, options)
     rows: Iterable[Row] = (row for step in reading for row in printer.take(damage.look(step, reading)))
     if options.tail is not None:
-        rows = deque(rows, options.tail)
+        # What is held back until it is known who talks are lines before the end.
+        rows = deque(chain(rows, printer.catch_up()), options.tail)
     # Lines about the end follow the last lines, and --tail does not count them.
     end = (row for step in reading.finish() for row in printer.take(step))
     for row in islice(chain(rows, end), options.limit):
@@ -224,7 +226,8 @@ class _Following:
                     if options.tail is not None and not has_caught_up:
                         continue
                 if item is None and not has_caught_up:
-                    has_caught_up, waiting = True, deque([*waiting, *printer.catch_up()])
+                    waiting.extend(printer.catch_up())
+                    has_caught_up, waiting = True, deque(waiting)
                 while waiting:
                     self._write(printer, waiting.popleft())
                 if item is None:
@@ -379,12 +382,11 @@ class _Text:
 
     def take(self, step: Step) -> Iterator[Row]:
         self._fit()
-        yield from self._conversation.things(step) if self._picks else self._conversation.feed(step)
+        yield from self._conversation.due(step) if self._picks else self._conversation.feed(step)
 
     def catch_up(self) -> Iterator[Row]:
-        if not self._picks:
-            self._fit()
-            yield from self._conversation.catch_up()
+        self._fit()
+        yield from self._conversation.due_now() if self._picks else self._conversation.catch_up()
 
     def _fit(self) -> None:
         """Leave room for the label, which can have become wider; in a pipe, a line has as much as it needs."""

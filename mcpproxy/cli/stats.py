@@ -14,7 +14,7 @@ from mcpproxy.cli.arguments import Parser, add_format, add_memory
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.report.output import json_line, width_of_stdout
-from mcpproxy.wording.text import Style
+from mcpproxy.wording.spans import Style
 
 if TYPE_CHECKING:
     from analysis.store.stats import Loss

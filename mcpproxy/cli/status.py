@@ -33,7 +33,8 @@ from mcpproxy.recorder.unrecorded import Note
 from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.report.waits import Waits, waiting_text, waits_in
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import cells, count_text
+from mcpproxy.wording.cells import cells
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import utc
 
 LOOK_S: Final = 0.5

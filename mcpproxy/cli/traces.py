@@ -23,7 +23,7 @@ from mcpproxy.importers.source import read_lines
 from mcpproxy.importers.trace import Case, Refused, cases
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 
 Due = Counter[tuple[str, int | None]]
 """(rule, index of a frame in the case) → how many findings are expected."""

@@ -40,7 +40,7 @@ from mcpproxy.clients.state import State, digest, opened, state_folder
 from mcpproxy.clients.up_lock import running_up
 from mcpproxy.clients.wrapper import PASSES
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 
 
 def parser() -> argparse.ArgumentParser:

@@ -16,7 +16,7 @@ from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import begins_text, count_text
+from mcpproxy.wording.counts import begins_text, count_text
 
 _EXIT: dict[State, Exit] = {
     "complete": Exit.FINE,

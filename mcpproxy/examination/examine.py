@@ -23,6 +23,7 @@ from analysis.rules.finding import Finding
 from captures.damage import Damage
 from captures.frame import Frame
 from captures.gaps import lost_range
+from captures.reader import Capture
 from captures.record import Record
 from mcpproxy.examination.result import Ended, Event, LocatedFinding, Reached
 from mcpproxy.examination.sites import Sites
@@ -92,20 +93,23 @@ def numbered(path: Path, wanted: Wanted) -> Iterator[tuple[int, Event]]:
 class Examination:
     """Examines one capture."""
 
-    def __init__(self, path: Path, wanted: Wanted) -> None:
+    def __init__(self, source: Path | Capture, wanted: Wanted) -> None:
+        capture = Capture(source) if isinstance(source, Path) else source
+        self.header = capture.header.members
+        """The members of its header."""
         self.frames = 0
         self.missing = 0
         """Records that are missing without a gap record, by the numbers of the others."""
-        self.path = path
+        self.path = capture.path
         self._from_server = 0
         """Frames that the server sent."""
         self._has_findings = False
         self._wanted = wanted
-        self._sites = Sites(path)
+        self._sites = Sites(capture.path)
         self._onlooker = None if wanted.only is None else _Onlooker(wanted.only)
         shown = None if self._onlooker is None else self._onlooker.look
         is_cause = self._is_cause if wanted.counts_consequences else lambda _: False
-        self.reading = Reading(path, Rules(rules_for(wanted.picks), shown, wanted.costs, is_cause))
+        self.reading = Reading(capture, Rules(rules_for(wanted.picks), shown, wanted.costs, is_cause))
 
     @property
     def sessions(self) -> int:

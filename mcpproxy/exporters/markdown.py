@@ -17,14 +17,14 @@ from analysis.facts import size_of
 from analysis.filter import Filter
 from analysis.reading import Step
 from analysis.rules.finding import Level
-from captures.reader import Capture
 from mcpproxy import __version__
 from mcpproxy.examination.examine import Examination, Wanted
 from mcpproxy.report.conversation import Conversation, Thing, Times, whole_of
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.bodies import message_lines
-from mcpproxy.wording.messages import peer_text
-from mcpproxy.wording.text import WHOLE, count_text
+from mcpproxy.wording.cells import WHOLE
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.names import peer_text
 from mcpproxy.wording.units import duration, local_time, size
 
 ROOM: Final = 65_536
@@ -69,7 +69,6 @@ def facts_of(path: Path) -> Facts:
     Raises:
         CaptureError: it cannot be read.
     """
-    capture = Capture(path)
     examination = Examination(path, Wanted())
     worst: dict[Found, list[int]] = {}
     count = 0
@@ -82,7 +81,7 @@ def facts_of(path: Path) -> Facts:
         if len(worst) >= 4 * FINDINGS:
             worst = _worst(worst)
     findings = _worst(worst)
-    return Facts(examination.fold, capture.header.members, examination.frames, examination.sessions, findings, count)
+    return Facts(examination.fold, examination.header, examination.frames, examination.sessions, findings, count)
 
 
 def _worst(findings: Mapping[Found, list[int]]) -> dict[Found, list[int]]:

@@ -12,7 +12,7 @@ Format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsK
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import Call, Seen
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Invalid, Notification, Request, Response
 from analysis.facts import size_of
@@ -27,6 +27,8 @@ SLICE_NS: Final = 1_000
 """How long the slice of a message is drawn, unless the next one comes before."""
 THREADS_KEPT: Final = 10_000
 """Threads that get a name; sessions beyond that share the last."""
+CANCELLED_KEPT: Final = 10_000
+"""Cancelled calls that can still be answered; of more, the first have no response in the file."""
 _CATEGORY: Final = "mcp"
 
 Event = dict[str, Any]
@@ -78,6 +80,8 @@ class CaptureEvents:
         self._threads: dict[tuple[int, Direction], int] = {}
         self._last: dict[int, Event] = {}
         """By thread, the slice whose length the next message decides."""
+        self._cancelled: dict[Call, EndedCall] = {}
+        """Calls that were cancelled and have no response."""
         self._waiting: dict[tuple[int, int | None], int] = {}
         self._waiting_bytes = 0
         self._events: list[Event] = []
@@ -88,8 +92,14 @@ class CaptureEvents:
             self._is_new = False
             self._meta("process_name", 0, self._name)
         for call in self.calls.take(step):
-            self._draw(call)
+            self._end(call)
+        for changed in step.changed if self._cancelled else ():
+            if changed.response is not None and changed in self._cancelled:
+                self._draw(self._cancelled.pop(changed)._replace(ended_ns=changed.response.t_ns))
         if step.end is not None:
+            for call in self._cancelled.values():
+                self._draw(call)
+            self._cancelled = {}
             self._events += self._last.values()
             self._last = {}
         taken, self._events = self._events, []
@@ -143,13 +153,23 @@ class CaptureEvents:
 
     # ---- calls
 
-    def _draw(self, ended: EndedCall) -> None:
+    def _end(self, ended: EndedCall) -> None:
+        """Nobody waits for a call any more. One that was cancelled is drawn later, as it may still be answered."""
         self.count += 1
-        request = ended.call.request
-        size = self._waiting.pop((request.seq, request.index), None)
+        call = ended.call
+        size = self._waiting.pop((call.request.seq, call.request.index), None)
         if size is not None:
             self._waiting_bytes -= size
             self._count(ended.ended_ns)
+        if call.cancellation is None or call.response is not None or call.is_over:
+            self._draw(ended)
+            return
+        self._cancelled[call] = ended
+        if len(self._cancelled) > CANCELLED_KEPT:
+            self._draw(self._cancelled.pop(next(iter(self._cancelled))))
+
+    def _draw(self, ended: EndedCall) -> None:
+        request = ended.call.request
         ident = f"{self._number}.{request.seq}.{request.index or 0}"
         shared = {"cat": _CATEGORY, "id": ident, "pid": self._pid, "name": _name(request)}
         tid = self._thread(ended.session.number, "c2s" if ended.sender == "client" else "s2c")

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any, Final
 
+from analysis.conversation.call import Outcome
 from analysis.store.report_rows import CaptureRow, ChangeRow, ErrorRow, ReportRows, SessionRow, SlowRow, ToolRow
 from analysis.store.stats import Abandoned, Latency, Startup, Unanswered
 from mcpproxy.html_report import limits
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.messages import one_line
-from mcpproxy.wording.text import begins_text, count_text, lost_text, unrecorded_text
+from mcpproxy.wording.counts import begins_text, count_text, lost_text, unrecorded_text
+from mcpproxy.wording.statuses import verdict
 from mcpproxy.wording.units import brief, duration, size, utc
+from mcpproxy.wording.values import one_line
 
 NAME: Final = 80
 """Characters of the name of a peer, a server or a tool."""
@@ -157,13 +159,15 @@ def _figures(
 
 def _slow(row: SlowRow, refs: Refs) -> dict[str, Any]:
     waited = f"{_ms(row.waiting_ms)} of it waiting for the {'client' if row.asked_by == 'client' else 'server'}"
+    # How late it was is in its row of the traffic.
+    status = verdict(Outcome(row.outcome))._replace(late_ns=0 if row.is_cancelled else None)
     return {
         "what": _titled(row.method, row.name),
         "capture": refs[row.capture],
         "frame": row.request,
         "took": _ms(row.latency_ms),
         "ms": row.latency_ms,
-        "outcome": row.outcome.replace("_", " "),
+        "outcome": status.short,
         "more": waited if row.waiting_ms else "",
     }
 

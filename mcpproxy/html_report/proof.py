@@ -11,9 +11,9 @@ from mcpproxy.html_report import limits
 from mcpproxy.html_report.traffic import Traffic
 from mcpproxy.report.ranking import Ranking
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.cells import cells
 from mcpproxy.wording.excerpts import Excerpt, excerpt
 from mcpproxy.wording.rule_pages import summary_of
-from mcpproxy.wording.text import cells
 from mcpproxy.wording.units import since_start
 
 _NO_CARETS: Final = 0

@@ -18,7 +18,7 @@ from mcpproxy.html_report.page import pieces
 from mcpproxy.html_report.proof import Findings
 from mcpproxy.html_report.traffic import CaptureTraffic, Traffic
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size, utc
 
 _NS: Final = 1_000

@@ -1,6 +1,6 @@
 """The traffic of a report: a row for each line that `show` would print, in columns, and the payloads beside them.
 
-The words are those of `show` and `tui` (`mcpproxy.wording.messages`), and sanitised by them. Payloads are exact; the
+The words are those of `show` and `tui` (`mcpproxy.wording.lines`), and sanitised by them. Payloads are exact; the
 page escapes them when it shows them.
 """
 
@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 from analysis.conversation.call import ENDLESS, Call, Seen
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.message import Invalid, Message, Notification, Request, Response, sender
-from analysis.facts import raw_of, size_of
+from analysis.conversation.message import Request
+from analysis.facts import raw_of
 from analysis.reading import Step
 from analysis.rules.finding import Level
 from captures.frame import Frame
@@ -18,23 +18,11 @@ from captures.record import Record
 from mcpproxy.html_report import limits
 from mcpproxy.html_report.blocks import Payloads
 from mcpproxy.report.conversation import Conversation, Thing
-from mcpproxy.report.conversation_rows import Batch
+from mcpproxy.report.conversation_rows import Batch, frame_of, line_of, size_of
 from mcpproxy.report.waits import waited_ns
-from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.wording.http_head import request_head, response_head
-from mcpproxy.wording.messages import (
-    EXCERPT,
-    Status,
-    aside_of,
-    fate,
-    gist,
-    id_text,
-    name_of,
-    notification_gist,
-    status_of,
-    waiting,
-)
 from mcpproxy.wording.records import Remark
+from mcpproxy.wording.statuses import Status, fate, waiting
 
 METHOD: Final = 120
 """Characters of a method."""
@@ -111,7 +99,7 @@ class Traffic:
 
     def settle(self, row: int, status: Status) -> None:
         """Say in the row of a request what became of it without a response."""
-        self.columns["word"][row] = status.word + status.text
+        self.columns["word"][row] = f"{status.word}{status.text}"
         self.columns["is_bad"][row] = status.is_bad
 
 
@@ -189,34 +177,28 @@ class CaptureTraffic:
     def _add(self, thing: Thing, seq: int) -> None:
         traffic, what = self._traffic, thing.what
         if isinstance(what, Remark):
-            text = f"{what.text}  {what.detail}" if what.detail else what.text
-            row = _Row("remark", what.glyph, text=text, is_bad=what.role == "bad")
+            row = _Row("remark", what.glyph, text=what.whole, is_bad=what.role == "bad")
             exchange = NONE if what.exchange is None else what.exchange
             traffic.add(self._capture, seq, thing.t_ns, NONE, row._replace(exchange=exchange), NONE)
         elif isinstance(what, Batch):
             frame = what.frame
-            row = _Row("batch", _way(frame), f"batch of {what.holds:,}", problem=frame.verdict.problem or "")
-            row = row._replace(size=len(frame.raw), exchange=_exchange_of(frame))
-            traffic.add(self._capture, frame.seq, frame.t_ns, NONE, row, self._payload((frame,)))
+            traffic.add(self._capture, frame.seq, frame.t_ns, NONE, _row_of(what), self._payload((frame,)))
         elif isinstance(what, Seen):
             self._add_message(what)
 
     def _add_message(self, seen: Seen) -> None:
-        traffic, message = self._traffic, seen.message
-        frame = message.frames[0]
-        row = _row_of(seen)._replace(way=_way(frame), exchange=_exchange_of(frame))
-        payload = NONE
-        if message.index is None or (self._capture, frame.seq) not in traffic.rows:
-            problem = "" if seen.is_beside else row.problem or frame.problem or ""
-            row = row._replace(size=size_of(message.frames), problem=problem)
-            payload = self._payload(message.frames)
+        traffic, message, call = self._traffic, seen.message, seen.answered
+        row = _row_of(seen)
+        if call is not None:
+            row = row._replace(answers=call.request.seq, took_ns=NONE if call.latency_ns is None else call.latency_ns)
+        payload = NONE if message.index is not None else self._payload(message.frames)
         number = traffic.add(self._capture, message.seq, message.t_ns, seen.session.number, row, payload)
         if seen.is_again:
             return
         if isinstance(message, Request):
             self._open[message.seq, message.index] = number
-        elif seen.answered is not None:
-            self._open.pop((seen.answered.request.seq, seen.answered.request.index), None)
+        elif call is not None:
+            self._open.pop((call.request.seq, call.request.index), None)
 
     def _payload(self, frames: tuple[Frame, ...]) -> int:
         return self._traffic.payloads.add(_text(raw_of(frames), self._traffic.cut))
@@ -237,46 +219,19 @@ def _heads(http: HttpExchange) -> str:
     return "\n\n".join("\n".join("".join(span.text for span in line) for line in half) for half in halves)
 
 
-def _way(frame: Frame) -> str:
-    return "→" if sender(frame) == "client" else "←"
-
-
-def _exchange_of(frame: Frame) -> int:
-    return NONE if frame.exchange is None else frame.exchange
-
-
-def _row_of(seen: Seen) -> _Row:
-    message: Message = seen.message
-    if isinstance(message, Request):
-        return _Row("request", "", sanitise(message.method, METHOD), name_of(message), _id(message), text=gist(message))
-    if isinstance(message, Notification):
-        return _Row("notification", "", sanitise(message.method, METHOD), text=notification_gist(seen, message))
-    if isinstance(message, Response):
-        return _response(seen, message)
-    return _invalid(seen, message)
-
-
-def _response(seen: Seen, response: Response) -> _Row:
-    call = seen.answered
-    status = status_of(response, call, seen.id_state, seen.meant)
-    row = _Row("response", id=_id(response), word=status.word, text=status.text, is_bad=status.is_bad)
-    if seen.is_converted:
-        row = row._replace(problem="id/type-changed")
-    if call is None:
-        return row._replace(method="answer")
-    request = call.request
-    took_ns = NONE if call.latency_ns is None else call.latency_ns
-    method, name = sanitise(request.method, METHOD), name_of(request)
-    return row._replace(method=method, name=name, answers=request.seq, took_ns=took_ns)
-
-
-def _invalid(seen: Seen, message: Invalid) -> _Row:
-    aside = aside_of(message, is_beside=seen.is_beside)
-    if aside is not None:
-        return _Row("other", method=aside.word, text=aside.text)
-    text = sanitise_bytes(message.frames[0].raw, EXCERPT) if message.index is None else f"element {message.index + 1:,}"
-    return _Row("other", method="not a message", text=text, is_bad=True, problem=message.reason)
-
-
-def _id(message: Request | Response) -> str:
-    return id_text(message.id).strip()
+def _row_of(item: Seen | Batch) -> _Row:
+    line, frame, size = line_of(item), frame_of(item), size_of(item)
+    status = line.status or Status("", line.gist.text)
+    return _Row(
+        "other" if line.kind in ("aside", "invalid") else line.kind,
+        line.way.text[0],
+        line.subject.text[:METHOD],
+        line.name,
+        line.id,
+        status.word,
+        status.text,
+        is_bad=status.is_bad or line.kind == "invalid",
+        problem=line.problem,
+        size=NONE if size is None else size,
+        exchange=NONE if frame.exchange is None else frame.exchange,
+    )

@@ -1,8 +1,8 @@
 """The text of `mcpproxy show`: one conversation, with a line for each event.
 
-It has three parts that a caller can use separately for `--tail`, `--limit` and `--filter`: `things` turns a step of a
-reading into the things worth a line, `lines` writes one thing, `heading` names the participants. `feed` and `finish` do
-all three.
+It has parts that a caller can use separately: `things` turns a step of a reading into the things worth a line, `lines`
+writes one thing, `heading` names the participants. `due` holds things back until the heading is known, for `--tail` and
+`--limit`. `feed` does all of it.
 """
 
 import time
@@ -17,13 +17,14 @@ from analysis.reading import Step
 from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.report.conversation_rows import NARROWEST, Batch, Item, Unanswered, lay_out, row_of
-from mcpproxy.report.heading import heading_lines
+from mcpproxy.report.heading import Heading, heading_lines, heading_of
 from mcpproxy.report.waits import Waits, waited_ns, waiting_text
 from mcpproxy.wording import units
 from mcpproxy.wording.bodies import message_lines
-from mcpproxy.wording.messages import fate, waiting
+from mcpproxy.wording.counts import begins_text, count_text, guesses_text, lost_text, unrecorded_text
 from mcpproxy.wording.records import Remark, remark_on
-from mcpproxy.wording.text import Style, begins_text, count_text, guesses_text, lost_text, unrecorded_text
+from mcpproxy.wording.spans import Style
+from mcpproxy.wording.statuses import fate, waiting
 
 Times: TypeAlias = Literal["rel", "delta", "abs"]
 """Since the capture opened, since the line before, or local wall clock."""
@@ -91,6 +92,8 @@ class Conversation:
         self._whole = whole
         self._held: list[Thing] | None = []
         """Things whose lines wait for the heading; None once it is written."""
+        self._heading: Heading | None = None
+        """What the heading says: what was known when it was due, whatever a filter selects after that."""
         self._caught_up = False
         self._posts: set[int] = set()
         self._failed: set[tuple[int, int | None]] = set()
@@ -113,35 +116,55 @@ class Conversation:
 
     def feed(self, step: Step) -> Iterator[str]:
         """The lines of a step, preceded by the heading when it is due; with a filter, before the first line."""
-        things = self.things(step)
-        self._items += 1
-        if self._held is None:
-            if self._live and self._is_known and not self._named and step.end is None:
-                self._named = True
-                yield from self.heading()
-            yield from self._lines(things)
-            return
-        self._held += things
-        if self._caught_up or self._is_known or self._items >= HELD_ITEMS or step.end is not None:
-            yield from self._release()
+        was_held = self._held is not None
+        things = self.due(step)
+        if not was_held and self._live and self._is_known and not self._named and step.end is None:
+            self._note_heading()
+            yield from self.heading()
+        yield from self._under_heading(things, was_held=was_held)
 
     def catch_up(self) -> Iterator[str]:
         """The lines that were held back, as all that a growing capture holds so far was fed."""
+        was_held = self._held is not None
+        return self._under_heading(self.due_now(), was_held=was_held)
+
+    def due(self, step: Step) -> Sequence[Thing]:
+        """The things of a step, and those that were held back, once the heading is known."""
+        things = self.things(step)
+        self._items += 1
+        if self._held is None:
+            return things
+        self._held += things
+        is_due = self._caught_up or self._is_known or self._items >= HELD_ITEMS or step.end is not None
+        return self._release() if is_due else ()
+
+    def due_now(self) -> Sequence[Thing]:
+        """The things that were held back; nothing is held back from now on."""
         self._caught_up = True
-        yield from self._release()
+        return self._release()
 
     @property
     def _is_known(self) -> bool:
         """Whether the heading can be complete."""
         return self.session.server is not None and self.session.revision is not None
 
-    def _release(self) -> Iterator[str]:
+    def _note_heading(self) -> None:
+        self._heading, self._named = heading_of(self.session), self._is_known
+
+    def _release(self) -> Sequence[Thing]:
         held = self._held
+        if held is not None and self._heading is None:
+            self._note_heading()
         # Without a filter, a capture without any line has its heading, too.
         if held or (held is not None and self._only is None):
-            self._held, self._named = None, self._is_known
+            self._held = None
+            return held
+        return ()
+
+    def _under_heading(self, things: Sequence[Thing], *, was_held: bool) -> Iterator[str]:
+        if was_held and self._held is None:
             yield from self.heading()
-            yield from self._lines(held)
+        yield from self._lines(things)
 
     def _lines(self, things: Iterable[Thing]) -> Iterator[str]:
         return (line for thing in things for line in self.lines(thing))
@@ -177,9 +200,9 @@ class Conversation:
         late = tuple(Thing(message.message.t_ns, message) for message in seen if self._selects(message))
         if isinstance(item, Record) and item.rec == "exchange":
             # Closing the response was the cancellation (2026-07-28), so no message reported it.
-            abandoned = step.abandoned
-            late += tuple(_left(item.t_ns, call) for call in abandoned if self._selects(call))
-            others = [one for one in step.unanswered if one not in abandoned]
+            left = [call for call in step.left if call.request.method not in ENDLESS]
+            late += tuple(_left(item.t_ns, call) for call in left if self._selects(call))
+            others = [one for one in step.unanswered if one not in left]
             late += self._failures(others)
             self._note_settled(others)
         remark = remark_on(item, ended=self._ended)
@@ -330,7 +353,7 @@ class Conversation:
     def heading(self) -> Iterator[str]:
         """Who talks to whom, in which revision, and where it is recorded, as far as known: one line, more if narrow."""
         date = self._wall(0, "%Y-%m-%d") if self._times == "abs" else None
-        return heading_lines(self.session, self._style, self._width, date=date, file=self._file)
+        return heading_lines(self._heading or heading_of(self.session), self._style, self._width, date, self._file)
 
     # Time.
 

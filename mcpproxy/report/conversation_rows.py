@@ -8,24 +8,16 @@ is not a message; the id of the rule follows and is never cut.
 from typing import Final, NamedTuple, TypeAlias
 
 from analysis.conversation.call import Seen
-from analysis.conversation.message import Invalid, Notification, Request, Response, sender
-from analysis.facts import size_of
+from analysis.conversation.message import Request
+from analysis.facts import size_of as bytes_in
 from captures.frame import Frame
-from mcpproxy.sanitise import sanitise, sanitise_bytes
-from mcpproxy.wording import units
-from mcpproxy.wording.messages import (
-    EXCERPT,
-    Status,
-    aside_of,
-    aside_spans,
-    gist,
-    id_text,
-    name_of,
-    notification_gist,
-    status_of,
-)
+from mcpproxy.wording import lines, units
+from mcpproxy.wording.cells import WHOLE, cells, fit
+from mcpproxy.wording.lines import Line
 from mcpproxy.wording.records import Remark
-from mcpproxy.wording.text import WHOLE, Role, Span, cells, fit, fit_spans, ms_text
+from mcpproxy.wording.spans import Span, fit_spans
+from mcpproxy.wording.statuses import Status
+from mcpproxy.wording.units import ms_text
 
 NARROWEST: Final = 40
 """The narrowest layout, in columns; on a narrower terminal lines wrap."""
@@ -165,95 +157,74 @@ def _least(row: Row) -> int:
 
 def row_of(item: Item, width: int) -> Row:
     """The row of an item; `width` decides how wide its columns are."""
-    frame = _frame_of(item)
-    exchange = item.exchange if isinstance(item, Remark) else None if frame is None else frame.exchange
-    width -= _FRAME + 1 + (0 if exchange is None else _EXCHANGE + 1)
-    return _row_of(item, width)._replace(frame=None if frame is None else frame.seq, exchange=exchange)
-
-
-def _frame_of(item: Item) -> Frame | None:
     if isinstance(item, Remark):
-        return None
+        subject = [Span(item.text, item.role)]
+        return Row(Span(item.glyph, item.role), subject, error=item.detail, exchange=item.exchange)
+    frame, size, line, latency = frame_of(item), size_of(item), line_of(item), ""
+    width -= _FRAME + 1 + (0 if frame.exchange is None else _EXCHANGE + 1)
+    # The line of the batch stands above those of its messages.
+    is_inside = isinstance(item, Seen) and item.message.index is not None
+    said = _said(line, width - 8 if is_inside else width)
+    if isinstance(item, Seen) and item.answered is not None:
+        latency = ms_text(item.answered.latency_ns or 0)
+    return Row(
+        line.way,
+        [Span("  "), *said.subject] if is_inside else said.subject,
+        said.outcome,
+        said.text,
+        line.problem or None,
+        said.error,
+        latency,
+        "" if size is None else units.size(size),
+        frame.seq,
+        frame.exchange,
+    )
+
+
+def frame_of(item: Seen | Batch | Unanswered) -> Frame:
+    """The frame of an item; the first one of a message that spans several."""
     if isinstance(item, Batch):
         return item.frame
     return (item.message if isinstance(item, Seen) else item.request).frames[0]
 
 
-def _row_of(item: Item, width: int) -> Row:
-    if isinstance(item, Seen):
-        return _message(item, width)
+def line_of(item: Seen | Batch | Unanswered) -> Line:
+    """What the line of an item says."""
     if isinstance(item, Batch):
-        problem = item.frame.verdict.problem
-        body = [Span(f"batch of {item.holds:,}")]
-        arrow = _arrow(item.frame, "!" if problem else "")
-        return Row(arrow, body, problem=problem, size=units.size(len(item.frame.raw)))
-    if isinstance(item, Unanswered):
-        status = item.status
-        outcome = Span(status.word, "bad" if status.is_bad else "plain")
-        rest = (Span(status.text), Span(f"  {gist(item.request)}", "dim"))
-        return Row(_arrow(item.request.frames[0]), _subject(item.request, "dim", width), outcome, rest)
-    return Row(Span(item.glyph, item.role), [Span(item.text, item.role)], error=item.detail)
+        return lines.batch(item.frame, item.holds)
+    return lines.line_of(item) if isinstance(item, Seen) else lines.ended(item.request, item.status)
 
 
-def _message(seen: Seen, width: int) -> Row:
-    message = seen.message
-    frame = message.frames[0]
-    if message.index is not None:
-        # The batch above already shows size and problem.
-        row = _by_kind(seen, width - 8)
-        return row._replace(subject=[Span("  "), *row.subject])
-    row = _by_kind(seen, width)._replace(size=units.size(size_of(message.frames)))
-    problem = frame.problem
-    if row.problem is not None or problem is None or seen.is_beside:
-        return row
-    return row._replace(problem=problem, glyph=_arrow(frame, "!"))
+def size_of(item: Seen | Batch | Unanswered) -> int | None:
+    """The bytes that its line is about; None if another line says them."""
+    if isinstance(item, Batch):
+        return len(item.frame.raw)
+    return bytes_in(item.message.frames) if isinstance(item, Seen) and item.message.index is None else None
 
 
-def _by_kind(seen: Seen, width: int) -> Row:
-    message = seen.message
-    arrow = _arrow(message.frames[0])
-    if seen.is_again and isinstance(message, Request | Notification):
-        method = Span(sanitise(message.method), "dim")
-        return Row(arrow, [method, _padding(width, method)], text=(Span("again, after the redirect", "dim"),))
-    if isinstance(message, Invalid):
-        return _invalid(seen, message)
-    if isinstance(message, Response):
-        return _answer(seen, message, width)
-    if isinstance(message, Request):
-        return Row(arrow, _subject(message, "accent", width), text=(Span(gist(message), "dim"),))
-    method = Span(sanitise(message.method))
-    return Row(arrow, [method, _padding(width, method)], text=(Span(notification_gist(seen, message), "dim"),))
+class _Said(NamedTuple):
+    """What a line says, in the order in which it is written; see `Row`."""
+
+    subject: list[Span]
+    outcome: Span | None = None
+    text: tuple[Span, ...] = ()
+    error: str = ""
 
 
-def _answer(seen: Seen, response: Response, width: int) -> Row:
-    status = status_of(response, seen.answered, seen.id_state, seen.meant)
-    call = seen.answered
-    if call is None:
-        answer = Span(f"answer{id_text(response.id)}")
-        subject = [answer, _padding(width, answer)]
-    else:
-        subject = _subject(call.request, "dim", width)
-    # `is_converted`: the request had the id 7 and the response has "7", or the other way round. The row shows them as a
-    # pair, but most clients do not match the two and keep waiting.
-    return Row(
-        _arrow(response.frames[0], "!" if seen.is_converted else ""),
-        subject,
-        Span(status.word, "bad" if status.is_bad else "plain"),
-        (Span(f"  {status.text}", "dim"),) if status.text and not status.is_bad else (),
-        problem="id/type-changed" if seen.is_converted else None,
-        error=status.text if status.is_bad else "",
-        latency=ms_text(call.latency_ns or 0) if call is not None else "",
-    )
-
-
-def _invalid(seen: Seen, message: Invalid) -> Row:
-    frame = message.frames[0]
-    aside = aside_of(message, is_beside=seen.is_beside)
-    if aside is not None:
-        return Row(_arrow(frame), aside_spans(aside))
-    text = sanitise_bytes(frame.raw, EXCERPT)
-    quoted = f': "{text}"' if message.index is None else f": element {message.index + 1:,}"
-    return Row(_arrow(frame, "✗"), [Span("not a message", "bad"), Span(quoted)], problem=message.reason)
+def _said(line: Line, width: int) -> _Said:
+    if line.kind == "invalid":
+        return _Said([line.subject, Span(": "), line.gist])
+    if line.kind in ("aside", "batch"):
+        return _Said([line.subject, Span("  "), line.gist] if line.gist.text else [line.subject])
+    subject, status = _subject(line, width), line.status
+    if status is None:
+        return _Said(subject, text=(line.gist,))
+    outcome = Span(status.word, "bad" if status.is_bad else "plain")
+    if line.kind == "request":
+        return _Said(subject, outcome, (Span(status.text), Span(f"  {line.gist.text}", line.gist.role)))
+    if status.is_bad:
+        return _Said(subject, outcome, error=status.text)
+    return _Said(subject, outcome, (Span(f"  {status.text}", "dim"),) if status.text else ())
 
 
 def _column(width: int) -> int:
@@ -262,22 +233,19 @@ def _column(width: int) -> int:
     return min(24 + max(-8, width - 80) // 4, 40)
 
 
-def _subject(request: Request, role: Role, width: int) -> list[Span]:
+def _subject(line: Line, width: int) -> list[Span]:
     """Method, id and name, padded to a column; clipped if they would push the status out of the line."""
-    id_ = id_text(request.id)
-    most = max(_column(width), width - 36 - _STATUS)
-    method = fit(sanitise(request.method), most - cells(id_))
-    name = name_of(request)
-    name = f" {fit(name, most - cells(method) - cells(id_) - 1)}" if name else ""
-    spans = [Span(method, role), Span(id_ + name.rstrip(), "dim" if role == "dim" else "plain")]
+    id_ = f" {line.id}" if line.id else ""
+    most = max(_column(width), width - 36 - _STATUS) if line.id else None
+    method = line.subject.text if most is None else fit(line.subject.text, most - cells(id_))
+    name = line.name
+    if name and most is not None:
+        name = fit(name, most - cells(method) - cells(id_) - 1)
+    named = Span(f"{id_}{f' {name}' if name else ''}".rstrip(), line.role)
+    spans = [Span(method, line.subject.role), *([named] if named.text else [])]
     return [*spans, _padding(width, *spans)]
 
 
 def _padding(width: int, *spans: Span) -> Span:
     """The spaces between the subject of a row and the rest."""
     return Span(" " * (max(0, _column(width) - sum(cells(span.text) for span in spans)) + 2))
-
-
-def _arrow(frame: Frame, mark: str = "") -> Span:
-    arrow = "→" if sender(frame) == "client" else "←"
-    return Span(arrow + mark, "bad" if mark else "accent")

@@ -5,7 +5,7 @@ from typing import Final
 
 from analysis.checking.profile import Cost
 from analysis.rules.discovery import group_of
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.wrapping import wrapped
 
 WIDTH: Final = 80

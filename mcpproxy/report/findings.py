@@ -15,8 +15,10 @@ from mcpproxy.examination.sites import payload_at
 from mcpproxy.report.output import is_aligned
 from mcpproxy.report.ranking import Ranking
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.cells import WHOLE, cells
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.excerpts import Excerpt, excerpt
-from mcpproxy.wording.text import WHOLE, Role, Span, Style, cells, count_text
+from mcpproxy.wording.spans import Role, Span, Style
 from mcpproxy.wording.units import since_start
 from mcpproxy.wording.wrapping import wrapped
 

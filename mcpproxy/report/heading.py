@@ -1,18 +1,43 @@
 """The heading of `mcpproxy show`: what the capture's header and the handshakes say about the conversation below it."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from analysis.conversation.fold import Fold
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.messages import peer_text
-from mcpproxy.wording.text import Span, Style, cells, count_text, fit_spans
+from mcpproxy.wording.cells import cells
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.names import peer_text
+from mcpproxy.wording.spans import Span, Style, fit_spans
 
 
-def heading_lines(fold: Fold, style: Style, width: int, *, date: str | None, file: str) -> Iterator[str]:
-    """The heading as far as known: one line, more if narrow.
+class Heading(NamedTuple):
+    """Who talks to whom, in which revision, as far as known; sanitised."""
+
+    name: str
+    revision: str
+    peers: str
+    sessions: int
+    """The peers are those of the latest session; the others appear only in their lines."""
+
+
+def heading_of(fold: Fold) -> Heading:
+    """What is known now."""
+    client, server = fold.client, fold.server
+    peers = f"{peer_text(client) if client else '?'} → {peer_text(server) if server else '?'}"
+    return Heading(
+        sanitise(fold.name or "", 60),
+        sanitise(fold.revision or "", 40),
+        peers if client is not None or server is not None else "",
+        fold.routing.count,
+    )
+
+
+def heading_lines(heading: Heading, style: Style, width: int, date: str | None, file: str) -> Iterator[str]:
+    """The heading: one line, more if narrow.
 
     Args:
-        fold: of the capture.
+        heading: of the capture.
         style: paints the lines.
         width: of the terminal, in cells.
         date: of the recording, if times are shown by the clock.
@@ -20,7 +45,7 @@ def heading_lines(fold: Fold, style: Style, width: int, *, date: str | None, fil
     """
     row: list[Span] = []
     used = 0
-    for piece in _pieces(fold, date, file):
+    for piece in _pieces(heading, date, file):
         if row and used + 2 + cells(piece.text) > width:
             yield style.paint(row)
             row = []
@@ -29,18 +54,7 @@ def heading_lines(fold: Fold, style: Style, width: int, *, date: str | None, fil
         yield style.paint(row)
 
 
-def _pieces(fold: Fold, date: str | None, file: str) -> Iterator[Span]:
-    client, server = fold.client, fold.server
-    if fold.name:
-        yield Span(sanitise(fold.name, 60), "accent")
-    if fold.revision:
-        yield Span(sanitise(fold.revision, 40))
-    if client is not None or server is not None:
-        yield Span(f"{peer_text(client) if client else '?'} → {peer_text(server) if server else '?'}")
-    if fold.routing.count > 1:
-        # The heading names the latest participants; the others appear only in their lines.
-        yield Span(count_text(fold.routing.count, "session"))
-    if date:
-        yield Span(date)
-    if file:
-        yield Span(sanitise(file, 200), "dim")
+def _pieces(heading: Heading, date: str | None, file: str) -> Iterator[Span]:
+    sessions = count_text(heading.sessions, "session") if heading.sessions > 1 else ""
+    pieces = (Span(heading.name, "accent"), *map(Span, (heading.revision, heading.peers, sessions, date or "")))
+    yield from (piece for piece in (*pieces, Span(sanitise(file, 200), "dim")) if piece.text)

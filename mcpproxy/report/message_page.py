@@ -5,37 +5,30 @@ state.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
-from analysis.conversation.call import ENDLESS, Call, Outcome, Seen, seen_of
+from analysis.conversation.call import Call, Seen, seen_of
 from analysis.conversation.fold import Fold
-from analysis.conversation.message import Invalid, Message, Notification, Request, Response
+from analysis.conversation.message import Message, Request, Response
 from analysis.facts import size_of
 from analysis.filter import Facts, Filter, facts_of
-from analysis.reading import Step
+from analysis.reading import End, Step
 from analysis.rules.finding import Level
 from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.examination.result import LocatedFinding
+from mcpproxy.report.waits import waited_ns
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording import units
 from mcpproxy.wording.bodies import message_lines
+from mcpproxy.wording.facts import Fact, facts, title
 from mcpproxy.wording.http_head import request_head, response_head
-from mcpproxy.wording.messages import aside_of, failure, id_text, name_of, status_of
 from mcpproxy.wording.records import Remark, remark_on
-from mcpproxy.wording.text import Span, Style, ms_text
+from mcpproxy.wording.spans import Span, Style
 
 _NAME: Final = 11
 """Cells of the label before a value."""
 _WAYS: Final = {"client": "client → server", "server": "server → client"}
-
-
-class Fact(NamedTuple):
-    """A fact about a message."""
-
-    name: str
-    text: str
-    is_bad: bool = False
 
 
 _Key: TypeAlias = tuple[int, int]
@@ -62,9 +55,12 @@ class Messages:
         """The calls of selected requests and responses."""
         self._answers: dict[_Key, Seen] = {}
         """By request, the response."""
+        self._end: End | None = None
+        """Why nothing follows; None so far."""
 
     def take(self, step: Step) -> None:
         """Process the next step."""
+        self._end = step.end
         for seen in step.messages:
             self._note(seen)
         for call in step.changed:
@@ -144,7 +140,7 @@ class Messages:
         size = size_of(message.frames)
         head = [
             Span(called(frame, message.index), "accent"),
-            Span(f"  {_WAYS[message.sender]}  {_subject(seen)}  session {seen.session.number}"),
+            Span(f"  {_WAYS[message.sender]}  {title(seen)}  session {seen.session.number}"),
             Span("" if frame.exchange is None else f"  exchange {frame.exchange}"),
             Span(f"  {units.size(size)}", "dim"),
         ]
@@ -152,10 +148,8 @@ class Messages:
         wall_ns = self.fold.wall_ns
         at = "" if wall_ns is None else f"  {units.local_time(wall_ns + message.t_ns)}"
         yield _fact(style, Fact("crossed", f"+{message.t_ns / 1e9:,.6f} s{at}"))
-        for fact in self.outcome(seen):
+        for fact in self.facts(seen):
             yield _fact(style, fact)
-        if isinstance(message, Invalid):
-            yield _fact(style, Fact("problem", message.reason, is_bad=True))
         for fact in _findings(findings, frame.seq, message.index):
             yield _fact(style, fact)
         http = seen.http or (None if frame.exchange is None else self.fold.exchanges.known(frame.exchange))
@@ -164,49 +158,11 @@ class Messages:
             for number, spans in enumerate(lines):
                 yield style.paint([Span(f"  {'' if number else 'http':<{_NAME}}", "dim"), *spans])
 
-    def outcome(self, seen: Seen) -> Iterator[Fact]:
-        """The outcome of a request, shown for it and for its response; for a cancellation, what it cancels."""
-        message = seen.message
-        if isinstance(message, Notification):
-            if seen.cancels is not None:
-                yield Fact("cancels", f"{_titled(seen.cancels)} (frame {seen.cancels.seq})")
-            return
-        call = self._calls.get(_key(seen.request or message))
-        if isinstance(message, Response):
-            if call is None and seen.request is not None:
-                unread = f"nothing: its client cannot have read it, so frame {seen.request.seq} has no answer"
-                yield Fact("answers", unread, is_bad=True)
-                return
-            if call is None:
-                meant = f"; {sanitise(seen.meant.text)}" if seen.meant is not None else ""
-                yield Fact("answers", f"no request: its id fits none{meant}", is_bad=True)
-                return
-            status = status_of(message, call, None)
-            after = ms_text(call.latency_ns or 0)
-            yield Fact("answers", f"frame {call.request.seq} after {after}: {status.word}", status.is_bad)
-        elif call is not None:
-            yield from self._became(call)
-
-    def _became(self, call: Call) -> Iterator[Fact]:
-        by = "" if call.cancelled_seq is None else f" by frame {call.cancelled_seq}"
-        if call.is_left:
-            by = f" by closing its HTTP exchange (record {call.cancelled_seq})"
-        if call.abandoned_ns is not None:
-            reason = f': "{sanitise(call.cancel_reason)}"' if call.cancel_reason else ""
-            yield Fact("abandoned", f"after {units.duration(call.abandoned_ns)}{by}{reason}", is_bad=True)
-        elif call.cancelled_ns is not None:
-            yield Fact("cancelled", by.strip())
-        answer = call.response
-        if answer is not None:
-            status = status_of(answer, call, None)
-            after = ms_text(call.latency_ns or 0)
-            yield Fact("answered", f"by frame {answer.seq} after {after}: {status.word}", status.is_bad)
-        elif call.outcome is Outcome.FAILED:
-            yield Fact("answered", f"never: {failure(call.http, call.lasted_ns)}", is_bad=True)
-        elif call.request.method not in ENDLESS:
-            probable = call.probable_answer
-            meant = f", probably by frame {probable.seq}, whose id is another" if probable is not None else ""
-            yield Fact("answered", ("not so far" if self.fold.ending is None else "never") + meant, is_bad=True)
+    def facts(self, seen: Seen) -> Iterator[Fact]:
+        """What a message has to do with others: what became of a request, what a response answers."""
+        call = self._calls.get(_key(seen.message)) if isinstance(seen.message, Request) else None
+        may_come = call is not None and call.is_open and self._end == "open"
+        return facts(seen, call, waited_ns(self.fold, call.request) if call is not None and may_come else None)
 
 
 def called(frame: Frame, index: int | None) -> str:
@@ -223,14 +179,14 @@ def id_lines(messages: Messages, style: Style) -> Iterator[str]:
         else:
             side = message.sender
         arrow = "→" if message.sender == "client" else "←"
-        facts = ", ".join(f"{fact.name} {fact.text}" for fact in messages.outcome(seen))
+        facts = ", ".join(f"{fact.name} {fact.text}" for fact in messages.facts(seen))
         yield style.paint(
             [
                 Span(f"{called(message.frames[0], message.index):<12}", "accent"),
                 Span(f"  {units.since_start(message.t_ns)}", "dim"),
                 Span(f"  session {seen.session.number}  id of the {side}  "),
                 Span(f"{arrow} ", "accent"),
-                Span(f"{_subject(seen)}  "),
+                Span(f"{title(seen)}  "),
                 Span(facts, "dim"),
             ]
         )
@@ -238,24 +194,6 @@ def id_lines(messages: Messages, style: Style) -> Iterator[str]:
 
 def _key(message: Message) -> _Key:
     return message.seq, -1 if message.index is None else message.index
-
-
-def _subject(seen: Seen) -> str:
-    message = seen.message
-    if isinstance(message, Request):
-        return f"{_titled(message)}"
-    if isinstance(message, Response):
-        request = f" to {_titled(seen.answered.request)}" if seen.answered is not None else id_text(message.id)
-        return f"answer{request}"
-    if isinstance(message, Notification):
-        return sanitise(message.method)
-    aside = aside_of(message, is_beside=seen.is_beside)
-    return "not a message" if aside is None else aside.word
-
-
-def _titled(request: Request) -> str:
-    name = name_of(request)
-    return f"{sanitise(request.method)}{id_text(request.id)}{f' {name}' if name else ''}"
 
 
 def _by_frame(findings: Iterable[LocatedFinding]) -> dict[int, list[LocatedFinding]]:

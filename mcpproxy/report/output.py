@@ -16,8 +16,8 @@ from typing import Any, Final
 import orjson
 
 from mcpproxy.sanitise import escape
+from mcpproxy.wording.cells import WHOLE, cells
 from mcpproxy.wording.json_lines import escaped, harmless
-from mcpproxy.wording.text import WHOLE, cells
 
 LEGIBLE: Final = "mcpproxy.legible"
 """The name of our error handler for characters that an encoding does not have."""

@@ -13,7 +13,8 @@ from analysis.rules.finding import Blames, Impact, Level
 from captures.places import SUFFIX
 from mcpproxy.examination.result import Ended, LocatedFinding
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import WHOLE, Role, Span, Style, cells
+from mcpproxy.wording.cells import WHOLE, cells
+from mcpproxy.wording.spans import Role, Span, Style
 
 LINES: Final = 5
 """Rules that are listed: what people take in at a glance."""

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sharing.account import Account
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 
 PLACES: Final = 3
 """How many places of a kind the text names."""

@@ -27,7 +27,9 @@ from analysis.store.stats import (
 from captures.places import SUFFIX
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.blocks import shape
-from mcpproxy.wording.text import WHOLE, Span, Style, cells, count_text, fit, fit_ends
+from mcpproxy.wording.cells import WHOLE, cells, fit, fit_ends
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.spans import Span, Style
 from mcpproxy.wording.units import duration, size
 from mcpproxy.wording.wrapping import wrapped
 

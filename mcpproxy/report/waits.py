@@ -13,9 +13,9 @@ from analysis.conversation.message import Id, Request
 from analysis.reading import Reading, Step
 from captures.record import Record
 from mcpproxy.relay.processes import start_time
-from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.messages import id_text, name_of
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.facts import titled
+from mcpproxy.wording.names import id_text
 from mcpproxy.wording.units import duration
 
 ANSWERED: Final = 1000
@@ -102,8 +102,6 @@ class Waits:
     def text(self, wait: Wait) -> str:
         """One line about it: since when it waits, what has happened since, and whether the server is running."""
         request = wait.request
-        name = name_of(request)
-        what = f"{sanitise(request.method, 60)}{f' {name}' if name else ''}{id_text(request.id)}"
         began = time.strftime("%H:%M:%S", time.localtime(((self._fold.wall_ns or 0) + request.t_ns) // 10**9))
         heard = f"the server has sent {count_text(wait.messages, 'message') if wait.messages else 'nothing'} since"
         answered = ""
@@ -112,7 +110,7 @@ class Waits:
             named = ", ".join([*ids, "…"] if len(wait.answered) > _NAMED else ids)
             answered = f", and answered {count_text(len(wait.answered), 'later request')} ({named})"
         return (
-            f"{what} has been waiting for {duration(self.waited_ns(wait))}, since {began}; "
+            f"{titled(request)} has been waiting for {duration(self.waited_ns(wait))}, since {began}; "
             f"{heard}{answered}{self._alive()}"
         )
 

@@ -20,7 +20,9 @@ import orjson
 from analysis.store.sandbox.protocol import Column, Value
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.sql.stamps import Inside, inside_of, stamp, stamped
-from mcpproxy.wording.text import Span, Style, cells, count_text, fit, fit_ends
+from mcpproxy.wording.cells import cells, fit, fit_ends
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.spans import Span, Style
 from mcpproxy.wording.wrapping import wrapped
 
 PROBE: Final = 1000

@@ -18,7 +18,7 @@ from analysis.store.sandbox.parent import Answer, Limits, Sandbox
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 from analysis.store.stats import LOSSES, Loss
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import begins_text, guesses_text, lost_text, unrecorded_text
+from mcpproxy.wording.counts import begins_text, guesses_text, lost_text, unrecorded_text
 from mcpproxy.wording.units import size
 
 _MAKING: Final = re.compile(r"\bcreate\b", re.IGNORECASE)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from mcpproxy.tui.widgets.pointed_line import Piece
-from mcpproxy.wording.text import Span, cells, fit
+from mcpproxy.wording.cells import cells, fit
+from mcpproxy.wording.spans import Span
 
 SEPARATOR: Final = " › "
 LEFT_OUT: Final = "…"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from textual.message import Message
 
-from mcpproxy.wording.text import Span
+from mcpproxy.wording.spans import Span
 
 
 class Grown(Message):

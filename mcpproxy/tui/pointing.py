@@ -8,7 +8,7 @@ from analysis.facts import code_of, is_error, kind_of
 from captures.frame import Frame
 from mcpproxy.tui.data.call_kinds import pattern
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.rows.row_text import LARGE, message_at
+from mcpproxy.tui.rows.row_calls import LARGE, message_at
 
 NAMES: dict[str, str] = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}
 

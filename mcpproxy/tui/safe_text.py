@@ -18,7 +18,8 @@ from textual.strip import Strip
 from textual.widgets import Static
 
 from mcpproxy.sanitise import CELL_LIMIT, sanitise
-from mcpproxy.wording.text import Role, Span, fit
+from mcpproxy.wording.cells import fit
+from mcpproxy.wording.spans import Role, Span
 
 STYLES: Final[dict[Role, str]] = {
     "plain": "",

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from mcpproxy.sanitise import sanitise_bytes
-from mcpproxy.wording.text import cells, fit
+from mcpproxy.wording.cells import cells, fit
 
 TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{},:]|[^\s\[\]{},:"]++|"', re.DOTALL)
 """A string, a bracket, comma or colon, or a run of anything else but blanks."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from analysis.conversation.http_exchange import HttpExchange
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import Span
+from mcpproxy.wording.spans import Span
 
 
 def request_head(http: HttpExchange) -> Iterator[list[Span]]:

@@ -13,7 +13,9 @@ from captures.gaps import lost_count, lost_range, lost_traffic
 from captures.record import Record, raw_bytes
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.wording import units
-from mcpproxy.wording.text import Role, count_text, lost_text, ms_text
+from mcpproxy.wording.counts import count_text, lost_text
+from mcpproxy.wording.spans import Role
+from mcpproxy.wording.units import ms_text
 
 _HASH: Final = re.compile(r"hmac:([0-9a-f]{4})[0-9a-f]{12}").sub
 _SIDES: Final = {"c2s": ("client", "server"), "s2c": ("server", "client")}
@@ -32,6 +34,11 @@ class Remark(NamedTuple):
     """The HTTP exchange that it is about."""
     detail: str = ""
     """More detail, which gets a line of its own if it does not fit."""
+
+    @property
+    def whole(self) -> str:
+        """All of it in one line."""
+        return f"{self.text}  {self.detail}" if self.detail else self.text
 
 
 def remark_on(item: object, *, ended: bool) -> Remark | None:

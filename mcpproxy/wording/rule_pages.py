@@ -14,7 +14,8 @@ from typing import Final
 from analysis.protocol.revisions import REVISIONS
 from analysis.rules.base import Rule
 from analysis.rules.discovery import group_of, module_of, rules
-from mcpproxy.wording.text import Span, Style, count_text
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.spans import Span, Style
 from mcpproxy.wording.wrapping import wrapped
 
 WHO: Final = {"either": "client or server", "client": "client", "server": "server"}

@@ -58,6 +58,13 @@ def brief(ns: int | None) -> str:
     return f"{ms / 1000:.1f}s" if ms < 999_500 else f"{ms / 60_000:,.0f}m"
 
 
+def ms_text(ns: int) -> str:
+    """A duration in milliseconds: `0.42 ms`, `41.2 ms`, `1,920 ms`."""
+    ms = ns / 1_000_000
+    digits = 2 if ms < 0.995 else 1 if ms < 99.95 else 0
+    return f"{ms:,.{digits}f} ms"
+
+
 def local_time(wall_ns: int) -> str:
     """A moment in local time, to the second."""
     return datetime.fromtimestamp(wall_ns // 1_000_000_000, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.wording.text import cells, fit
+from mcpproxy.wording.cells import cells, fit
 
 _BREAK: Final = re.compile(r"(?<!`[<>]) ")
 """A space, but not the one between the sign of a direction and the code that crosses."""

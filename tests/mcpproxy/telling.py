@@ -5,7 +5,7 @@ from typing import Any
 
 from analysis.reading import End, Item, Reading
 from mcpproxy.report.conversation import Conversation, Thing
-from mcpproxy.wording.text import Style
+from mcpproxy.wording.spans import Style
 from tests.analysis.judged import step
 
 

@@ -28,7 +28,8 @@ from captures.frame import Frame
 from captures.reader import read_frames
 from captures.record import Record
 from mcpproxy.report.conversation import HELD_ITEMS, Times
-from mcpproxy.wording.text import Style, cells
+from mcpproxy.wording.cells import cells
+from mcpproxy.wording.spans import Style
 from tests.mcpproxy.telling import Telling
 
 GOLDEN = Path(__file__).with_name("golden")

@@ -1,6 +1,7 @@
 """Every road says the same of a call: Python, SQL, filters, `show`, Markdown, the report, the terminal UI, and
 OpenTelemetry."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -18,9 +19,15 @@ from analysis.reading import Reading
 from analysis.selection import selected_at_the_end
 from mcpproxy.exporters.otlp.capture import CaptureSpans
 from mcpproxy.exporters.otlp.histograms import Histograms
+from mcpproxy.exporters.trace_events import CaptureEvents, Processes
 from mcpproxy.tui.data import reading as screens
-from mcpproxy.wording.text import WHOLE
+from mcpproxy.tui.details.detail import exchange_lines
+from mcpproxy.tui.rows.row_text import text_of
+from mcpproxy.tui.rows.traffic_table import TrafficRows
+from mcpproxy.wording.cells import WHOLE
+from mcpproxy.wording.facts import became
 from tests.analysis.store.written import Written
+from tests.analysis.talk import META
 from tests.captures.samples import header
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
@@ -29,7 +36,7 @@ from tests.mcpproxy.tui.http_talk import post
 from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, record
 
 CORPUS = ("demo", "every-type", "gaps", "giant-frames", "good", "http", "killed", "odd-bytes")
-NAMES = (*CORPUS, "outcomes", "failed")
+NAMES = (*CORPUS, "outcomes", "failed", "left")
 Key = tuple[int, int | None]
 _ERRORS = {Outcome.TOOL_ERROR: "tool_error", Outcome.UNANSWERED: "no_response"}
 LISTED = 20
@@ -87,6 +94,7 @@ def outcomes(path: Path) -> Path:
     talk.say(9400, "c2s", method="notifications/cancelled", params={"requestId": 6})
     talk.answer(9900, 6, content=[])
     talk.call(10_000, 7, "silent")
+    talk.ask(10_100, 8, "subscriptions/listen")
     return talk.close(10_200)
 
 
@@ -97,11 +105,27 @@ def failed(path: Path) -> Path:
     return record(path, made)
 
 
+def left(path: Path) -> Path:
+    """A session over HTTP with calls that their client cancels by closing their exchanges, sooner and later."""
+    talk = Written(path, "left", transport="http")
+    head = {"method": "POST", "target": "/mcp", "headers": [["MCP-Protocol-Version", "2026-07-28"]]}
+    for number, until_ms in enumerate((700, 9000), 1):
+        at_ms = number * 10_000
+        talk.record(at_ms, "exchange", conn=1, exchange=number, stage="request", request=head)
+        params = {"name": "dig", "_meta": META}
+        raw = json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
+        place = {"conn": 1, "exchange": number, "unit": "http_body"}
+        talk.record(at_ms + 1, "frame", dir="c2s", **place, kind="request", size=len(raw), raw=raw)
+        talk.record(at_ms + until_ms, "exchange", conn=1, exchange=number, stage="end", request=head, ended_by="client")
+    return talk.close()
+
+
 @pytest.fixture(scope="module")
 def known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Roads]:
     """All captures, each read once."""
     folder = tmp_path_factory.mktemp("captures")
     made = {"outcomes": outcomes(folder / "outcomes.mcpcap"), "failed": failed(folder / "failed.mcpcap")}
+    made["left"] = left(folder / "left.mcpcap")
     paths = {name: made.get(name, ROOT / f"tests/corpus/captures/{name}.mcpcap") for name in NAMES}
     return {name: Roads(path, in_python(path)) for name, path in paths.items()}
 
@@ -164,6 +188,25 @@ def on_screen(path: Path) -> dict[int, tuple[Told, int | None]]:
     return found
 
 
+def rows_on_screen(path: Path) -> dict[int, tuple[str, str]]:
+    """By the number of a frame, what the terminal UI says in its row: the status, or else the content; and the cell of
+    the status."""
+    reading, found = screens.Reading(path), {}
+    while not reading.has_ended:
+        reading.step()
+    rows = TrafficRows(reading, lambda: None)
+    for place, row in enumerate(rows.view):
+        text = text_of(reading, row)
+        rows._texts[row] = text
+        cell = "".join(span.text for span in rows.line(place).cells.get("status", ()))
+        entry = reading.index.entry(row)
+        if entry.dir:
+            found[entry.seq] = text.more if text.status is None else text.status.word, cell
+    rows.close()
+    reading.close()
+    return found
+
+
 def selected(path: Path, text: str) -> set[Key]:
     """The requests that a filter selects."""
     only = selected_at_the_end(parse(text), Reading(path))
@@ -187,6 +230,19 @@ def in_spans(path: Path) -> dict[int, tuple[int, str | None]]:
         for step in reading.to_end()
         for span in made.take(step)
         if span.is_server
+    }
+
+
+def in_perfetto(path: Path) -> dict[int, tuple[str, int | None, float]]:
+    """By the number of the request's frame: the outcome, the frame of the response, and the microseconds up to it."""
+    reading = Reading(path)
+    made = CaptureEvents("0" * 32, reading.fold, "x", Processes(), 0, 0)
+    events = [event for step in reading.to_end() for event in made.take(step)]
+    ends = {event["id"]: event["ts"] for event in events if event["ph"] == "e"}
+    return {
+        event["args"]["frame"]: (event["args"]["outcome"], event["args"]["response"], ends[event["id"]] - event["ts"])
+        for event in events
+        if event["ph"] == "b"
     }
 
 
@@ -290,6 +346,11 @@ def test_a_text_says_of_each_call_what_became_of_it(roads: Roads, text_of: Calla
             assert is_rounded(told.latency, call.latency_ns), (told, call.latency_ns)
             assert told.error.startswith(error_of(call))
             assert told.word.startswith("error ") == (call.outcome is Outcome.ERROR)
+        elif call.request.method not in ENDLESS and call.is_left:
+            # Where the exchange ends: no message says so.
+            (told,) = ended
+            assert is_about(told.subject, call)
+            assert told.word.startswith(word_of(call))
         elif call.request.method not in ENDLESS and word_of(call) != "cancelled":
             left[word_of(call)] += 1
             if left[word_of(call)] <= LISTED:
@@ -302,6 +363,55 @@ def test_a_text_says_of_each_call_what_became_of_it(roads: Roads, text_of: Calla
     batched = sum(1 for (_, item), call in roads.calls.items() if item is not None and call.response is None)
     assert counted >= left
     assert counted.total() <= left.total() + batched
+
+
+def test_the_rows_of_the_terminal_ui_say_what_show_says(roads: Roads) -> None:
+    shown, _ = read_lines(printed(roads.path))
+    screen = rows_on_screen(roads.path)
+    for seq, call in roads.alone.items():
+        if call.response is not None:
+            if call.response.index is None:
+                told, cell = screen[call.response.seq]
+                # A row of a giant response does not read its error code.
+                assert shown[call.response.seq][0].word.startswith(told)
+                assert ("late" in told) == ("late" in cell) == (call.late_ns is not None)
+                assert cell.startswith(word_of(call))
+        elif call.request.method in ENDLESS:
+            assert screen[seq][1] in ("", "cancelled")
+        else:
+            assert screen[seq][1] == word_of(call)
+            listed = shown[seq][1:]
+            assert all(one.word.startswith(screen[seq][1]) for one in listed)
+    for seq, (first, *_) in shown.items():
+        if first.subject == "notifications/cancelled" and seq in screen:
+            assert screen[seq][0].split() == f"{first.word} {first.error}".split()
+
+
+def details_on_screen(path: Path, calls: Iterable[int]) -> dict[int, dict[str, str]]:
+    """By the number of the request's frame: the facts beside the detail of its row, by name."""
+    reading, found = screens.Reading(path), {}
+    while not reading.has_ended:
+        reading.step()
+    for seq in calls:
+        row = reading.index.of_seq(seq)
+        assert row is not None
+        lines = exchange_lines(reading, row)[1:]
+        found[seq] = {line[0].text.strip(): "".join(span.text for span in line[1:]) for line in lines}
+    reading.close()
+    return found
+
+
+def test_the_details_of_the_terminal_ui_say_what_show_says_of_one_message(roads: Roads) -> None:
+    screen = details_on_screen(roads.path, roads.alone)
+    for seq, call in roads.alone.items():
+        facts, told = {fact.name: fact.text for fact in became(call)}, screen[seq]
+        if call.response is None:
+            assert told.get("outcome") == facts.get("outcome")
+        elif call.response.index is None:
+            word = re.sub(" with(out|) .*", "", told["outcome"])
+            # A giant response is not read for its error code.
+            assert facts["answered"].partition(": ")[2].startswith(word)
+        assert told.get("cancelled") == facts.get("cancelled")
 
 
 def is_about(subject: str, call: Call) -> bool:
@@ -354,6 +464,11 @@ def test_the_report_says_of_each_call_what_became_of_it(roads: Roads, report: Pa
         assert row["is_bad"] == (call.outcome in (Outcome.ERROR, Outcome.TOOL_ERROR))
         assert row["text"].startswith(error_of(call))
         assert asked[seq]["word"] == ""
+    slowest = [row for row in report.block("data-overview")["slowest"] if row["capture"] == capture]
+    for row in slowest:
+        call = roads.alone[row["frame"]]
+        assert row["outcome"].removesuffix(", late") == word_of(call)
+        assert row["outcome"].endswith(", late") == (call.late_ns is not None)
 
 
 # ---- the others
@@ -376,6 +491,12 @@ def test_all_roads_say_the_same_of_every_call(roads: Roads) -> None:
     answered = {key for key, call in calls.items() if call.response is not None}
     assert selected(path, "has:answer") == answered
     assert selected(path, "has:failure") == {key for key in failed if key not in answered}
+    drawn = in_perfetto(path)
+    for seq, call in roads.alone.items():
+        outcome, response, took_us = drawn[seq]
+        assert (outcome, response) == (str(call.outcome), None if call.response is None else call.response.seq)
+        if call.response is not None:
+            assert took_us == pytest.approx((call.response.t_ns - call.request.t_ns) / 1e3)
     spans = in_spans(path)
     for (seq, item), call in calls.items():
         if item is not None:

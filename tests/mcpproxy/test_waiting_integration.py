@@ -68,7 +68,7 @@ def test_ls_and_status_say_how_many_wait_and_how_long(place: Place, session: tup
     text = shown("status")
     assert re.search(r"^files: 2 requests waiting, the oldest for \d", text, re.MULTILINE)
     assert re.search(
-        r"^  tools/call slow #1 has been waiting for [\d.]+\w+, since \d\d:\d\d:\d\d; "
+        r"^  tools/call #1 slow has been waiting for [\d.]+\w+, since \d\d:\d\d:\d\d; "
         r"the server has sent 4 messages since, and answered 2 later requests \(#3, #4\); "
         rf"its process {pid} is running$",
         text,
@@ -84,7 +84,7 @@ def test_follow_tells_of_a_call_that_waits_and_whether_its_process_lives(session
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=DEADLINE_S)
     assert lines[0].startswith("mcpproxy: 2 requests waiting, the oldest for ")
-    assert "tools/call slow #1 has been waiting" in lines[1]
+    assert "tools/call #1 slow has been waiting" in lines[1]
     assert lines[2].endswith(f"its process {pid} is running\n")
 
 

@@ -111,7 +111,7 @@ def test_the_screens_say_it(capture: Path) -> None:
         row = reading.index.of_seq(ASKED)
         assert row is not None
         shown = ["".join(span.text for span in line) for line in exchange_lines(reading, row)]
-    assert f"{'probably':<10}answered by frame {ANSWER} with id 99" in shown
+    assert f"{'outcome':<10}unanswered, {ANSWERED}" in shown
 
 
 def test_stats_tells_of_the_longest_wait_alone(tmp_path: Path) -> None:

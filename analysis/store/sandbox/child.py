@@ -25,7 +25,7 @@ import orjson
 from analysis.child_process import Parent
 from analysis.store.connection import connect
 from analysis.store.open import Source, prepare
-from analysis.store.renamed import present_name
+from analysis.store.renamed import present_name, tables_in
 from analysis.store.sandbox.protocol import OVER_MEMORY, ROW_LIMIT, Cells, Column, QueryError, encoders
 
 THREADS: Final = 4
@@ -187,20 +187,34 @@ class Child:
             return members
         column = missing["column"] or missing["listed"] or missing["member"] or missing["field"]
         qualifier, _, name = (column or missing["relation"]).lower().rpartition(".")
-        if column and (present := present_name(sql, name, (missing["of"] or missing["whole"] or qualifier).lower())):
+        owner = (missing["of"] or missing["whole"] or qualifier).lower()
+        if column and (present := present_name(sql, name, owner)):
             text = (
                 f'cannot run the query: no column "{name}" was found; in {present[0]} it is now called "{present[1]}"'
             )
             return members | {"text": text}
-        return members | {"nearest": self._nearest(name, is_column=bool(column))}
+        return members | {"nearest": self._nearest(name, sql if column else None, owner)}
 
-    def _nearest(self, name: str, *, is_column: bool) -> list[str]:
-        """Our names that resemble one that was not found: DuckDB's own guesses favour its system tables."""
+    def _nearest(self, name: str, sql: str | None, owner: str) -> list[str]:
+        """Our names that resemble one that was not found: DuckDB's own guesses favour its system tables.
+
+        Args:
+            name: that one.
+            sql: for a column: the query, of whose tables it may be one.
+            owner: what the query calls the table of the column; empty if it does not say.
+        """
         try:
             names = self._connection.execute(_NAMES).fetchall()
         except (duckdb.Error, MemoryError):
             return []
-        own = dict.fromkeys(str(row[1 if is_column else 0]).lower() for row in names)
+        columns: dict[str, list[str]] = {}
+        for table, column in names:
+            columns.setdefault(str(table).lower(), []).append(str(column).lower())
+        if sql is None:
+            return get_close_matches(name, columns, NEAREST, 0.65)
+        # A subquery has columns of the tables that it reads.
+        meant = tables_in(sql, columns, owner) or tables_in(sql, columns)
+        own = dict.fromkeys(column for table in meant for column in columns[table])
         return get_close_matches(name, own, NEAREST, 0.65)
 
 

@@ -170,7 +170,7 @@ function slowest(overview) {
       .map((row) =>
         callRow(
           overview,
-          { ...row, more: [row.outcome === "result" ? "" : row.outcome, row.more].filter(Boolean).join(", ") },
+          { ...row, more: [row.outcome === "ok" ? "" : row.outcome, row.more].filter(Boolean).join(", ") },
           row.took,
         ),
       ),

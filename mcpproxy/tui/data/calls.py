@@ -1,7 +1,7 @@
 """Calls: the requests of a capture and how they ended, as columns of some 25 bytes per request."""
 
 from array import array
-from typing import Final
+from typing import Final, NamedTuple
 
 from analysis.conversation.call import Outcome, ProbableAnswer
 
@@ -10,6 +10,15 @@ NONE: Final = (1 << 32) - 1
 OUTCOMES: Final = (*Outcome,)
 OPEN: Final = len(OUTCOMES)
 """The code of a call whose end is not known."""
+
+
+class Cancellation(NamedTuple):
+    """What a cancellation means."""
+
+    call: int
+    """Number of the call that it names."""
+    abandoned_ns: int | None
+    """How long its sender had waited, if it abandons the call."""
 
 
 class Calls:
@@ -30,6 +39,10 @@ class Calls:
         """Whether it was cancelled, even if it was answered later."""
         self.abandoned_ns: dict[int, int] = {}
         """How long abandoned requests had waited when they were cancelled."""
+        self.cancelled_at: dict[int, int] = {}
+        """Rows of their cancellations, by the numbers of cancelled calls: of messages, or of ends of HTTP exchanges."""
+        self.cancellations: dict[int, Cancellation] = {}
+        """Messages that cancel a call, by row."""
         self.probable_answers: dict[int, ProbableAnswer] = {}
         """Responses that match no request, by the unanswered request for which each was probably meant."""
         self.end = array("I")

@@ -14,7 +14,7 @@ from analysis.rules.finding import Finding, Level
 from analysis.tally import Tally
 from captures.index import Index
 from mcpproxy.tui.data.sorted_rows import holds, insert
-from mcpproxy.wording.text import Role
+from mcpproxy.wording.spans import Role
 
 MOST: Final = 25_000
 """The maximum number of findings kept with their text."""

@@ -22,7 +22,7 @@ from captures.verdict import Direction, Kind
 from mcpproxy.tui.data.call_kinds import CallKind
 from mcpproxy.tui.data.calls import NONE
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.rows.row_text import message_at
+from mcpproxy.tui.rows.row_calls import message_at
 
 OF_COLUMNS: Final = frozenset(
     {"method", "name", "dir", "kind", "latency", "frame", "session", "rule", "level"}

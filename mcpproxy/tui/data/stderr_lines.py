@@ -12,7 +12,7 @@ from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.row_text import RowText
 from mcpproxy.tui.rows.traffic_table import TrafficRows
 from mcpproxy.wording import units
-from mcpproxy.wording.text import Span
+from mcpproxy.wording.spans import Span
 
 AT_ONCE: Final = 300
 """Lines searched per step."""

@@ -16,7 +16,7 @@ from mcpproxy.tui.data.call_kinds import KEPT
 from mcpproxy.tui.data.calls import NONE, OUTCOMES
 from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.rows.row_text import message_at
+from mcpproxy.tui.rows.row_calls import message_at
 from mcpproxy.tui.text.content import Writing
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.tui.text.messages import write_tool

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from typing import Final, NamedTuple
 
 from analysis.conversation.call import ERRORS, Call, IdState, Meant, Outcome, Seen
-from analysis.conversation.message import Invalid, Message, Request, Response
+from analysis.conversation.message import Invalid, Message, Notification, Request, Response
 from analysis.facts import size_of
 from analysis.reading import Reading, Step
 from captures.damage import Damage
@@ -19,7 +19,7 @@ from captures.gaps import lost_range
 from captures.index import Index
 from captures.record import Record
 from mcpproxy.tui.data.call_kinds import CallKinds
-from mcpproxy.tui.data.calls import NONE, OPEN, OUTCOMES, Calls
+from mcpproxy.tui.data.calls import NONE, OPEN, OUTCOMES, Calls, Cancellation
 from mcpproxy.tui.data.paces import Paces
 from mcpproxy.tui.data.sorted_rows import holds, insert
 
@@ -32,8 +32,8 @@ SPANNING: Final = 100_000
 ABANDONED: Final = 100_000
 PROBABLE: Final = 20_000
 BESIDE: Final = 100_000
-"""Messages that span lines, abandoned requests, probable responses, and bodies that need not be messages, of which
-that many are remembered."""
+"""Messages that span lines, abandoned requests (and cancellations), probable responses, and bodies that need not be
+messages, of which that many are remembered."""
 UNUSUAL_BYTES: Final = 8 << 20
 """The size of the unusual messages that are kept; a filter takes the others for ordinary ones."""
 _CODES: Final = {outcome: code for code, outcome in enumerate(OUTCOMES)}
@@ -80,8 +80,8 @@ class Understanding:
         self.bad = array("I")
         """Rows with errors, and frames that are not messages."""
         self.misfits = array("Q")
-        """Rows of responses that belong to no call although a request has their id, each with the state of that id,
-        as one number, ascending."""
+        """Rows of responses and cancellations that belong to no call although a request has their id, each with the
+        state of that id, as one number, ascending."""
         self.losses: list[Loss] = []
         """Where records are missing; beyond the maximum, the last range includes all that follow."""
         self.joined: dict[int, int] = {}
@@ -148,7 +148,7 @@ class Understanding:
         return None if partner in (NONE, row) else partner
 
     def misfit(self, row: int) -> IdState | None:
-        """For a response that belongs to no call: the state of its id; None for any other row."""
+        """For a response or a cancellation that belongs to no call: the state of its id; None for any other row."""
         first = row * len(_MISFITS)
         return next((state for code, state in enumerate(_MISFITS, first) if holds(self.misfits, code)), None)
 
@@ -264,6 +264,8 @@ class Understanding:
             return self._number_of(event.call), False
         if event.cancelled is not None:
             self._cancel(event.cancelled, row)
+        if isinstance(message, Notification):
+            self._note_cancellation(event, row)
         if isinstance(message, Request) and event.call is not None:
             if len(self.calls) >= ROWS:
                 self.calls.left_out += 1
@@ -318,12 +320,17 @@ class Understanding:
         number = self._number_of(call)
         if number == NONE:
             return
-        self.calls.is_cancelled[number] = True
+        self._note_cancelled(number, by)
         self._note_abandoned(number, call)
         if self.calls.outcome[number] == OPEN:
             self.calls.outcome[number] = _CODES[call.outcome]
             self.calls.end[number] = by
             self.calls.settled.append(number)
+
+    def _note_cancelled(self, number: int, row: int) -> None:
+        if not self.calls.is_cancelled[number] and row != NONE and len(self.calls.cancelled_at) < ABANDONED:
+            self.calls.cancelled_at[number] = row
+        self.calls.is_cancelled[number] = True
 
     def _note_abandoned(self, number: int, call: Call) -> None:
         if call.response is None and call.abandoned_ns is not None:
@@ -332,6 +339,18 @@ class Understanding:
             else:
                 self._unnoted += 1
             insert(self.bad, self.calls.request[number])
+
+    def _note_cancellation(self, event: Seen, row: int) -> None:
+        """Note what a cancellation names: a call, or else an id that had one before."""
+        if event.cancels is None:
+            if event.id_state in _MISFITS:
+                insert(self.misfits, row * len(_MISFITS) + _MISFITS.index(event.id_state))
+            return
+        request = self.index.of_seq(event.cancels.seq)
+        number = None if request is None else self.call(request)
+        if number is not None and len(self.calls.cancellations) < ABANDONED:
+            call = event.cancelled
+            self.calls.cancellations[row] = Cancellation(number, None if call is None else call.abandoned_ns)
 
     def _note_meant(self, meant: Meant) -> None:
         number = self._number_of(meant.call)
@@ -350,7 +369,8 @@ class Understanding:
         if number == NONE or self.calls.outcome[number] == _CODES[outcome]:
             return
         self.calls.outcome[number] = _CODES[outcome]
-        self.calls.is_cancelled[number] = call.cancelled_ns is not None
+        if call.cancelled_ns is not None:
+            self._note_cancelled(number, row)
         self._note_abandoned(number, call)
         self.calls.end[number] = row
         self.calls.settled.append(number)

@@ -13,7 +13,7 @@ from mcpproxy.sanitise import sanitise_bytes
 from mcpproxy.tui.details.find import MOST, Flow, Found, Place, Ranges, pattern_of
 from mcpproxy.tui.on_demand import OnDemand
 from mcpproxy.tui.text.lines import TextLines
-from mcpproxy.wording.text import Span
+from mcpproxy.wording.spans import Span
 
 PAGE: Final = 64 << 10
 """Bytes per page."""

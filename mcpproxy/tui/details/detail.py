@@ -3,10 +3,10 @@
 A thread reads it from the file. Long content is split into pages.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import ERRORS, FAILURES, Outcome
+from analysis.conversation.call import ENDLESS, Outcome
 from analysis.conversation.message import Response
 from analysis.facts import raw_of
 from captures.damage import Damage
@@ -14,24 +14,25 @@ from captures.frame import Frame
 from captures.index import Entry
 from captures.record import Record, raw_bytes
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.calls import OUTCOMES
+from mcpproxy.tui.data.calls import NONE
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.details.byte_pages import PAGE, HexPage, RawPage
 from mcpproxy.tui.details.exchange_view import Joined, exchange_view
 from mcpproxy.tui.rows.finding_lines import row_lines, short_lines
-from mcpproxy.tui.rows.row_text import message_at
+from mcpproxy.tui.rows.row_calls import call_at, late_ns, message_at, response_of
 from mcpproxy.tui.text.rows import row_text
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
 from mcpproxy.wording import units
+from mcpproxy.wording.facts import Fact, cancellation, status_of
 from mcpproxy.wording.http_head import request_head, response_head
-from mcpproxy.wording.messages import failure, peer_text
+from mcpproxy.wording.names import peer_text
 from mcpproxy.wording.records import remark_on
-from mcpproxy.wording.text import Span, ms_text
+from mcpproxy.wording.spans import Role, Span
+from mcpproxy.wording.statuses import verdict, waiting
+from mcpproxy.wording.units import ms_text
 
 LARGEST_TREE: Final = 1 << 20
 """Bytes. A larger frame is shown as raw text, page by page."""
-LARGEST_SILENCE: Final = 64 << 10
-"""Bytes. A larger response is not examined for empty content: it has some, even if only `_meta`."""
 _CONTENT: Final = {"tools/call": "content", "resources/read": "contents", "prompts/get": "messages"}
 """By method: the requested member of the result."""
 VIEWS: Final = ("text", "pretty", "raw", "hex", "headers", "exchange", "findings")
@@ -46,14 +47,14 @@ class Detail(NamedTuple):
     tree: Tree | None = None
     pages: int = 1
     """The number of pages; `lines` is one of them."""
-    silence: str = ""
-    """Which expected content is empty in the response, in words; empty if none."""
+    exchange: Lines = ()
+    """The exchange of the row in short, for beside it."""
 
 
 def detail(
     reading: Reading, row: int, view: str, page: int = 0, width: int = 80, *, with_findings: bool = False
 ) -> Detail:
-    """One view of a row, and which content of its response is empty.
+    """One view of a row, and its exchange in short.
 
     Args:
         reading: the capture.
@@ -63,14 +64,13 @@ def detail(
         width: cells of a line.
         with_findings: whether the exchange ends with the findings, as they are not beside it.
     """
-    silence = silence_of(reading, row)
-    if view == "exchange":
-        facts = exchange_lines(reading, row, silence)
-        findings = short_lines(reading, row, width) if with_findings else []
-        if reading.call(row) is None:
-            return Detail([*facts, *findings], silence=silence)
-        return Detail(Joined(exchange_view(reading, row, width, facts[1:]), findings), silence=silence)
-    return _view(reading, row, view, page, width)._replace(silence=silence)
+    facts = exchange_lines(reading, row)
+    if view != "exchange":
+        return _view(reading, row, view, page, width)._replace(exchange=facts)
+    findings = short_lines(reading, row, width) if with_findings else []
+    if reading.call(row) is None:
+        return Detail([*facts, *findings])
+    return Detail(Joined(exchange_view(reading, row, width, facts[1:]), findings))
 
 
 def _view(reading: Reading, row: int, view: str, page: int, width: int) -> Detail:
@@ -129,19 +129,10 @@ def _text(members: dict[str, Any]) -> str:
 # ---- the exchange
 
 
-def silence_of(reading: Reading, row: int) -> str:
-    """Which expected content of the response is empty, in words; empty if none. Reads the response from the file."""
-    number = reading.call(row)
-    if number is None or reading.outcome(number) is not Outcome.RESULT:
-        return ""
-    member = _CONTENT.get(reading.kinds.all[reading.calls.kind[number]].method)
-    answer = reading.partner(reading.calls.request[number])
-    if member is None or answer is None or reading.index.entry(answer).size > LARGEST_SILENCE:
-        return ""
-    item = reading.index.item(answer)
-    message = message_at(reading, answer, item) if isinstance(item, Frame) and item.verdict.kind != "batch" else None
-    result = message.result if isinstance(message, Response) else None
-    if not isinstance(result, dict) or result.get("structuredContent") is not None:
+def silence_of(response: Response, method: str) -> str:
+    """Which expected content of a result is empty, in words; empty if none."""
+    member, result = _CONTENT.get(method), response.result
+    if member is None or not isinstance(result, dict) or result.get("structuredContent") is not None:
         return ""
     if member not in result:
         return f"without {member}"
@@ -162,39 +153,19 @@ def entry_name(entry: Entry) -> str:
     return f"{'frame' if entry.dir else 'record'} {entry.seq:,}"
 
 
-def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
-    """An exchange: when it was sent and answered, how long it took, its outcome, and the two sides."""
+def exchange_lines(reading: Reading, row: int) -> Lines:
+    """An exchange: when it was sent and answered, how long it took, its outcome, and the two sides. Reads the file."""
     index, number = reading.index, reading.call(row)
     entry = index.entry(row)
     head = [[Span(f"{entry.sort} ", "accent"), Span(f"{entry_name(entry)}, {units.size(entry.size)}")]]
     if number is None:
         return [*head, [Span("not part of an exchange" if row < reading.understood else "not analysed yet …", "dim")]]
     calls = reading.calls
-    request, response = calls.request[number], reading.partner(calls.request[number])
-    lines = [*head, _pair("sent", _at(reading, request))]
-    if response is not None:
-        lines += [_pair("answered", _at(reading, response)), _pair("took", ms_text(calls.latency_ns[number]))]
-    waited_ns = calls.abandoned_ns.get(number)
-    if waited_ns is not None:
-        text = f"after {units.duration(waited_ns)}"
-        if response is not None:
-            text += f", {units.duration(calls.latency_ns[number] - waited_ns)} before the response"
-        lines.append([Span(f"{'abandoned':<10}", "dim"), Span(text, "bad")])
-    answer = calls.probable_answers.get(number)
-    if answer is not None and response is None:
-        text = answer.text.removeprefix("probably ")
-        lines.append([Span(f"{'probably':<10}", "dim"), Span(sanitise(text), "bad")])
-    code = calls.outcome[number]
-    outcome = OUTCOMES[code] if code < len(OUTCOMES) else None
-    words = {
-        Outcome.UNANSWERED: "unanswered: no response came before the session ended",
-        Outcome.NOT_RECORDED: "not recorded: the response may be in what the capture lacks",
-        Outcome.FAILED: f"failed: {_failure(reading, request)}" if outcome is Outcome.FAILED else "",
-        None: "waiting" if reading.is_live else "…",
-    }
-    bad = outcome in ERRORS | FAILURES
-    text = words.get(outcome, str(outcome).replace("_", " ")) + (f" {silence}" if silence else "")
-    lines.append([Span(f"{'outcome':<10}", "dim"), Span(text, "bad" if bad else "plain")])
+    lines = [*head, _pair("sent", _at(reading, calls.request[number]))]
+    if calls.response[number] != NONE:
+        lines.append(_pair("answered", _at(reading, calls.response[number])))
+        lines.append(_pair("took", ms_text(calls.latency_ns[number])))
+    lines += [_pair(fact.name, fact.text, "bad" if fact.is_bad else "plain") for fact in _became(reading, number)]
     own = reading.sessions[row] if row < len(reading.sessions) else 0
     session = next((one for one in reading.conversation.sessions if one.number == own), reading.conversation.capture)
     for word, peer in (("client", session.client), ("server", session.server)):
@@ -203,8 +174,32 @@ def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
     return lines
 
 
-def _pair(name: str, text: str) -> list[Span]:
-    return [Span(f"{name:<10}", "dim"), Span(text)]
+def _became(reading: Reading, number: int) -> Iterator[Fact]:
+    """How a call was cancelled, and what became of it."""
+    calls, outcome = reading.calls, reading.outcome(number)
+    is_answered, response = calls.response[number] != NONE, response_of(reading, number)
+    # A message that is too large to be read for a line says its outcome only.
+    call = call_at(reading, number, response) if response is not None or not is_answered else None
+    cancelled = None if call is None else cancellation(call)
+    yield from [] if cancelled is None else [cancelled]
+    method = reading.kinds.all[calls.kind[number]].method
+    if method in ENDLESS and outcome in (None, Outcome.UNANSWERED):
+        return
+    if outcome is None:
+        yield Fact("outcome", waiting().word if reading.is_live else "…")
+        return
+    status = (
+        verdict(outcome, is_abandoned=number in calls.abandoned_ns)._replace(late_ns=late_ns(reading, number))
+        if call is None
+        else status_of(call)
+    )
+    text = status.word if is_answered else status.word + status.text
+    silence = silence_of(response, method) if response is not None and outcome is Outcome.RESULT else ""
+    yield Fact("outcome", f"{text} {silence}" if silence else text, status.is_bad)
+
+
+def _pair(name: str, text: str, role: Role = "plain") -> list[Span]:
+    return [Span(f"{name:<10}", "dim"), Span(text, role)]
 
 
 def _at(reading: Reading, row: int) -> str:
@@ -213,14 +208,6 @@ def _at(reading: Reading, row: int) -> str:
 
 
 # ---- HTTP
-
-
-def _failure(reading: Reading, request: int) -> str:
-    item = reading.index.beginning(request)
-    number = item.members.get("exchange") if item is not None else None
-    http = reading.conversation.exchange(number) if type(number) is int else None
-    # A redirected request has failed where it was repeated, if it was.
-    return failure(None if http is not None and http.is_redirect else http)
 
 
 def _headers(reading: Reading, row: int) -> Lines:

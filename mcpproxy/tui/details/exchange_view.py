@@ -6,7 +6,8 @@ from typing import Final
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.on_demand import OnDemand
 from mcpproxy.tui.text.rows import row_text
-from mcpproxy.wording.text import Role, Span, cells, fit_spans
+from mcpproxy.wording.cells import cells
+from mcpproxy.wording.spans import Role, Span, fit_spans
 
 SIDE_BY_SIDE: Final = 96
 """Cells from which request and response are beside each other: those of a terminal with 100 columns."""

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.tui.widgets.tree import Tree
-from mcpproxy.wording.text import Span
+from mcpproxy.wording.spans import Span
 
 MOST: Final = 10_000
 """Matches that are found."""

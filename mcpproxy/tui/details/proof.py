@@ -11,7 +11,7 @@ from captures.record import Record, raw_bytes
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.details.definition_place import definition_place
 from mcpproxy.wording.excerpts import excerpt
-from mcpproxy.wording.text import Span
+from mcpproxy.wording.spans import Span
 from mcpproxy.wording.units import size
 
 LARGEST: Final = 1 << 20

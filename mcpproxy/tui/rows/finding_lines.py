@@ -9,14 +9,10 @@ from mcpproxy.tui.data.findings import LEVELS, SIGNS, Findings
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.understanding import Loss
 from mcpproxy.tui.details.proof import proof_lines
+from mcpproxy.wording.counts import count_text, lost_text
 from mcpproxy.wording.rule_pages import addresses, facts, sections, summary_of
-from mcpproxy.wording.text import Span, count_text, lost_text
+from mcpproxy.wording.spans import Span
 from mcpproxy.wording.wrapping import wrapped
-
-
-def clock(t_ns: int) -> str:
-    """A timestamp as the traffic screen shows it."""
-    return f"+{t_ns // 1_000_000_000:,}.{t_ns // 1_000_000 % 1000:03}"
 
 
 def finding_lines(finding: Finding, width: int, proof: Sequence[list[Span]] = ()) -> list[list[Span]]:

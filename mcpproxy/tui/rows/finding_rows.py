@@ -7,9 +7,9 @@ from typing import Final, NamedTuple, TypeAlias
 from analysis.rules.finding import Finding, Level
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.findings import LEVELS, SIGNS, Findings
-from mcpproxy.tui.rows.finding_lines import clock
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows
-from mcpproxy.wording.text import Span
+from mcpproxy.wording.spans import Span
+from mcpproxy.wording.units import since_start
 
 COLUMNS: Final = (
     Column("mark", "", 1),
@@ -81,7 +81,7 @@ class FindingRows(MemoryRows[Item]):
         return Line(
             {
                 "frame": (Span(f"{finding.frame:,}"),),
-                "time": (Span(clock(finding.t_ns), "dim"),),
+                "time": (Span(since_start(finding.t_ns), "dim"),),
                 "who": (Span(who, "dim"),),
                 "text": (Span(times, "accent"), Span(sanitise(finding.message, 300))),
             }

@@ -7,7 +7,7 @@ from mcpproxy.tui.data.latencies import Distribution
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows
 from mcpproxy.wording import units
 from mcpproxy.wording.blocks import blocks, stretched
-from mcpproxy.wording.text import Span
+from mcpproxy.wording.spans import Span
 from mcpproxy.wording.units import brief
 
 LABEL: Final = 14

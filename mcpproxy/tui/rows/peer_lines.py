@@ -9,7 +9,8 @@ from analysis.conversation.message import Side
 from analysis.protocol.methods import METHODS
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.peers import Introduction
-from mcpproxy.wording.text import Span, cells, fit
+from mcpproxy.wording.cells import cells, fit
+from mcpproxy.wording.spans import Span
 from mcpproxy.wording.wrapping import wrapped
 
 LABEL: Final = 14

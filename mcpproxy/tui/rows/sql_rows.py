@@ -7,7 +7,8 @@ from typing import ClassVar, Final, NamedTuple
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.client import Answer, Relation
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows
-from mcpproxy.wording.text import Span, cells, fit, pieces
+from mcpproxy.wording.cells import cells, fit, pieces
+from mcpproxy.wording.spans import Span
 
 WIDEST: Final = 48
 """Cells of a column; a row in full shows all."""

@@ -8,7 +8,9 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.timelines import Bar, Timeline, Timelines
 from mcpproxy.tui.rows.waterfall import Window, bar_cells, heat_cells, server_cells
 from mcpproxy.tui.widgets.table import Line, MemoryRows
-from mcpproxy.wording.text import Role, Span, count_text
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.spans import Span
+from mcpproxy.wording.statuses import verdict, waiting
 from mcpproxy.wording.units import brief
 
 MOST_BARS: Final = 200
@@ -20,18 +22,6 @@ MANY: Final = -2
 KINDS: Final = -3
 """Numbers for the other rows: the row of a server; the row for too many exchanges, until their map is computed; and
 from here down, the rows of the map: the kind with number n is `KINDS - n`."""
-
-_WORDS: Final = {
-    Outcome.UNANSWERED: "no answer",
-    Outcome.NOT_RECORDED: "not recorded",
-    Outcome.FAILED: "failed",
-    Outcome.CANCELLED: "cancelled",
-    Outcome.ERROR: "error",
-    Outcome.TOOL_ERROR: "error",
-}
-
-
-_DIM: Final = (None, Outcome.RESULT, Outcome.CANCELLED, Outcome.NOT_RECORDED)
 
 
 class TimelineRows(MemoryRows[tuple[Timeline, int]]):
@@ -123,12 +113,12 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
 
 def duration_span(bar: Bar, *, is_live: bool) -> Span:
     """How long an exchange took, or how it ended otherwise."""
-    role: Role = "dim" if bar.outcome in _DIM else "bad"
-    if bar.is_abandoned and bar.end_ns is not None:
-        return Span(f"✗ {brief(bar.end_ns - bar.start_ns)}", "bad")
-    if bar.end_ns is None or bar.outcome in (Outcome.CANCELLED, Outcome.NOT_RECORDED):
-        return Span(
-            "waiting" if bar.outcome is None and is_live else _WORDS.get(bar.outcome or Outcome.UNANSWERED, ""), role
-        )
-    word = "! " if role == "bad" and bar.outcome in _WORDS else ""
-    return Span(word + brief(bar.end_ns - bar.start_ns), "bad" if word else "dim")
+    took = None if bar.end_ns is None else brief(bar.end_ns - bar.start_ns)
+    if bar.is_abandoned and took is not None:
+        return Span(f"✗ {took}", "bad")
+    if bar.outcome is None and is_live:
+        return Span(waiting().word, "dim")
+    status = verdict(bar.outcome or Outcome.UNANSWERED)
+    if took is None or bar.outcome in (Outcome.CANCELLED, Outcome.NOT_RECORDED):
+        return Span(status.word, "bad" if status.is_bad and bar.outcome is not None else "dim")
+    return Span(f"! {took}", "bad") if status.is_bad else Span(took, "dim")

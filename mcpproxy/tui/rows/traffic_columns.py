@@ -7,8 +7,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from analysis.protocol.error_codes import INVALID_PARAMS
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.widgets.columns import Column
-from mcpproxy.wording.text import ms_text
-from mcpproxy.wording.units import duration, since_start
+from mcpproxy.wording.units import duration, ms_text, since_start
 
 Times: TypeAlias = Literal["rel", "delta", "abs"]
 """Since the capture opened, since the row above, or local wall clock."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import ENDLESS, Outcome
 from mcpproxy.tui.data.calls import NONE
 from mcpproxy.tui.data.findings import COUNTED, LEVELS, SIGNS
 from mcpproxy.tui.data.reading import Reading
@@ -18,8 +18,11 @@ from mcpproxy.tui.rows.row_text import WAITING, RowText, short_call, text_of
 from mcpproxy.tui.rows.traffic_columns import Times, latency_text
 from mcpproxy.tui.widgets.columns import Column, Line, layout
 from mcpproxy.wording import units
-from mcpproxy.wording.messages import asked_and_answered
-from mcpproxy.wording.text import Span, cells, count_text
+from mcpproxy.wording.cells import cells
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.gists import asked_and_answered
+from mcpproxy.wording.spans import Span
+from mcpproxy.wording.statuses import verdict, waiting
 from mcpproxy.wording.units import since_start
 
 PATIENCE_S: Final = 0.025
@@ -103,7 +106,7 @@ class TrafficRows:
         if text.is_wide:
             what = (*what, Span(f"  {note}", "accent")) if note else what
             return Line({**cells_, "what": what}, wide="what")
-        status = self._status_cell(entry, number, answer, is_answer=is_answer)
+        status = self._status_cell(number, answer, is_answer=is_answer)
         latency = self._latency_cell(number, is_answer=is_answer)
         size = self._size(entry)
         # What is longer than its column extends over the empty cells after it.
@@ -161,15 +164,16 @@ class TrafficRows:
         response = self.reading.partner(entry)
         return 0 if response is None else self.reading.index.entry(response).size
 
-    def _status_cell(self, entry: int, number: int | None, answer: RowText, *, is_answer: bool) -> tuple[Span, ...]:
+    def _status_cell(self, number: int | None, answer: RowText, *, is_answer: bool) -> tuple[Span, ...]:
         """How a request ended, or what a response means; over HTTP, with the status and the events of its stream."""
         status = answer.status
-        if number is not None and not (is_answer and self.reading.calls.response[number] != NONE):
-            status = self._open(entry)
-        elif number in self.reading.calls.abandoned_ns and status.text:
-            status = Span(f"{status.text}, late", status.role)
-        parts, room = [status], self._status_width - cells(status.text)
-        http = self.reading.http.answer(answer.http) if status.text else None
+        if status is None or (number is not None and not (is_answer and self.reading.calls.response[number] != NONE)):
+            return (self._open(number),)
+        room = self._status_width
+        word = status.word if cells(status.word) <= room else status.short
+        parts = [Span(word, "bad" if status.is_bad else "plain")]
+        room -= cells(word)
+        http = self.reading.http.answer(answer.http)
         if http is not None:
             events = f" · {count_text(http.events, 'event')}" if http.events else ""
             for text in (f" · {http.status}", events):
@@ -190,22 +194,23 @@ class TrafficRows:
         waited_ns = self.reading.waited_ns(number)
         return Span("" if waited_ns is None else latency_text(waited_ns), "dim")
 
-    def _open(self, row: int) -> Span:
-        """The status of a request without a response."""
-        number = self.reading.call(row)
-        outcome = self.reading.outcome(number) if number is not None else None
-        if outcome is Outcome.UNANSWERED:
-            return Span("unanswered", "bad")
-        if outcome is Outcome.FAILED:
-            return Span("failed", "bad")
-        if outcome is Outcome.NOT_RECORDED:
-            return Span("not recorded", "dim")
-        if number is not None and outcome is Outcome.CANCELLED:
-            is_abandoned = number in self.reading.calls.abandoned_ns
-            return Span("abandoned", "bad") if is_abandoned else Span("cancelled", "dim")
-        if number is not None and outcome is None and self.reading.has_ended:
+    def _open(self, number: int | None) -> Span:
+        """What became of a request without a response."""
+        calls = self.reading.calls
+        if number is None or calls.response[number] != NONE:
+            return Span("")
+        outcome = self.reading.outcome(number)
+        if outcome in (None, Outcome.UNANSWERED) and self.reading.kinds.all[calls.kind[number]].method in ENDLESS:
+            return Span("")
+        if outcome is not None:
+            status = verdict(outcome, is_abandoned=number in calls.abandoned_ns)
+        elif self.reading.has_ended:
             return Span("forgotten", "dim")
-        return Span("" if outcome is not None or not self.reading.is_live else "waiting", "dim")
+        elif self.reading.is_live:
+            status = waiting()
+        else:
+            return Span("")
+        return Span(status.word, "bad" if status.is_bad else "dim")
 
     def _time(self, row: int) -> tuple[Span, ...]:
         text = Span(self._time_text(row), "dim")

@@ -8,7 +8,7 @@ from analysis.conversation.call import ERRORS, FAILURES, Outcome
 from mcpproxy.tui.data import heat
 from mcpproxy.tui.data.timelines import Bar, Startup, cells_of
 from mcpproxy.wording.blocks import blocks
-from mcpproxy.wording.text import Role, Span
+from mcpproxy.wording.spans import Role, Span
 
 STARTING: Final = "▒"
 OPENING: Final = "▓"

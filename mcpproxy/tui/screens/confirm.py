@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
 from mcpproxy.tui.safe_text import Words
-from mcpproxy.wording.text import Span
+from mcpproxy.wording.spans import Span
 
 
 class ConfirmScreen(ModalScreen[bool]):

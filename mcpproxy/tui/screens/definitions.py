@@ -20,7 +20,8 @@ from mcpproxy.tui.widgets.pointed_line import Piece, PointedLine
 from mcpproxy.tui.widgets.reader import Reader
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
 from mcpproxy.wording import units
-from mcpproxy.wording.text import Role, Span, count_text
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.spans import Role, Span
 from mcpproxy.wording.units import brief
 
 COLUMNS: Final = (

@@ -11,7 +11,7 @@ from mcpproxy.tui.data.capture_list import short_name
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.confirm import ConfirmScreen
 from mcpproxy.tui.screens.placed_screen import PlacedScreen
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size
 
 

@@ -12,7 +12,7 @@ from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.screens.prompts import LineScreen
-from mcpproxy.wording.text import count_text
+from mcpproxy.wording.counts import count_text
 
 
 class Exporting:

@@ -24,7 +24,8 @@ from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Table
 from mcpproxy.tui.widgets.word_box import WordBox
-from mcpproxy.wording.text import Span, count_text
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.spans import Span
 
 FEW: Final = 1000
 LATER_S: Final = 0.5

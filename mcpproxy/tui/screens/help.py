@@ -12,7 +12,8 @@ from textual.screen import ModalScreen
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.screen_entries import entries
 from mcpproxy.tui.widgets.pane import Pane
-from mcpproxy.wording.text import Span, cells
+from mcpproxy.wording.cells import cells
+from mcpproxy.wording.spans import Span
 from mcpproxy.wording.wrapping import wrapped
 
 WIDTH: Final = 104

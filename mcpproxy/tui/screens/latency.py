@@ -29,7 +29,8 @@ from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
 from mcpproxy.wording.blocks import shape
-from mcpproxy.wording.text import Span, count_text
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.spans import Span
 from mcpproxy.wording.units import brief
 
 SHAPE: Final = 10

@@ -17,7 +17,7 @@ from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.pointed_line import PointedLine
-from mcpproxy.wording.text import Span
+from mcpproxy.wording.spans import Span
 
 
 class PeersScreen(PlacedScreen):

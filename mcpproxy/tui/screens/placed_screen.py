@@ -13,7 +13,8 @@ from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.screen_entries import word_of
 from mcpproxy.tui.widgets.pointed_line import Piece, PointedLine
-from mcpproxy.wording.text import Span, cells, fit
+from mcpproxy.wording.cells import cells, fit
+from mcpproxy.wording.spans import Span
 
 NAME: Final = 60
 """Cells of the name of a capture in a title."""

@@ -13,7 +13,8 @@ from textual.widgets import Input
 from mcpproxy.tui.copies.copy_forms import CopyForm
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.filter_box import FilterBox
-from mcpproxy.wording.text import Span, cells
+from mcpproxy.wording.cells import cells
+from mcpproxy.wording.spans import Span
 
 
 class LineScreen(ModalScreen[str | None]):

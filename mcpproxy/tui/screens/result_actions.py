@@ -14,8 +14,8 @@ from mcpproxy.tui.rows.sql_rows import AnswerRows, Place, row_lines
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.json_lines import harmless
-from mcpproxy.wording.text import count_text
 
 FORMS: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 """The formats of an export, by the end of the file's name."""

@@ -9,7 +9,7 @@ from textual.screen import ModalScreen
 
 from mcpproxy.tui.rows.finding_lines import page_lines
 from mcpproxy.tui.widgets.pane import Pane
-from mcpproxy.wording.text import Span
+from mcpproxy.wording.spans import Span
 
 
 class RuleScreen(ModalScreen[None]):

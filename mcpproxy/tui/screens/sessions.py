@@ -29,7 +29,7 @@ from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table, layout
 from mcpproxy.tui.widgets.word_box import WordBox
 from mcpproxy.wording import units
 from mcpproxy.wording.blocks import blocks
-from mcpproxy.wording.text import Role, Span
+from mcpproxy.wording.spans import Role, Span
 
 COLUMNS: Final = (
     Column("mark", "", 1),

@@ -26,7 +26,9 @@ from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Column, Table
 from mcpproxy.wording import units
-from mcpproxy.wording.text import Span, count_text, fit
+from mcpproxy.wording.cells import fit
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.spans import Span
 
 NAMES: Final = 400
 """The maximum width of completion suggestions, in cells."""

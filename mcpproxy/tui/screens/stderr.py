@@ -23,7 +23,9 @@ from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Column, Table
-from mcpproxy.wording.text import Span, cells, count_text
+from mcpproxy.wording.cells import cells
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.spans import Span
 
 LINES: Final = (Column("time", "time", 12, right=True, drop=1), Column("what", "stderr", 20, stretch=True))
 NEARBY_COLUMNS: Final = (

@@ -19,8 +19,10 @@ from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Column, Table, layout
 from mcpproxy.wording import units
-from mcpproxy.wording.messages import peer_text
-from mcpproxy.wording.text import Span, count_text, fit
+from mcpproxy.wording.cells import fit
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.names import peer_text
+from mcpproxy.wording.spans import Span
 from mcpproxy.wording.units import brief
 
 BEYOND: Final = 1000
@@ -327,7 +329,7 @@ def columns(width: int, head: str) -> tuple[Column, ...]:
     return (
         Column("what", "server / request", name_width),
         Column("chart", head, 4, stretch=True),
-        Column("took", "took", 9, right=True, drop=1 if width < 40 else 0),
+        Column("took", "took", len("unanswered"), right=True, drop=1 if width < 40 else 0),
     )
 
 

@@ -28,7 +28,8 @@ from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.split import Split
 from mcpproxy.tui.widgets.table import Table
 from mcpproxy.tui.widgets.traffic_list import TrafficList
-from mcpproxy.wording.text import Span, begins_text, guesses_text, unrecorded_text
+from mcpproxy.wording.counts import begins_text, guesses_text, unrecorded_text
+from mcpproxy.wording.spans import Span
 
 MOST_LOST: Final = 3
 """Lines about losses that are shown."""

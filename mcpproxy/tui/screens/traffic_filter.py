@@ -16,7 +16,8 @@ from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.prompts import ChoiceScreen
 from mcpproxy.tui.screens.row_actions import RowActions
 from mcpproxy.tui.widgets.traffic_list import TrafficList
-from mcpproxy.wording.text import Span, count_text
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.spans import Span
 
 COUNTED: Final = 100
 """The number of filters whose matches are remembered."""

@@ -6,8 +6,10 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.rows.finding_lines import progress_text
-from mcpproxy.wording.messages import peer_text
-from mcpproxy.wording.text import Role, Span, cells, count_text, fit
+from mcpproxy.wording.cells import cells, fit
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.names import peer_text
+from mcpproxy.wording.spans import Role, Span
 
 FOLLOWING: Final = "● following"
 PAUSED: Final = "‖ paused"

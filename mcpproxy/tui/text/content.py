@@ -11,7 +11,7 @@ from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.tui.text.values import STEP, json_in, json_lines, member, scalar, without, write_json, write_value
 from mcpproxy.tui.widgets.tree import Pairs
 from mcpproxy.wording import units
-from mcpproxy.wording.text import Role
+from mcpproxy.wording.spans import Role
 
 WORD: Final = 200
 """Characters of a name, a role or a type in a heading."""

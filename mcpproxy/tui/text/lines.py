@@ -10,7 +10,8 @@ from typing import Final
 
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.on_demand import OnDemand
-from mcpproxy.wording.text import Role, Span, fit, is_narrow, pieces
+from mcpproxy.wording.cells import fit, is_narrow, pieces
+from mcpproxy.wording.spans import Role, Span
 
 MOST_LINES: Final = 200_000
 """Lines of one text."""

@@ -8,7 +8,7 @@ from mcpproxy.tui.text.definitions import write_definition
 from mcpproxy.tui.text.lines import Full
 from mcpproxy.tui.text.values import MOST_VALUES, STEP, member, scalar, without, write_value
 from mcpproxy.tui.widgets.tree import Pairs, parse
-from mcpproxy.wording.text import Role
+from mcpproxy.wording.spans import Role
 
 MOST_MESSAGES: Final = 1000
 """Messages of one batch."""

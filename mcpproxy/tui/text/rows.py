@@ -6,7 +6,7 @@ from analysis.facts import raw_of
 from captures.frame import Frame
 from captures.record import Record, raw_bytes
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.rows.row_text import message_at
+from mcpproxy.tui.rows.row_calls import message_at
 from mcpproxy.tui.text.content import Writing
 from mcpproxy.tui.text.messages import write_frame, write_raw, write_record
 from mcpproxy.wording.records import remark_on

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from mcpproxy.wording.text import Span
+from mcpproxy.wording.spans import Span
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from textual.containers import Horizontal, Vertical
 
 from mcpproxy.marks import Marks
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.details.detail import VIEWS, Detail, detail, entry_name, exchange_lines
+from mcpproxy.tui.details.detail import VIEWS, Detail, Lines, detail, entry_name
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.messages import DetailRead
 from mcpproxy.tui.rows.finding_lines import short_lines
@@ -21,7 +21,7 @@ from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.pointed_line import Piece, PointedLine
 from mcpproxy.tui.widgets.reader import Reader
-from mcpproxy.wording.text import Span
+from mcpproxy.wording.spans import Span
 
 SIDE_BY_SIDE: Final = 110
 """The terminal width from which there is room beside a list or a detail."""
@@ -75,8 +75,8 @@ class DetailBox(Vertical):
         """Its width in cells, before it is laid out."""
         self._shown: tuple[object, ...] = ()
         """Everything that determines the detail, as of the last reading."""
-        self._silence: tuple[int, str] = -1, ""
-        """The entry whose response was examined, and which content of it is empty."""
+        self._exchange: tuple[int, Lines] = -1, ()
+        """An entry, and its exchange in short."""
         self._thread = ThreadPoolExecutor(1, "detail")
         self.work: Future[None] | None = None
         """The last reading; keys for the detail wait for it."""
@@ -169,7 +169,7 @@ class DetailBox(Vertical):
         if event.row != self._entry() or not isinstance(event.item, Detail):
             return
         content, self.pages = event.item, event.item.pages
-        self._silence = event.row, content.silence
+        self._exchange = event.row, content.exchange
         self.reader.show(content.tree if content.tree is not None else content.lines)
         self._show_tabs(event.row, self.show_beside())
 
@@ -191,9 +191,8 @@ class DetailBox(Vertical):
             return None
         note = self._marks.notes.get(self._reading.index.entry(entry).seq)
         note_lines = [[Span(f"◆ {note}", "accent")]] if note else []
-        silence = self._silence[1] if self._silence[0] == entry else ""
         # What the view shows itself is not shown twice.
-        exchange = exchange_lines(self._reading, entry, silence) if self.view != "exchange" else []
+        exchange = self._exchange[1] if self._exchange[0] == entry and self.view != "exchange" else ()
         findings = short_lines(self._reading, entry, BESIDE) if self.view != "findings" else []
         self.query_one("#beside", Words).show_lines([*note_lines, *exchange, *findings])
         return note

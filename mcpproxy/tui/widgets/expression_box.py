@@ -14,7 +14,8 @@ from mcpproxy.tui.completion import filter_completion
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.filter_box import FilterBox
-from mcpproxy.wording.text import Span, fit
+from mcpproxy.wording.cells import fit
+from mcpproxy.wording.spans import Span
 
 SUGGESTIONS: Final = 300
 """The maximum width of Tab's suggestions, in cells."""

@@ -16,7 +16,8 @@ from textual.widgets import Input
 
 from mcpproxy.tui.safe_text import segments, strip
 from mcpproxy.tui.widgets.editor import Editor
-from mcpproxy.wording.text import Role, Span, cells
+from mcpproxy.wording.cells import cells
+from mcpproxy.wording.spans import Role, Span
 
 ALWAYS: Final = ("app.help", "app.quit", "back", "app.pop_screen")
 """The actions whose keys are kept however narrow the line is, and are at its end, in this order."""

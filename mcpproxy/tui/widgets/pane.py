@@ -13,7 +13,7 @@ from textual.strip import Strip
 from mcpproxy.tui.details.find import Found, Place
 from mcpproxy.tui.safe_text import marked_strip, segments, strip
 from mcpproxy.tui.widgets.tree import Tree
-from mcpproxy.wording.text import Role, Span
+from mcpproxy.wording.spans import Role, Span
 
 ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "bad")
 

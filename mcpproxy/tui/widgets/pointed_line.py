@@ -7,7 +7,8 @@ from textual import events
 from textual.message import Message
 
 from mcpproxy.tui.safe_text import Words
-from mcpproxy.wording.text import Span, cells, fit_spans
+from mcpproxy.wording.cells import cells
+from mcpproxy.wording.spans import Span, fit_spans
 
 
 class Piece(NamedTuple):

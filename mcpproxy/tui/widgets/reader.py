@@ -18,7 +18,7 @@ from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.filter_box import LineBox
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.tree import Tree
-from mcpproxy.wording.text import Span
+from mcpproxy.wording.spans import Span
 
 
 class FindBox(LineBox):

@@ -20,7 +20,7 @@ from textual.strip import Strip
 
 from mcpproxy.tui.safe_text import marked_strip, segments, strip
 from mcpproxy.tui.widgets.columns import Column, Line, MemoryRows, Rows, layout, spread
-from mcpproxy.wording.text import Role, Span
+from mcpproxy.wording.spans import Role, Span
 
 __all__ = ["Column", "Line", "MemoryRows", "Rows", "Table", "layout"]
 

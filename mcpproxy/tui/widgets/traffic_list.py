@@ -18,7 +18,8 @@ from mcpproxy.tui.rows.traffic_columns import CAPTURE_ORDER, ORDERS, Needs, Orde
 from mcpproxy.tui.rows.traffic_table import TrafficRows
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.table import Table
-from mcpproxy.wording.text import Span, count_text
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.spans import Span
 
 FOLDED: Final = ""
 ALL: Final = "all records"

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from analysis.conversation.message import Number
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.text.lines import Full, TextLines
-from mcpproxy.wording.text import Span
+from mcpproxy.wording.spans import Span
 
 MOST_LINES: Final = 20_000
 """Lines of one value; the rest is in the raw bytes."""

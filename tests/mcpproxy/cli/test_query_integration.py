@@ -564,7 +564,7 @@ def test_mistakes_at_the_prompt_are_told(home: Path) -> None:
             ("create secret (type s3);", "without files, network, settings, secrets and extensions"),
             ("from latenzy;", "Did you mean"),
             ("from latenzy;", '"latency"'),
-            ("select x.latenzy_ms from (select 1 as b) x;", "nearest names here: latency_ms"),
+            ("select x.latenzy_ms from (select 1 as b from exchanges) x;", "nearest names here: latency_ms"),
         ):
             assert said in typist.ask(sql), sql
     assert os.listdir() == []

@@ -16,6 +16,7 @@ from analysis.reading import Reading
 from captures.record import members
 from mcpproxy.cli.show import _Json
 from tests.analysis.http_trace import HttpTrace, notification
+from tests.analysis.store.written import Written
 from tests.captures.samples import WALL_NS, conversation, every_type, frame, header, lines
 from tests.examples import examples as so_many
 from tests.harness import DEADLINE_S
@@ -54,6 +55,43 @@ def test_text_is_the_conversation_under_a_heading(capture: Path) -> None:
         "+0.002 2 → tools/call #2 add 70 B",
     ]
     assert "5 requests unanswered" in done.stdout.decode()
+
+
+@pytest.mark.parametrize(
+    "picks",
+    [
+        ("--tail", "1"),
+        ("--limit", "1"),
+        ("--tail", "99", "--limit", "3"),
+        ("--filter", "name:late"),
+        ("--filter", "method:initialize", "--limit", "1"),
+        ("--filter", "name:late", "--tail", "1", "--limit", "1"),
+        ("--follow", "--limit", "1"),
+        ("--follow", "--tail", "2"),
+        ("--follow", "--filter", "name:late"),
+    ],
+)
+def test_the_heading_is_the_same_whatever_is_picked(tmp_path: Path, picks: tuple[str, ...]) -> None:
+    talk = Written(tmp_path / "twice.mcpcap", "weather")
+    talk.handshake()
+    talk.handshake(100, "2.0", "another")
+    talk.call(200, 7, "late")
+    talk.answer(210, 7)
+    path = talk.close()
+    whole = mcpproxy("show", path).stdout.splitlines()
+    assert whole[0] == "weather  2025-06-18  c 1 → weather 1.0  twice.mcpcap".encode()
+    shown = mcpproxy("show", *picks, path).stdout.splitlines()
+    assert shown[0] == whole[0]
+    assert shown[1:]
+    assert {*shown[1:]} < {*whole}
+
+
+@pytest.mark.parametrize("tail", ["2", "3"])
+def test_a_tail_counts_lines_although_nobody_has_said_who_talks(capture: Path, tail: str) -> None:
+    for follow in ((), ("--follow",)):
+        shown = mcpproxy("show", *follow, "--tail", tail, capture).stdout.decode().splitlines()
+        numbers = re.findall(r"\+0\.\d+ +(\d+) →.* B$", "\n".join(shown), re.MULTILINE)
+        assert numbers == [str(number) for number in range(7 - int(tail), 6)]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`mcpproxy show --frame`, `--id` and `-v`: single messages, whole, with their partner, times and findings."""
 
+import fcntl
 import json
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from tests.analysis.store.written import Written
 from tests.analysis.talk import META
 from tests.captures.samples import header
 from tests.captures.test_golden import CORPUS
-from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
+from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal, python
 from tests.mcpproxy.tui.stage import END, INITIALIZE, INITIALIZED, record, said
 
 CALL = (
@@ -39,6 +40,27 @@ def capture(tmp_path: Path) -> Path:
         said("s2c", ROOTS),
     ]
     return record(tmp_path / "library" / "20261121T101502Z-4f2a.mcpcap", [*talk, END])
+
+
+OPENED = """
+import sys
+from mcpproxy.cli.show import run
+
+opened = 0
+
+def count(event, arguments):
+    global opened
+    opened += event == "open" and str(arguments[0]) == sys.argv[-1]
+
+sys.addaudithook(count)
+run(sys.argv[1:])
+print(opened, file=sys.stderr)
+"""
+
+
+def test_a_capture_is_opened_no_more_often_for_one_message_than_for_all(capture: Path) -> None:
+    one, all_ = (python(OPENED, *words, capture).stderr for words in (("--frame", "3"), ()))
+    assert int(one) == int(all_) > 0
 
 
 def shown(capture: Path, *arguments: str) -> str:
@@ -72,8 +94,8 @@ def test_headers_of_http_are_shown_with_the_message() -> None:
 
 def test_a_call_that_was_abandoned_says_so(capture: Path) -> None:
     text = shown(capture, "--frame", "6")
-    assert 'abandoned  after 1.0ms by frame 7: "Request timed out"' in text
-    assert "answered   never" in text
+    assert "outcome    abandoned after 1.0ms: Request timed out" in text
+    assert "cancelled  by frame 7\n" in text
     assert "finding    note timeout/abandoned-request" in text
     cancel = shown(capture, "--frame", "7")
     assert 'cancels    tools/call #"7" reindex (frame 6)' in cancel
@@ -89,6 +111,7 @@ def test_a_call_that_its_client_cancelled_by_closing_the_exchange_names_no_frame
     asked = talk.record(2, "frame", dir="c2s", **place, kind="request", size=len(raw), raw=raw)
     talk.record(700, "exchange", conn=1, exchange=1, stage="end", request=head, ended_by="client")
     text = shown(talk.close(), "--frame", str(asked))
+    assert "outcome    cancelled by closing its HTTP exchange\n" in text
     assert "cancelled  by closing its HTTP exchange (record 3)" in text
 
 
@@ -112,7 +135,7 @@ def test_every_message_of_an_id(capture: Path) -> None:
     assert ["of the client" in line for line in lines] == [True, True, True, False]
     assert "of the server" in lines[3]
     assert "answered by frame 4 after 1.0 ms: ok" in lines[0]
-    assert "abandoned after 1.0ms by frame 7" in lines[2]
+    assert "outcome abandoned after 1.0ms: Request timed out, cancelled by frame 7" in lines[2]
     assert [line.split()[1] for line in shown(capture, "--id", '"7"').splitlines()] == ["6"]
 
 
@@ -162,7 +185,10 @@ def test_frames_have_their_numbers_and_results_their_text(capture: Path) -> None
 
 def test_a_request_of_a_capture_that_grows_is_not_yet_answered(tmp_path: Path) -> None:
     path = record(tmp_path / "open.mcpcap", [("header", header()), said("c2s", CALL)])
-    assert "answered   not so far" in shown(path, "--frame", "1")
+    assert "outcome    unanswered" in shown(path, "--frame", "1")
+    with open(path, "rb") as recorded:
+        fcntl.flock(recorded, fcntl.LOCK_EX)  # as its recorder does
+        assert "outcome    waiting for " in shown(path, "--frame", "1")
 
 
 def test_a_batch_is_written_once(tmp_path: Path) -> None:
@@ -185,8 +211,8 @@ def test_the_request_that_was_probably_meant_is_named(tmp_path: Path) -> None:
     answer = b'{"jsonrpc":"2.0","id":99,"result":{}}'
     talk = [("header", header()), said("c2s", INITIALIZE), said("s2c", INITIALIZED), said("c2s", CALL)]
     path = record(tmp_path / "wrong.mcpcap", [*talk, said("s2c", answer), END])
-    assert "answered   never, probably by frame 4, whose id is another" in shown(path, "--frame", "3")
-    assert "no request: its id fits none; probably meant for tools/call price #7 (frame 3)" in shown(
+    assert "outcome    unanswered, probably answered by frame 4 with id 99" in shown(path, "--frame", "3")
+    assert "answers    nothing: fits no request, ok; probably meant for tools/call price #7 (frame 3)" in shown(
         path, "--frame", "4"
     )
 

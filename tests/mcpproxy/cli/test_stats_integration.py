@@ -14,7 +14,7 @@ from analysis.store.open import sources
 from analysis.store.stats import By, Figures, Sort, figures
 from mcpproxy.cli import stats as command
 from mcpproxy.report.stats import as_objects, as_text, gathered
-from mcpproxy.wording.text import Style
+from mcpproxy.wording.spans import Style
 from tests.analysis.store.written import DAY, OPENED, Written
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
 

@@ -1,7 +1,7 @@
 """The rows of a conversation: what gives way to what if room is short."""
 
 from mcpproxy.report.conversation_rows import Row, lay_out
-from mcpproxy.wording.text import Span
+from mcpproxy.wording.spans import Span
 
 
 def laid_out(width: int) -> str:

@@ -10,7 +10,8 @@ from analysis.rules.finding import Level
 from mcpproxy.examination.result import Ended, LocatedFinding, Place, Totals
 from mcpproxy.report.findings import SHOWN, SHOWN_OF_RULE, Text, summary
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import WHOLE, Style, cells
+from mcpproxy.wording.cells import WHOLE, cells
+from mcpproxy.wording.spans import Style
 from tests.captures.samples import frame, header, lines
 from tests.mcpproxy.report.findings import anything, found, written
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.cells import cells
 from mcpproxy.wording.excerpts import excerpt, locate, nearest
-from mcpproxy.wording.text import cells
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),

@@ -13,7 +13,8 @@ from mcpproxy.examination.result import Ended, LocatedFinding, Totals
 from mcpproxy.report.findings import Text
 from mcpproxy.report.ranking import LINES, Ranking
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.text import WHOLE, Style, cells
+from mcpproxy.wording.cells import WHOLE, cells
+from mcpproxy.wording.spans import Style
 from tests.mcpproxy.report.findings import FOREIGN, anything, found, written
 
 LOST, LEAK, HINT = "framing/stdout-not-json", "logging/secret", "cache/missing-hints"

@@ -19,7 +19,8 @@ from analysis.store.stats import (
 from mcpproxy.report.stats import NARROWEST, SHAPE, Stats, as_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.blocks import BLOCKS, shape
-from mcpproxy.wording.text import Style, cells
+from mcpproxy.wording.cells import cells
+from mcpproxy.wording.spans import Style
 
 TOTALS = Totals(3, 2, 1, 4, 4812, 1_000_000, 362_000_000_000, 0, 0, 0, 0, 0, 0)
 

@@ -32,7 +32,8 @@ from mcpproxy.sql.answers import (
     number,
     table,
 )
-from mcpproxy.wording.text import Style, cells
+from mcpproxy.wording.cells import cells
+from mcpproxy.wording.spans import Style
 
 TEXT = Column("text", "VARCHAR")
 WHOLE = Column("n", "BIGINT")

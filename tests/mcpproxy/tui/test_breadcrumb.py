@@ -1,7 +1,7 @@
 """The breadcrumb: where the user is, in any width, whatever a capture is called."""
 
 from mcpproxy.tui.breadcrumb import Crumb, fitted
-from mcpproxy.wording.text import cells
+from mcpproxy.wording.cells import cells
 
 CRUMBS = [
     Crumb("sessions"),

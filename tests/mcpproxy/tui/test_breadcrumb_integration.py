@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.wording.text import cells
+from mcpproxy.wording.cells import cells
 from tests.captures.samples import header
 from tests.mcpproxy.tui.http_talk import http_talk, post
 from tests.mcpproxy.tui.stage import (

@@ -6,7 +6,7 @@ from mcpproxy.tui.details.byte_pages import PAGE, HexPage, RawPage
 from mcpproxy.tui.details.find import MOST, Place, find, pattern_of
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
-from mcpproxy.wording.text import Span
+from mcpproxy.wording.spans import Span
 
 
 class TestBytes:

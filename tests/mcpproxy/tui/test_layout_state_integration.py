@@ -147,10 +147,10 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("G", "up", "enter", "6")
-            await stage.see("n: 99", "unanswered: no response came")
+            await stage.see("n: 99", "unanswered")
 
             await stage.pilot.resize_terminal(120, 30)
-            await stage.see("n: 99", "unanswered: no response came")
+            await stage.see("n: 99", "unanswered")
 
         play(act, captured(tmp_path), size=(80, 24))
 

@@ -23,9 +23,7 @@ from mcpproxy.tui.data.sorting import Sorting
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.safe_text import segments
 from mcpproxy.tui.screens.sessions import COLUMNS, age
-from mcpproxy.wording.messages import asked_and_answered
-from mcpproxy.wording.text import Span
-from mcpproxy.wording.units import few
+from mcpproxy.wording.spans import Span
 from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result
 from tests.captures.samples import header
 from tests.mcpproxy.tui.stage import END, captured, record
@@ -47,20 +45,6 @@ def understood(path: Path) -> Iterator[Reading]:
 
 
 class TestAtAGlance:
-    @pytest.mark.parametrize(
-        ("asked", "answered", "room", "shown"),
-        [
-            ('{"a":1}', "The sum is 3", 40, '{"a":1} ⇒ The sum is 3'),
-            ("", "3 tools", 40, "⇒ 3 tools"),
-            ("7", "", 40, "7"),
-            ("", "", 40, ""),
-            ("a" * 30, "b" * 30, 23, "a" * 9 + "… ⇒ " + "b" * 30),
-            ("a" * 30, "bb", 23, "a" * 17 + "… ⇒ bb"),
-        ],
-    )
-    def test_a_question_leaves_room_for_its_answer(self, asked: str, answered: str, room: int, shown: str) -> None:
-        assert asked_and_answered(asked, answered, room) == shown
-
     def test_a_wide_character_that_is_cut_leaves_one_ellipsis(self) -> None:
         for width in range(4, 30):
             parts = segments([Span("図書館の目録を検索する道具"), Span("  more")], width, {"plain": Style()})
@@ -149,12 +133,6 @@ class TestSessions:
         monkeypatch.setattr(clock, "since_ns", lambda _: days * 86_400 * 10**9)
         assert age(Summary(wall_ns=1), live=False) == text
         assert len(text) <= next(column.width for column in COLUMNS if column.name == "age")
-
-    def test_counts_fit_their_column(self) -> None:
-        texts = [
-            few(count) for count in (0, 999, 1000, 1049, 9_949, 9_950, 99_499, 999_499, 999_500, 1_250_000, 10**10)
-        ]
-        assert texts == ["0", "999", "1.0k", "1.0k", "9.9k", "10k", "99k", "999k", "1.0M", "1.2M", "10G"]
 
 
 class TestLive:

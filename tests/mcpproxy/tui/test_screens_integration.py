@@ -367,7 +367,7 @@ async def detail_in_its_views(stage: Stage) -> None:
     await stage.press("5")
     await stage.see("no headers")
     await stage.press("6")
-    await stage.see("n: 1", "1.0 ms result", "found 1", "client    Cursor")
+    await stage.see("n: 1", "1.0 ms ok", "found 1", "client    Cursor")
     await stage.press("tab")
     assert stage.traffic.table.has_focus
     await stage.press("down")
@@ -493,7 +493,7 @@ class TestTraffic:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("enter")
-            await stage.see("outcome   result with empty content")
+            await stage.see("outcome   ok with empty content")
             await stage.press("tab", "down", "down")
             await stage.see("no bytes")
             assert "empty content" not in stage.text()

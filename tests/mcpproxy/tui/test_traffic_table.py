@@ -1,7 +1,7 @@
 """Rows: what stands in their cells, by itself."""
 
 from mcpproxy.tui.rows.traffic_columns import Needs, latency_text, traffic_columns
-from mcpproxy.wording.text import cells
+from mcpproxy.wording.cells import cells
 
 
 def test_a_latency_keeps_its_unit_however_long_it_is() -> None:

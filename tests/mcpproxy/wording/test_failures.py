@@ -6,7 +6,7 @@ import pytest
 
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges
-from mcpproxy.wording.messages import failure
+from mcpproxy.wording.failures import failure
 
 
 def ended(**members: Any) -> HttpExchange:

@@ -1,0 +1,108 @@
+"""Messages and calls of rows, read again: a call is put together from what was kept of it and from its messages.
+
+So the screens word a call as every command does (`mcpproxy.wording`).
+"""
+
+from typing import Final
+
+from analysis.conversation.call import REASON, Call, Outcome
+from analysis.conversation.cancellations import CANCELLATIONS
+from analysis.conversation.mark import Mark
+from analysis.conversation.message import Message, Notification, Request, Response, message_of, messages, parse_exactly
+from analysis.facts import raw_of
+from captures.frame import Frame
+from mcpproxy.tui.data.calls import NONE
+from mcpproxy.tui.data.reading import Reading
+
+LARGE: Final = 1 << 20
+"""Bytes. A row of a larger frame shows only members of its record: drawing a line must not parse a gigabyte."""
+
+
+def message_at(reading: Reading, row: int, frame: Frame) -> Message:
+    """The first message of a row, with all the lines that it spans."""
+    last = reading.joined.get(row)
+    if last is not None:
+        items = [reading.index.item(item) for item in range(row, min(last, row + 10_000) + 1)]
+        frames = tuple(item for item in items if isinstance(item, Frame) and item.dir == frame.dir)
+        try:
+            whole = message_of(frame, None, parse_exactly(raw_of(frames)))
+        except (ValueError, RecursionError):
+            return messages(frame)[0]
+        whole.frames = frames
+        return whole
+    return messages(frame)[0]
+
+
+def request_of(reading: Reading, number: int) -> Request | None:
+    """The request of a call, unless it is too large to be read for a line."""
+    row = reading.calls.request[number]
+    item = reading.index.item(row) if reading.index.entry(row).size <= LARGE else None
+    if not isinstance(item, Frame):
+        return None
+    if item.verdict.kind == "batch":
+        return next((request for request in messages(item) if isinstance(request, Request)), None)
+    message = message_at(reading, row, item)
+    return message if isinstance(message, Request) else None
+
+
+def response_of(reading: Reading, number: int) -> Response | None:
+    """The response of a call; None if there is none, or if it is in a batch or too large to be read for a line."""
+    row = reading.calls.response[number]
+    item = reading.index.item(row) if row != NONE and reading.index.entry(row).size <= LARGE else None
+    message = message_at(reading, row, item) if isinstance(item, Frame) and item.verdict.kind != "batch" else None
+    return message if isinstance(message, Response) else None
+
+
+def call_at(reading: Reading, number: int, response: Response | None) -> Call | None:
+    """A call, as far as it is known now; None if its request is too large to be read for a line.
+
+    Args:
+        reading: the capture.
+        number: of the call.
+        response: its response, if it has one that can be read.
+    """
+    request = request_of(reading, number)
+    if request is None:
+        return None
+    call, calls = Call(request, meant_for_it=reading.calls.probable_answers.get(number)), reading.calls
+    if response is not None:
+        call.answer(response)
+        call.stall_ns = max(0, response.t_ns - request.t_ns - calls.latency_ns[number])
+    else:
+        call.settled = reading.outcome(number)
+        carrier = request.frames[0].exchange
+        http = None if carrier is None else reading.conversation.exchange(carrier)
+        # A redirected request has failed where it was repeated, if it was.
+        call.http = None if http is None or http.is_redirect else http
+        if call.settled is Outcome.FAILED and call.http is not None:
+            call.broken = call.http.over
+    if number in calls.cancelled_at:
+        _cancel(reading, number, call)
+    return call
+
+
+def late_ns(reading: Reading, number: int) -> int | None:
+    """How long after its cancellation a call was answered; None if it was not."""
+    calls, t_ns = reading.calls, reading.index.t_ns
+    at, response = calls.cancelled_at.get(number), calls.response[number]
+    return None if at is None or response == NONE else max(0, t_ns(response) - t_ns(at))
+
+
+def _cancel(reading: Reading, number: int, call: Call) -> None:
+    """Note how a call was cancelled: by a message, or by the end of its HTTP exchange."""
+    calls, index = reading.calls, reading.index
+    row = calls.cancelled_at[number]
+    mark = Mark(index.entry(row).seq, index.t_ns(row))
+    abandoned_ns = calls.abandoned_ns.get(number)
+    if abandoned_ns is not None:
+        call.stall_ns = max(0, mark.t_ns - call.request.t_ns - abandoned_ns)
+    call.cancellation = mark
+    item = index.item(row)
+    if not isinstance(item, Frame):
+        # Leaving abandons at any time.
+        call.has_left, call.broken = abandoned_ns is not None, mark
+        return
+    of_row = [one for one in messages(item) if isinstance(one, Notification) and one.method in CANCELLATIONS]
+    params = of_row[0].params if len(of_row) == 1 else None
+    reason = params.get("reason") if isinstance(params, dict) else None
+    call.cancel_reason = reason[:REASON] if isinstance(reason, str) else None

@@ -1,0 +1,93 @@
+"""Widths in cells of a terminal: how wide a text is, and what of it fits.
+
+Its input is already sanitised (mcpproxy.sanitise); it adds only `…`.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+from unicodedata import category, east_asian_width
+
+WHOLE: Final = 10_000
+"""The width of an output that is not a terminal, in cells: layouts put no padding up to there, and cut nothing
+shorter."""
+
+# Anything that may not take exactly one cell: beyond Latin, Greek, Cyrillic, and the signs that we write ourselves.
+_ODD: Final = re.compile("[^ -~\u00a0-\u02ff\u0370-\u0482\u048a-\u0558\u2010-\u2027\u2190-\u2199■▲✗]")
+
+
+def is_narrow(text: str) -> bool:
+    """Whether each of its characters certainly takes one cell."""
+    return not _ODD.search(text)
+
+
+def cells(text: str) -> int:
+    """Columns that a text takes on a terminal.
+
+    Terminals disagree about symbols with U+FE0F. They count two here, so that no line becomes longer than it should.
+    """
+    return sum(_char_cells(text)) if _ODD.search(text) else len(text)
+
+
+def _char_cells(text: str) -> Iterator[int]:
+    before = 0
+    for char in text:
+        if char == "\ufe0f":
+            yield 2 - before if before else 0
+            before = 0
+            continue
+        if char.isascii():
+            before = 1
+        elif category(char)[0] == "M" or "\u1160" <= char <= "\u11ff" or "\ud7b0" <= char <= "\ud7ff":
+            yield 0
+            continue
+        else:
+            before = 2 if east_asian_width(char) in "WF" else 1
+        yield before
+
+
+def fit(text: str, width: int) -> str:
+    """The text, or as much of it as leaves room for a `…`, in at most `width` cells."""
+    if len(text) <= width and cells(text) <= width:
+        return text
+    if width <= 0:
+        return ""
+    if not _ODD.search(text, 0, width):
+        return text if len(text) <= width else text[: width - 1] + "…"
+    used = cut = 0
+    for number, size in enumerate(_char_cells(text)):
+        used += size
+        if used > width:
+            return text[:cut] + "…"
+        if used <= width - 1:
+            cut = number + 1
+    return text
+
+
+def pieces(text: str, width: int) -> Iterator[str]:
+    """All of the text in pieces of at most `width` cells, each as full as can be; marks stay on their letter."""
+    if not _ODD.search(text):
+        yield from (text[at : at + width] for at in range(0, max(1, len(text)), width))
+        return
+    begin = base = used = held = 0
+    for number, size in enumerate(_char_cells(text)):
+        if size and text[number] != "\ufe0f":
+            base, held = number, 0
+        held += size
+        used += size
+        if used > width and base > begin:
+            yield text[begin:base]
+            begin, used = base, held
+    yield text[begin:]
+
+
+def fit_ends(text: str, width: int) -> str:
+    """The text in at most `width` cells: if it must be cut, in the middle, so that its end stays visible."""
+    if width < 3 or cells(text) <= width:
+        return fit(text, width)
+    start = max(0, len(text) - width // 2)
+    # A mark alone would join what stands before it now.
+    while cells(text[start:]) > width // 2 or (start < len(text) and not cells(text[start])):
+        start += 1
+    end = text[start:]
+    return fit(text, width - cells(end)) + end

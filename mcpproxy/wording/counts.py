@@ -1,0 +1,28 @@
+"""Numbers with their noun, and what is missing in a capture, counted."""
+
+from captures.gaps import MOST_LOST
+
+
+def lost_text(count: int) -> str:
+    """How many records are lost; a capture can claim any number."""
+    return f"{count_text(count, 'record')} lost" if count < MOST_LOST else f"more than {MOST_LOST - 1:,} records lost"
+
+
+def begins_text(begins_at: int) -> str:
+    """Where a capture begins whose first records are deleted; the number is that of its first record."""
+    return f"begins at record {begins_at:,} (the ring has deleted what came before)"
+
+
+def unrecorded_text(count: int) -> str:
+    """How many bodies that may hold messages are not in a capture."""
+    return f"{count_text(count, 'HTTP body', 'HTTP bodies')} missing (not decodable, or not in the import)"
+
+
+def guesses_text(count: int) -> str:
+    """How many sessions are guesses."""
+    return f"{count_text(count, 'session')} of clients that cannot be told apart (one address, program and credentials)"
+
+
+def count_text(count: int, noun: str, plural: str | None = None) -> str:
+    """A number with its noun: `1 tool`, `11 tools`, `1,204 frames`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

@@ -1,0 +1,151 @@
+"""The gist of a payload: what a request asks for, what a notification says, what a result is about, in a few words."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from analysis.conversation.call import IdState
+from analysis.conversation.message import Notification, Request
+from analysis.facts import texts_in
+from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.cells import cells, fit
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.meaning import UNKNOWN, Meaning
+from mcpproxy.wording.names import NAMED_BY, name_of
+from mcpproxy.wording.units import duration
+from mcpproxy.wording.values import EXCERPT, at, excerpt, one_line, string
+
+ID_STATES: Final[dict[IdState | None, str]] = {
+    IdState.ANSWERED: "answered before",
+    IdState.FAILED: "failed before",
+    IdState.OPEN: "not readable",
+    IdState.CANCELLED: "not readable",
+}
+"""What the state of an id says of a message that names it and belongs to no call."""
+_YIELDS: Final = " ⇒ "
+
+_GIST: Final[dict[str, tuple[str, ...]]] = {
+    "initialize": ("protocolVersion",),
+    "tools/call": ("arguments",),
+    "prompts/get": ("arguments",),
+    "completion/complete": ("argument",),
+    "elicitation/create": ("message",),
+    "notifications/resources/updated": ("uri",),
+}
+"""What of the params is worth a line; other methods show all of them."""
+_LISTS: Final = {
+    "tools": "tool",
+    "resources": "resource",
+    "resourceTemplates": "template",
+    "prompts": "prompt",
+    "roots": "root",
+    "tasks": "task",
+}
+
+
+def gist(message: Request | Notification, meaning: Meaning = UNKNOWN) -> str:
+    """The payload of a request or notification, shortened to what matters; for a cancellation, what it cancels."""
+    if meaning.is_again:
+        return "again, after the redirect"
+    params, method = message.params, message.method
+    if not isinstance(params, dict):
+        return excerpt(params) if params else ""
+    if not isinstance(message, Request) and method in _TOLD:
+        return _TOLD[method](params, meaning)
+    if method in _GIST:
+        value = at(params, *_GIST[method])
+        # The same call once more (2026-07-28), with what its interim result had asked for.
+        again = "again " if "requestState" in params or "inputResponses" in params else ""
+        return again + (excerpt(value) if value else "")
+    named = NAMED_BY.get(method, ())[:1]
+    rest = {name: value for name, value in params.items() if name != "_meta" and name not in named}
+    return excerpt(rest) if rest else ""
+
+
+def _log(params: Mapping[str, Any], _: Meaning) -> str:
+    logger = f"{string(params, 'logger')}: " if string(params, "logger") else ""
+    return sanitise(f"[{string(params, 'level')}] {logger}{excerpt(params.get('data', ''))}", EXCERPT)
+
+
+def _progress(params: Mapping[str, Any], _: Meaning) -> str:
+    total = f"/{excerpt(params['total'])}" if params.get("total") is not None else ""
+    message = f" {string(params, 'message')}" if string(params, "message") else ""
+    text = f"{excerpt(params.get('progress', '?'))}{total}{message} (token {excerpt(params.get('progressToken'))})"
+    return sanitise(text, EXCERPT)
+
+
+def _cancellation(params: Mapping[str, Any], meaning: Meaning) -> str:
+    request, reason = meaning.cancels, string(params, "reason")
+    if request is None:
+        named = f"#{excerpt(params.get('requestId'))}, {ID_STATES.get(meaning.id_state, 'no request seen')}"
+    else:
+        waited_ns = meaning.abandoned_ns
+        abandoned = "" if waited_ns is None else f" abandoned after {duration(waited_ns)}:"
+        named = f"#{request.id.text}{abandoned} {' '.join(filter(None, (request.method, name_of(request))))}"
+    return sanitise(f"{named}: {reason}" if reason else named, EXCERPT)
+
+
+_TOLD: Final[dict[str, Callable[[Mapping[str, Any], Meaning], str]]] = {
+    "notifications/progress": _progress,
+    "notifications/message": _log,
+    "notifications/cancelled": _cancellation,
+}
+"""Notifications that are told in words."""
+
+
+def error_text(result: Mapping[str, Any]) -> str:
+    """The text of a tool's error."""
+    for text in map(one_line, texts_in(result)):
+        if text:
+            return text
+    content = result.get("content")
+    return excerpt(content) if content else ""
+
+
+def summary(result: Mapping[str, Any], method: str) -> str:
+    """How many of what, which revision, which decision: the one thing that an ordinary result is about."""
+    for member, noun in _LISTS.items():
+        value = result.get(member)
+        if isinstance(value, list):
+            return count_text(len(value), noun) + (", more" if result.get("nextCursor") else "")
+    if method in ("initialize", "elicitation/create"):
+        return sanitise(string(result, "protocolVersion") or string(result, "action"), 40)
+    versions = result.get("supportedVersions")
+    if isinstance(versions, list):
+        return sanitise(", ".join(version for version in versions if isinstance(version, str)), 60)
+    return _preview(result)
+
+
+_NOT_SAID: Final = ("_meta", "resultType", "taskId", "isError", "ttlMs", "cacheScope", "nextCursor")
+"""The members of a result that say nothing about what was asked for."""
+_CONTENT: Final = ("content", "contents", "messages")
+"""The members of a result that hold what was asked for: those of tools and of sampling, of resources, of prompts."""
+
+
+def _preview(result: Mapping[str, Any]) -> str:
+    """The first text of a result, or its substitute; empty if it says nothing."""
+    for member in _CONTENT:
+        blocks = result.get(member)
+        for block in blocks if isinstance(blocks, list) else [blocks]:
+            if text := one_line(string(block, "text") or string(block, "content", "text")):
+                return text
+            if kind := string(block, "mimeType") or string(block, "type"):
+                return f"[{sanitise(kind, 60)}]"
+    for member in ("structuredContent", "completion"):
+        if result.get(member):
+            return excerpt(at(result, "completion", "values") or result[member])
+    rest = {name: value for name, value in result.items() if name not in _NOT_SAID}
+    return excerpt(rest) if any(value not in ({}, []) for value in rest.values()) else ""
+
+
+def asked_and_answered(asked: str, answered: str, room: int = EXCERPT) -> str:
+    """The gist of a request and the gist of its response: `{"a":1} ⇒ The sum is 3`.
+
+    Args:
+        asked: the gist of the request.
+        answered: the gist of the response; empty if there is none.
+        room: the cells for both: neither of them is cut before it takes more than half.
+    """
+    if not asked or not answered:
+        return asked or (f"⇒ {answered}" if answered else "")
+    half = max(1, (room - len(_YIELDS)) // 2)
+    return f"{fit(asked, max(half, room - len(_YIELDS) - cells(answered)))}{_YIELDS}{answered}"

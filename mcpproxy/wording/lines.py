@@ -1,0 +1,150 @@
+"""Line: what one line says of a message, in parts. Who draws it lays them out, cuts and colours them."""
+
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from analysis.conversation.call import Seen
+from analysis.conversation.message import Invalid, Message, Notification, Request, Response, sender
+from captures.frame import Frame
+from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.wording.gists import gist
+from mcpproxy.wording.meaning import Meaning, meaning_of
+from mcpproxy.wording.names import id_text, name_of
+from mcpproxy.wording.spans import Role, Span
+from mcpproxy.wording.statuses import Status, answer
+from mcpproxy.wording.values import EXCERPT
+
+Kind: TypeAlias = Literal["request", "response", "notification", "batch", "aside", "invalid"]
+"""`aside` is a frame that is no message, but breaks no rule by that; `invalid` any other that is none."""
+CONVERTED: Final = "id/type-changed"
+"""The rule that a response breaks whose id has another JSON type than that of its request. Most clients do not match
+the two and keep waiting, although a line shows them as a pair."""
+
+_TO_SERVER: Final = Span("→", "accent")
+_TO_CLIENT: Final = Span("←", "accent")
+_NOTHING: Final = Span("")
+
+
+class Line(NamedTuple):
+    """What a line says. All of it is sanitised."""
+
+    kind: Kind
+    way: Span
+    """`→` from the client, `←` from the server; with `!` if it breaks a rule, with `✗` if it is not a message."""
+    subject: Span
+    """Its method or, of a response, that of its request; for others, what it is."""
+    id: str = ""
+    """Of the request, also for its response: `#7`."""
+    name: str = ""
+    """The tool, prompt or resource."""
+    status: Status | None = None
+    """What a response means, or what became of a request."""
+    gist: Span = _NOTHING
+    """The payload of a request or a notification; of others, an excerpt."""
+    problem: str = ""
+    """The rule that it breaks by itself."""
+
+    @property
+    def role(self) -> Role:
+        """That of its id and its name."""
+        return "dim" if self.subject.role == "dim" else "plain"
+
+
+def line(message: Message, meaning: Meaning) -> Line:
+    """What a message says."""
+    said = _line(message, meaning)
+    problem = message.frames[0].problem
+    # What breaks a rule in a batch is the frame, and the line of the batch says so.
+    if problem is None or said.problem or message.index is not None or meaning.is_beside:
+        return said
+    return _broken(said, problem)
+
+
+def line_of(seen: Seen) -> Line:
+    """What a message of a reading says."""
+    return line(seen.message, meaning_of(seen))
+
+
+def batch(frame: Frame, holds: int) -> Line:
+    """What the frame of a batch says, before the messages that it holds."""
+    said = Line("batch", _way(frame), Span(f"batch of {holds:,}"))
+    return _broken(said, frame.verdict.problem) if frame.verdict.problem else said
+
+
+def ended(request: Request, status: Status) -> Line:
+    """What is said of a request once more, when it is known what became of it without a response."""
+    return _of_request(request, "dim", status)
+
+
+def _line(message: Message, meaning: Meaning) -> Line:
+    if isinstance(message, Invalid):
+        return _invalid(message, is_beside=meaning.is_beside)
+    if isinstance(message, Response):
+        return _response(message, meaning)
+    if isinstance(message, Request) and not meaning.is_again:
+        return _of_request(message, "accent")
+    kind: Kind = "request" if isinstance(message, Request) else "notification"
+    method = Span(_method(message), "dim" if meaning.is_again else "plain")
+    return Line(kind, _way(message.frames[0]), method, gist=Span(gist(message, meaning), "dim"))
+
+
+def _of_request(request: Request, role: Role, status: Status | None = None) -> Line:
+    way, method, id_ = _way(request.frames[0]), Span(_method(request), role), id_text(request.id)[1:]
+    return Line("request", way, method, id_, name_of(request), status, Span(gist(request), "dim"))
+
+
+def _response(response: Response, meaning: Meaning) -> Line:
+    way, status, call = _way(response.frames[0]), answer(response, meaning), meaning.call
+    if call is None:
+        return Line("response", way, Span("answer"), id_text(response.id)[1:], status=status)
+    request = call.request
+    said = Line("response", way, Span(_method(request), "dim"), id_text(request.id)[1:], name_of(request), status)
+    return _broken(said, CONVERTED) if meaning.is_converted else said
+
+
+def _invalid(message: Invalid, *, is_beside: bool) -> Line:
+    frame = message.frames[0]
+    way, aside = _way(frame), aside_of(message, is_beside=is_beside)
+    if aside is not None:
+        return Line("aside", way, aside[0], gist=aside[1])
+    excerpt = f'"{sanitise_bytes(frame.raw, EXCERPT)}"' if message.index is None else f"element {message.index + 1:,}"
+    mark = Span(f"{way.text}✗", "bad")
+    return Line("invalid", mark, Span("not a message", "bad"), gist=Span(excerpt), problem=message.reason)
+
+
+def aside_of(message: Message, *, is_beside: bool) -> tuple[Span, Span] | None:
+    """An event that clients ignore, a frame that was not parsed, or an HTTP body where no message is due.
+
+    Args:
+        message: the message.
+        is_beside: whether it is such a body; see `Seen.is_beside`.
+
+    Returns:
+        What it is, and an excerpt of what it holds; None for everything else.
+    """
+    if not isinstance(message, Invalid):
+        return None
+    frame = message.frames[0]
+    if frame.event is not None:
+        word = f"event {sanitise(frame.event, 40)}"
+    elif frame.is_ignored:
+        return Span("event without data", "dim"), _NOTHING
+    elif message.reason == "unjudged":
+        word = "unjudged" if frame.whole else "unjudged, unfinished"
+    elif is_beside:
+        word = "body"
+    else:
+        return None
+    text = sanitise_bytes(frame.raw, EXCERPT)
+    return Span(word, "plain" if text else "dim"), Span(text, "dim")
+
+
+def _method(message: Request | Notification) -> str:
+    return sanitise(message.method, EXCERPT)
+
+
+def _way(frame: Frame) -> Span:
+    return _TO_SERVER if sender(frame) == "client" else _TO_CLIENT
+
+
+def _broken(said: Line, problem: str) -> Line:
+    return said._replace(way=Span(f"{said.way.text}!", "bad"), problem=problem)

@@ -1,0 +1,49 @@
+"""Meaning: what a message means, as far as a line says it.
+
+A reading knows it when the message comes; a screen puts it together again for a row that it draws.
+"""
+
+from typing import Final, NamedTuple
+
+from analysis.conversation.call import Call, IdState, Meant, Seen
+from analysis.conversation.message import Invalid, Request
+
+
+class Meaning(NamedTuple):
+    """What is known of a message beside its own members."""
+
+    call: Call | None = None
+    """For a response: the call that it answers."""
+    id_state: IdState | None = None
+    """For a response or a cancellation: what had become of the id that it names."""
+    meant: Meant | None = None
+    """For a response that fits no request: the request that it was probably meant for."""
+    cancels: Request | None = None
+    """For a cancellation: the request that it names."""
+    abandoned_ns: int | None = None
+    """For a cancellation: how long its sender had waited, if it abandons the request."""
+    is_again: bool = False
+    """Whether it repeats a message whose HTTP exchange was redirected."""
+    is_beside: bool = False
+    """Whether it is an HTTP body where no message is due."""
+    is_converted: bool = False
+    """For a response: whether its id matches its request only as another JSON type."""
+
+
+UNKNOWN: Final = Meaning()
+"""Of a message nothing else is known."""
+
+
+def meaning_of(seen: Seen) -> Meaning:
+    """The meaning of a message of a reading."""
+    cancelled = seen.cancelled
+    return Meaning(
+        seen.answered,
+        seen.id_state,
+        seen.meant,
+        seen.cancels,
+        None if cancelled is None else cancelled.abandoned_ns,
+        seen.is_again,
+        type(seen.message) is Invalid and seen.is_beside,
+        seen.is_converted,
+    )

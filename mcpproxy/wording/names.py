@@ -1,0 +1,42 @@
+"""Names: of a request, its id, a peer."""
+
+from typing import Final
+
+from analysis.conversation.message import Id, Request
+from analysis.conversation.session import Peer
+from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.cells import fit
+from mcpproxy.wording.values import EXCERPT, string
+
+ID_CELLS: Final = 16
+"""Cells of an id."""
+
+NAMED_BY: Final[dict[str, tuple[str, ...]]] = {
+    "tools/call": ("name",),
+    "prompts/get": ("name",),
+    "resources/read": ("uri",),
+    "resources/subscribe": ("uri",),
+    "resources/unsubscribe": ("uri",),
+    "completion/complete": ("ref", "name"),
+    "logging/setLevel": ("level",),
+    "tasks/get": ("taskId",),
+    "tasks/result": ("taskId",),
+    "tasks/cancel": ("taskId",),
+    "tasks/update": ("taskId",),
+}
+"""Where a request says what it is about, by method."""
+
+
+def id_text(id_: Id | None) -> str:
+    """` #7`, ` #"7"`, or nothing."""
+    return "" if id_ is None else fit(f" #{sanitise(id_.text, 64)}", ID_CELLS)
+
+
+def name_of(request: Request) -> str:
+    """The tool, prompt or resource that a request concerns, if it names one."""
+    return sanitise(string(request.params, *NAMED_BY.get(request.method, ())), EXCERPT)
+
+
+def peer_text(peer: Peer) -> str:
+    """Name and version of one side."""
+    return sanitise(peer.text.rstrip(), 60)

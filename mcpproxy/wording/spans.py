@@ -1,0 +1,61 @@
+"""Spans: pieces of a line, coloured by their role."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, NamedTuple, TextIO, TypeAlias
+
+from mcpproxy.wording.cells import cells, fit
+
+Role: TypeAlias = Literal["plain", "accent", "dim", "warm", "bad"]
+"""Why a text is coloured. There is one accent; `dim` is for what repeats, `warm` for what is slow, `bad` for what is
+wrong."""
+
+_CODES: Final[dict[Role, str]] = {"accent": "36", "dim": "2", "warm": "33", "bad": "1;31"}
+
+
+class Span(NamedTuple):
+    """A piece of a line and its role."""
+
+    text: str
+    role: Role = "plain"
+
+
+class Style:
+    """Colours or none. Colour is never the only carrier of a meaning."""
+
+    def __init__(self, *, colour: bool = False) -> None:
+        """With `colour` False nothing but the text itself is written."""
+        self.colour = colour
+
+    @classmethod
+    def of(cls, stream: TextIO, environ: Mapping[str, str]) -> "Style":
+        """The style for a stream: colours on a terminal, unless NO_COLOR or TERM=dumb say otherwise (no-color.org)."""
+        return cls(colour=stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb")
+
+    @classmethod
+    def chosen(cls, choice: str, stream: TextIO, environ: Mapping[str, str]) -> "Style":
+        """The style that `--color` asks for: `always`, `never`, or `auto` for what suits the stream."""
+        return cls.of(stream, environ) if choice == "auto" else cls(colour=choice == "always")
+
+    def paint(self, spans: Iterable[Span]) -> str:
+        """The spans as one text."""
+        return "".join(self._painted(span) for span in spans)
+
+    def _painted(self, span: Span) -> str:
+        if not self.colour or span.role == "plain" or not span.text.strip():
+            return span.text
+        return f"\x1b[{_CODES[span.role]}m{span.text}\x1b[0m"
+
+
+def fit_spans(spans: Iterable[Span], width: int) -> tuple[list[Span], int]:
+    """Those of a row of spans that fit in so many cells, the last one cut if need be, and how many cells they take."""
+    fitting: list[Span] = []
+    used = 0
+    for span in spans:
+        size = cells(span.text)
+        if used + size > width:
+            cut = fit(span.text, width - used)
+            fitting.append(Span(cut, span.role))
+            return fitting, used + cells(cut)
+        fitting.append(span)
+        used += size
+    return fitting, used

@@ -1,0 +1,128 @@
+"""Status: what became of a call, as a word and what explains it. Every command, report and screen has it from here."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from analysis.conversation.call import ERRORS, FAILURES, Call, Outcome, outcome_of
+from analysis.conversation.message import Response
+from analysis.facts import text_of_error
+from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.cells import fit
+from mcpproxy.wording.failures import failure
+from mcpproxy.wording.gists import ID_STATES, error_text, summary
+from mcpproxy.wording.meaning import Meaning
+from mcpproxy.wording.units import duration
+from mcpproxy.wording.values import EXCERPT, excerpt, string
+
+_WORDS: Final = {
+    Outcome.RESULT: "ok",
+    Outcome.ERROR: "error",
+    Outcome.TOOL_ERROR: "tool error",
+    Outcome.INPUT_REQUIRED: "input required",
+    Outcome.TASK: "task",
+    Outcome.CANCELLED: "cancelled",
+    Outcome.FAILED: "failed",
+    Outcome.UNANSWERED: "unanswered",
+    Outcome.NOT_RECORDED: "not recorded",
+}
+
+
+class Status(NamedTuple):
+    """What a response means, or what became of a request without one."""
+
+    verdict: str
+    """`ok`, `error -32602`, `abandoned`, …"""
+    text: str = ""
+    """What explains it: of a response, a count or the text of an error; else a clause that goes on from the word."""
+    is_bad: bool = False
+    late_ns: int | None = None
+    """How long after its cancellation the call was answered, if it was."""
+
+    @property
+    def word(self) -> str:
+        """The verdict, and how late it came: `ok, 2.4s late`."""
+        return self.verdict if self.late_ns is None else f"{self.verdict}, {duration(self.late_ns)} late"
+
+    @property
+    def short(self) -> str:
+        """The same for where there is no room: `ok, late`."""
+        return self.verdict if self.late_ns is None else f"{self.verdict}, late"
+
+
+def verdict(outcome: Outcome, *, is_abandoned: bool = False) -> Status:
+    """The word for an outcome, of whose call nothing more is known.
+
+    Args:
+        outcome: of the call.
+        is_abandoned: whether its sender abandoned it.
+    """
+    if is_abandoned and outcome is Outcome.CANCELLED:
+        return Status("abandoned", is_bad=True)
+    return Status(_WORDS[outcome], is_bad=outcome in ERRORS or outcome in FAILURES)
+
+
+def answer(response: Response, meaning: Meaning) -> Status:
+    """What a response means for its call or, if it belongs to none, why not, and what it would mean."""
+    call = meaning.call
+    if call is not None:
+        return _content(response, call.outcome, call.request.method, call.late_ns)
+    rest = " ".join(filter(None, content(response)[:2]))
+    meant = "" if meaning.meant is None else f"; {sanitise(meaning.meant.text, EXCERPT)}"
+    return Status(ID_STATES.get(meaning.id_state, "fits no request"), rest + meant, is_bad=True)
+
+
+def content(response: Response) -> Status:
+    """What a response means by itself, before it is known which call it belongs to."""
+    return _content(response, outcome_of(response, None), "", None)
+
+
+def fate(call: Call) -> Status:
+    """What became of a call without a response."""
+    waited_ns = call.abandoned_ns
+    status = verdict(call.outcome, is_abandoned=waited_ns is not None)
+    texts = []
+    if call.outcome is Outcome.FAILED:
+        texts.append(f": {failure(call.http, call.lasted_ns)}")
+    if waited_ns is not None:
+        after = f"after {duration(waited_ns)}"
+        texts.append(f" {after}" if call.outcome is Outcome.CANCELLED else f", abandoned {after}")
+    elif call.outcome is Outcome.CANCELLED and call.is_left:
+        texts.append(" by closing its HTTP exchange")
+    if call.cancelled_ns is not None and call.cancel_reason:
+        texts.append(f": {sanitise(call.cancel_reason, EXCERPT)}")
+    if call.probable_answer is not None:
+        texts.append(f", {sanitise(call.probable_answer.text, EXCERPT)}")
+    return status._replace(text="".join(texts))
+
+
+def waiting(waited_ns: int | None = None) -> Status:
+    """The same for a request that may still be answered."""
+    return Status("waiting", "" if waited_ns is None else f" for {duration(waited_ns)}")
+
+
+def _content(response: Response, outcome: Outcome, method: str, late_ns: int | None) -> Status:
+    if outcome is Outcome.ERROR:
+        return Status(*_error(response), is_bad=True, late_ns=late_ns)
+    result = response.result if isinstance(response.result, dict) else {}
+    return Status(_WORDS[outcome], _text(outcome, result, method), outcome in ERRORS, late_ns)
+
+
+def _text(outcome: Outcome, result: Mapping[str, Any], method: str) -> str:
+    if outcome is Outcome.TOOL_ERROR:
+        return error_text(result)
+    if outcome is Outcome.INPUT_REQUIRED:
+        wanted = result.get("inputRequests")
+        methods = [string(request, "method") for request in wanted.values()] if isinstance(wanted, dict) else []
+        return sanitise(", ".join(filter(None, methods)), EXCERPT)
+    if outcome is Outcome.TASK:
+        return sanitise(string(result, "task", "taskId") or string(result, "taskId"), EXCERPT)
+    return summary(result, method)
+
+
+def _error(response: Response) -> tuple[str, str]:
+    error = response.error
+    if not isinstance(error, dict):
+        return "error", excerpt(error)
+    code = fit(excerpt(error.get("code")), 12) if "code" in error else "without code"
+    message = text_of_error(response)
+    return f"error {code}", sanitise(message, EXCERPT) if message is not None else excerpt(error.get("data", ""))

@@ -1,0 +1,43 @@
+"""Values from messages as text: excerpts, cut and sanitised."""
+
+import json
+from typing import Any, Final
+
+from analysis.conversation.message import Number
+from mcpproxy.sanitise import sanitise
+
+EXCERPT: Final = 300
+"""Characters of a payload that a line can show; wider terminals than this are rare."""
+
+
+def excerpt(value: object) -> str:
+    """A JSON value as compact JSON, clipped; a string by itself without quotes.
+
+    Encoded piece by piece up to the limit, so that the cost is not that of a large payload.
+    """
+    if isinstance(value, str | Number):
+        return sanitise(value if isinstance(value, str) else value.token, EXCERPT)
+    text = ""
+    for piece in json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).iterencode(value):
+        text += piece[: EXCERPT + 1]
+        if len(text) > EXCERPT:
+            break
+    return sanitise(text, EXCERPT)
+
+
+def one_line(text: str) -> str:
+    """The beginning of a text, with each run of white space as a space."""
+    return sanitise(" ".join(text[: 4 * EXCERPT].split()), EXCERPT)
+
+
+def at(value: object, *path: str) -> Any:
+    """The member at the end of a path of names; None if there is none."""
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def string(value: object, *path: str) -> str:
+    """The same if it is a string, not sanitised; else, and without a path, empty."""
+    text = at(value, *path) if path else None
+    return text if isinstance(text, str) else ""

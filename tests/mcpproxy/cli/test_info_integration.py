@@ -1,0 +1,30 @@
+"""`mcpproxy info`: what it says of a capture that is being recorded."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from captures.file import CaptureFile
+from captures.record import seal
+from tests.captures.samples import header
+from tests.mcpproxy.cli.typed import mcpproxy
+from tests.mcpproxy.tui.stage import CALL, said
+
+
+@pytest.mark.costly("the program is loaded, from which the commands are forked")
+def test_a_capture_that_is_being_recorded_lasts_until_now(tmp_path: Path) -> None:
+    path = tmp_path / "live.mcpcap"
+    live = CaptureFile(path)
+    began_ns = time.time_ns() - 60_000_000_000
+    for number, (rec, middle) in enumerate([("header", header(wall_ns=began_ns)), said("c2s", CALL % (7, 7))]):
+        live.append(seal(number, number * 1_000_000, rec, middle))
+    (listed,) = map(json.loads, mcpproxy("ls", "--json", path).stdout.splitlines())
+    (said_now,) = map(json.loads, mcpproxy("info", "--json", path).stdout.splitlines())
+    assert listed["duration_ms"] >= 60_000
+    assert listed["duration_ms"] <= said_now["duration_ms"] < listed["duration_ms"] + 60_000
+    assert "duration    1m" in mcpproxy("info", path).stdout.decode()
+    live.close()
+    (said_after,) = map(json.loads, mcpproxy("info", "--json", path).stdout.splitlines())
+    assert said_after["duration_ms"] == 1

@@ -1,0 +1,25 @@
+"""Pieces of a text that fit in some cells."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.cells import cells, pieces
+
+
+def test_pieces_are_as_full_as_can_be_and_part_no_letter() -> None:
+    assert list(pieces("", 4)) == [""]
+    assert list(pieces("abcdefghi", 4)) == ["abcd", "efgh", "i"]
+    assert list(pieces("界界x界", 4)) == ["界界", "x界"]
+    assert list(pieces("界a界", 4)) == ["界a", "界"]
+    assert list(pieces("ae\u0301\u0302界", 2)) == ["ae\u0301\u0302", "界"]
+    assert list(pieces("abc✔\ufe0fd", 4)) == ["abc", "✔\ufe0fd"]
+
+
+@given(st.text(alphabet="a界é\u0301\ufe0f✔‼ 0\u1160", max_size=40), st.integers(2, 9))
+def test_pieces_fit_and_lose_nothing(text: str, width: int) -> None:
+    shown = sanitise(text)
+    made = list(pieces(shown, width))
+    assert "".join(made) == shown
+    assert all(cells(one) <= width for one in made)
+    assert [sanitise(one) for one in made] == made

@@ -1,0 +1,91 @@
+"""What the page of a message says of its call."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from analysis.conversation.call import Call, IdState, seen_of
+from analysis.conversation.mark import Mark
+from analysis.conversation.message import Request, Response, messages
+from analysis.conversation.session import Session
+from captures.envelope import judge
+from captures.frame import Frame
+from captures.verdict import Direction
+from mcpproxy.wording.facts import Fact, became, facts, title
+
+S = 1_000_000_000
+SESSION = Session(1, "stdio", 0)
+METHOD = "tools/call"
+
+
+def message(seq: int, at_s: float, way: Direction, body: dict[str, Any]) -> Any:
+    raw = orjson.dumps({"jsonrpc": "2.0", **body})
+    (made,) = messages(Frame(seq, round(at_s * S), way, raw, judge(raw, way)))
+    return made
+
+
+def asked(method: str = METHOD) -> Request:
+    request: Request = message(3, 1, "c2s", {"id": 7, "method": method, "params": {"name": "add"}})
+    return request
+
+
+def answered(at_s: float) -> Response:
+    response: Response = message(4, at_s, "s2c", {"id": 7, "result": {"tools": []}})
+    return response
+
+
+def a_call(*, method: str = METHOD, cancelled_s: float | None = None, reason: str | None = None, **what: Any) -> Call:
+    mark = None if cancelled_s is None else Mark(9, round(cancelled_s * S))
+    return Call(asked(method), cancellation=mark, cancel_reason=reason, **what)
+
+
+def test_an_answer_is_told_with_its_frame_its_latency_and_its_status() -> None:
+    call = a_call()
+    call.answer(answered(1.25))
+    assert [*became(call)] == [Fact("answered", "by frame 4 after 250 ms: ok")]
+
+
+@pytest.mark.parametrize(
+    ("cancelled_s", "text", "is_bad"),
+    [(2, "by frame 9: no\\nneed", False), (8, "after 7.0s by frame 9: no\\nneed", True)],
+)
+def test_a_late_answer_is_told_with_the_cancellation(cancelled_s: float, text: str, is_bad: bool) -> None:
+    call = a_call(cancelled_s=cancelled_s, reason="no\nneed")
+    call.answer(answered(10))
+    late = "8.0s" if cancelled_s == 2 else "2.0s"
+    assert [*became(call)] == [
+        Fact("answered", f"by frame 4 after 9,000 ms: ok, {late} late"),
+        Fact("cancelled", text, is_bad),
+    ]
+
+
+def test_what_has_no_answer_says_its_outcome_and_by_what_it_was_cancelled() -> None:
+    assert [*became(a_call())] == [Fact("outcome", "unanswered", is_bad=True)]
+    assert [*became(a_call(), 3 * S)] == [Fact("outcome", "waiting for 3.0s")]
+    assert [*became(a_call(cancelled_s=8, reason="slow"))] == [
+        Fact("outcome", "abandoned after 7.0s: slow", is_bad=True),
+        Fact("cancelled", "by frame 9"),
+    ]
+
+
+def test_a_subscription_is_due_no_answer() -> None:
+    assert [*became(a_call(method="subscriptions/listen"))] == []
+
+
+def test_a_response_says_what_it_answers_or_why_it_answers_nothing() -> None:
+    call, response = a_call(), answered(2)
+    call.answer(response)
+    paired = seen_of(response, SESSION, call)
+    assert [*facts(paired, None)] == [Fact("answers", "frame 3 after 1,000 ms: ok")]
+    assert title(paired) == "answer to tools/call #7 add"
+    alone = seen_of(response, SESSION, id_state=IdState.ANSWERED)
+    assert [*facts(alone, None)] == [Fact("answers", "nothing: answered before, ok 0 tools", is_bad=True)]
+    assert title(alone) == "answer #7"
+
+
+def test_a_cancellation_names_what_it_cancels() -> None:
+    notification = message(9, 5, "c2s", {"method": "notifications/cancelled", "params": {"requestId": 7}})
+    seen = seen_of(notification, SESSION, cancels=asked())
+    assert [*facts(seen, None)] == [Fact("cancels", "tools/call #7 add (frame 3)")]
+    assert title(seen) == "notifications/cancelled"

@@ -1,0 +1,88 @@
+"""What became of a call, in the words of every surface."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from analysis.conversation.call import Call, Outcome, ProbableAnswer
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.http_exchanges import HttpExchanges
+from analysis.conversation.mark import Mark
+from analysis.conversation.message import Request, messages
+from captures.envelope import judge
+from captures.frame import Frame
+from mcpproxy.wording.statuses import Status, fate, verdict, waiting
+
+S = 1_000_000_000
+
+
+def call(**what: Any) -> Call:
+    raw = orjson.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "add"}})
+    (request,) = messages(Frame(1, 0, "c2s", raw, judge(raw, "c2s")))
+    assert isinstance(request, Request)
+    return Call(request, **what)
+
+
+def refused() -> HttpExchange:
+    response = {"status": 502, "headers": []}
+    http = HttpExchanges().take({"exchange": 1, "stage": "end", "ended_by": "server", "response": response})
+    assert http is not None
+    return http
+
+
+def left() -> HttpExchange:
+    http = HttpExchanges().take({"exchange": 1, "stage": "end", "ended_by": "client"})
+    assert http is not None
+    http.over = Mark(9, 2 * S)
+    return http
+
+
+LEFT: dict[str, Any] = {"broken": Mark(9, 2 * S), "has_left": True}
+
+
+@pytest.mark.parametrize(
+    ("what", "text", "is_bad"),
+    [
+        ({}, "unanswered", True),
+        (
+            {"meant_for_it": ProbableAnswer(9, '"7"')},
+            'unanswered, probably answered by frame 9 with id "7"',
+            True,
+        ),
+        ({"cancellation": Mark(9, 2 * S)}, "cancelled", False),
+        ({"cancellation": Mark(9, 2 * S), "cancel_reason": "the user\nleft"}, r"cancelled: the user\nleft", False),
+        ({"cancellation": Mark(9, 2 * S), "http": left()}, "cancelled by closing its HTTP exchange", False),
+        ({"cancellation": Mark(9, 7 * S), "cancel_reason": "slow"}, "abandoned after 7.0s: slow", True),
+        ({"cancellation": Mark(9, 1 * S), "cancel_reason": "timed out"}, "abandoned after 1.0s: timed out", True),
+        (LEFT, "abandoned after 2.0s", True),
+        (
+            {"broken": Mark(9, S), "http": refused()},
+            "failed: HTTP status 502 by a gateway",
+            True,
+        ),
+        (
+            {"broken": Mark(9, S), "http": refused(), "cancellation": Mark(10, 7 * S), "fault": Outcome.FAILED},
+            "failed: HTTP status 502 by a gateway, abandoned after 7.0s",
+            True,
+        ),
+        ({"settled": Outcome.NOT_RECORDED}, "not recorded", False),
+    ],
+)
+def test_a_call_without_an_answer_says_what_became_of_it(what: dict[str, Any], text: str, is_bad: bool) -> None:
+    status = fate(call(**what))
+    assert status.word + status.text == text
+    assert status.is_bad == is_bad
+
+
+def test_every_outcome_has_a_word() -> None:
+    words = [verdict(outcome).word for outcome in Outcome]
+    assert all(words)
+    assert len({*words}) == len(words)
+    assert verdict(Outcome.CANCELLED, is_abandoned=True) == Status("abandoned", is_bad=True)
+    assert verdict(Outcome.RESULT, is_abandoned=True) == verdict(Outcome.RESULT) == Status("ok")
+
+
+def test_what_waits_says_for_how_long_if_that_is_known() -> None:
+    assert waiting().word + waiting().text == "waiting"
+    assert waiting(3 * S).text == " for 3.0s"
