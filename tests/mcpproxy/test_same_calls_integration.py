@@ -18,13 +18,13 @@ from analysis.reading import Reading
 from analysis.selection import selected_at_the_end
 from mcpproxy.exporters.otlp.capture import CaptureSpans
 from mcpproxy.exporters.otlp.histograms import Histograms
-from mcpproxy.tui.data import reading as screens
 from mcpproxy.wording.text import WHOLE
 from tests.analysis.store.written import Written
 from tests.captures.samples import header
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.html_report.parts import Parts
+from tests.mcpproxy.tui.alone import Alone
 from tests.mcpproxy.tui.http_talk import post
 from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, record
 
@@ -150,7 +150,7 @@ def in_sql(path: Path) -> InSql:
 
 def on_screen(path: Path) -> dict[int, tuple[Told, int | None]]:
     """By the number of the request's frame, which those of a batch share; and how long it waited until abandoned."""
-    reading = screens.Reading(path)
+    reading = Alone(path)
     while not reading.has_ended:
         reading.step()
     calls, found = reading.calls, {}
@@ -159,7 +159,7 @@ def on_screen(path: Path) -> dict[int, tuple[Told, int | None]]:
         latency_ns = calls.latency_ns[number]
         seq = reading.index.entry(calls.request[number]).seq
         told = Told(kind.method, kind.name, str(outcome), None if latency_ns < 0 else latency_ns)
-        found[seq] = told, calls.abandoned_ns.get(number)
+        found[seq] = told, reading.abandoned_ns(number)
     reading.close()
     return found
 

@@ -14,7 +14,7 @@ from captures.frame import Frame
 from captures.index import Entry
 from captures.record import Record, raw_bytes
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.calls import OUTCOMES
+from mcpproxy.tui.data.columns import OUTCOMES
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.details.byte_pages import PAGE, HexPage, RawPage
 from mcpproxy.tui.details.exchange_view import Joined, exchange_view
@@ -174,13 +174,13 @@ def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
     lines = [*head, _pair("sent", _at(reading, request))]
     if response is not None:
         lines += [_pair("answered", _at(reading, response)), _pair("took", ms_text(calls.latency_ns[number]))]
-    waited_ns = calls.abandoned_ns.get(number)
+    waited_ns = reading.abandoned_ns(number)
     if waited_ns is not None:
         text = f"after {units.duration(waited_ns)}"
         if response is not None:
             text += f", {units.duration(calls.latency_ns[number] - waited_ns)} before the response"
         lines.append([Span(f"{'abandoned':<10}", "dim"), Span(text, "bad")])
-    answer = calls.probable_answers.get(number)
+    answer = reading.conversation.probable_answers.get(number)
     if answer is not None and response is None:
         text = answer.text.removeprefix("probably ")
         lines.append([Span(f"{'probably':<10}", "dim"), Span(sanitise(text), "bad")])
@@ -195,9 +195,8 @@ def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
     bad = outcome in ERRORS | FAILURES
     text = words.get(outcome, str(outcome).replace("_", " ")) + (f" {silence}" if silence else "")
     lines.append([Span(f"{'outcome':<10}", "dim"), Span(text, "bad" if bad else "plain")])
-    own = reading.sessions[row] if row < len(reading.sessions) else 0
-    session = next((one for one in reading.conversation.sessions if one.number == own), reading.conversation.capture)
-    for word, peer in (("client", session.client), ("server", session.server)):
+    client, server = reading.conversation.peers(reading.session(row))
+    for word, peer in (("client", client), ("server", server)):
         if peer is not None:
             lines.append(_pair(word, peer_text(peer)))
     return lines

@@ -66,7 +66,7 @@ _GONE: Final = RowText(
 
 def text_of(reading: Reading, row: int) -> RowText:
     """The text of a row."""
-    if row in reading.continued:
+    if reading.is_continued(row):
         record = reading.index.beginning(row)
         raw = record.members.get("raw") if record is not None else None
         return RowText(
@@ -129,7 +129,7 @@ def short_call(what: Sequence[Span]) -> Sequence[Span]:
 
 def _message(reading: Reading, row: int, frame: Frame, message: Message) -> RowText:
     way, problem = way_of(frame, message), frame.problem
-    wrong = Span(f"  {problem}" if problem and row not in reading.joined else "", "bad")
+    wrong = Span(f"  {problem}" if problem and reading.joined_to(row) is None else "", "bad")
     if isinstance(message, Request):
         what = (Span(sanitise(message.method, EXCERPT), "accent"), Span(f" {name_of(message)}"), wrong)
         return RowText(way, what, id_text(message.id).removeprefix(" #"), more=gist(message))
@@ -179,7 +179,7 @@ def _answer(reading: Reading, row: int, way: Span, response: Response, wrong: Sp
 
 def _invalid(reading: Reading, row: int, frame: Frame, message: Invalid, way: Span) -> RowText:
     is_final = row < reading.understood
-    aside = aside_of(message, is_beside=row in reading.beside)
+    aside = aside_of(message, is_beside=reading.is_beside(row))
     if aside is not None:
         return RowText(Span(way.text[0], "accent"), aside_spans(aside), is_wide=True, is_final=is_final)
     text = sanitise_bytes(frame.raw, EXCERPT)
@@ -196,7 +196,7 @@ def way_of(frame: Frame, message: Message) -> Span:
 
 def message_at(reading: Reading, row: int, frame: Frame) -> Message:
     """The first message of a row, with all the lines that it spans."""
-    last = reading.joined.get(row)
+    last = reading.joined_to(row)
     if last is not None:
         items = [reading.index.item(item) for item in range(row, min(last, row + 10_000) + 1)]
         frames = tuple(item for item in items if isinstance(item, Frame) and item.dir == frame.dir)

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from analysis.conversation.call import Outcome
-from mcpproxy.tui.data.calls import NONE
+from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.findings import COUNTED, LEVELS, SIGNS
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.row_text import WAITING, RowText, short_call, text_of
@@ -166,7 +166,7 @@ class TrafficRows:
         status = answer.status
         if number is not None and not (is_answer and self.reading.calls.response[number] != NONE):
             status = self._open(entry)
-        elif number in self.reading.calls.abandoned_ns and status.text:
+        elif number is not None and self.reading.abandoned_ns(number) is not None and status.text:
             status = Span(f"{status.text}, late", status.role)
         parts, room = [status], self._status_width - cells(status.text)
         http = self.reading.http.answer(answer.http) if status.text else None
@@ -185,8 +185,7 @@ class TrafficRows:
         calls = self.reading.calls
         latency_ns = calls.latency_ns[number]
         if is_answer and latency_ns >= 0:
-            is_slow = self.reading.paces.is_slow(calls.kind[number], latency_ns)
-            return Span(latency_text(latency_ns), "warm" if is_slow else "dim")
+            return Span(latency_text(latency_ns), "warm" if self.reading.is_slow(number) else "dim")
         waited_ns = self.reading.waited_ns(number)
         return Span("" if waited_ns is None else latency_text(waited_ns), "dim")
 
@@ -201,7 +200,7 @@ class TrafficRows:
         if outcome is Outcome.NOT_RECORDED:
             return Span("not recorded", "dim")
         if number is not None and outcome is Outcome.CANCELLED:
-            is_abandoned = number in self.reading.calls.abandoned_ns
+            is_abandoned = self.reading.abandoned_ns(number) is not None
             return Span("abandoned", "bad") if is_abandoned else Span("cancelled", "dim")
         if number is not None and outcome is None and self.reading.has_ended:
             return Span("forgotten", "dim")
