@@ -161,8 +161,8 @@ def take_report(report: dict[str, Any], findings: Findings) -> bool:
     elif "checked" in report:
         findings.tally, findings.faults = Tally(*report["tally"]), tuple(report["faults"])
         findings.forgotten = tuple(map(str, report["forgotten"]))
-        findings.checked, findings.has_caught_up = report["checked"], report["even"]
-        findings.has_ended = report["ended"]
+        findings.checked, findings.has_caught_up = int(report["checked"]), bool(report["even"])
+        findings.has_ended = bool(report["ended"])
     return True
 
 

@@ -58,7 +58,7 @@ _NUMBER: Final = 21
 _NUMBERS: Final = (1 << _NUMBER) - 1
 _OF_ROW: Final = 43
 """In the word of an unusual message, the bits below its row: its place there, how it was taken, and its call."""
-_HEAD: Final = struct.Struct("=BBHIIQ")
+_HEAD: Final = struct.Struct("=BBHIIQQ")
 _PART: Final = struct.Struct("=HHI")
 _SIGN: Final = 0xB7
 """The first byte of a batch; JSON never begins with it."""
@@ -255,6 +255,8 @@ class Batch(NamedTuple):
     """Which capture they are of."""
     rows: int
     """How many rows must exist: whatever the cells refer to is among them."""
+    last_seq: int
+    """Number of the record in the last of these rows."""
     read_bytes: int
     """How many bytes of the capture the worker has read."""
     has_ended: bool
@@ -264,7 +266,7 @@ class Batch(NamedTuple):
     @property
     def message(self) -> bytes:
         """As it is sent."""
-        return _HEAD.pack(_SIGN, self.has_ended, 0, self.job, self.rows, self.read_bytes) + self.parts
+        return _HEAD.pack(_SIGN, self.has_ended, 0, self.job, self.rows, self.last_seq, self.read_bytes) + self.parts
 
 
 def batch_in(message: bytes) -> Batch | None:
@@ -277,10 +279,10 @@ def batch_in(message: bytes) -> Batch | None:
         return None
     if len(message) < _HEAD.size:
         raise ValueError("a batch without a head")
-    _, has_ended, _, job, rows, read_bytes = _HEAD.unpack_from(message)
+    _, has_ended, _, job, rows, last_seq, read_bytes = _HEAD.unpack_from(message)
     if rows > ROWS:
         raise ValueError("a batch of rows that are not shown")
-    return Batch(job, rows, read_bytes, bool(has_ended), message[_HEAD.size :])
+    return Batch(job, rows, last_seq, read_bytes, bool(has_ended), message[_HEAD.size :])
 
 
 def runs(places: Iterable[int]) -> Iterator[tuple[int, int]]:

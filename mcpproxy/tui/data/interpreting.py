@@ -378,14 +378,15 @@ class Interpreter:
             yield {name: value for name, value in state.items() if self._told.get(name) != value}
             self._told = state
         rows, parts, size = self.columns.understood, list[bytes](), 0
+        last_seq = self._seqs[-1] if self._seqs else 0
         for part in self._parts():
             if size + len(part) > MOST_BYTES:
-                yield Batch(job, rows, read_bytes, has_ended=False, parts=b"".join(parts))
+                yield Batch(job, rows, last_seq, read_bytes, has_ended=False, parts=b"".join(parts))
                 parts, size = [], 0
             parts.append(part)
             size += len(part)
         if parts or has_ended or read_bytes != self._read_bytes:
-            yield Batch(job, rows, read_bytes, has_ended, b"".join(parts))
+            yield Batch(job, rows, last_seq, read_bytes, has_ended, b"".join(parts))
         self._read_bytes = read_bytes
 
     def _parts(self) -> Iterator[bytes]:

@@ -114,7 +114,7 @@ class Reading:
         self._analysed_bytes = 0
         self._is_analysed = False
         self._is_refused = False
-        """Whether the worker has sent cells that make no sense."""
+        """Whether the worker has sent cells that make no sense, or are of another file."""
         self._is_closed = False
         self._news = threading.Event()
         """Set when the worker has told something that no step has told of."""
@@ -375,7 +375,7 @@ class Reading:
         self._waiting_bytes += len(batch.parts)
         self._write_due()
         if self._is_refused or self._waiting_bytes > MOST_WAITING:
-            raise ValueError("cells of rows that never come")
+            raise ValueError("cells that refer to nothing")
         self._news.set()
 
     def take_news(self, news: dict[str, Any]) -> None:
@@ -398,15 +398,29 @@ class Reading:
         if not self._waiting:
             return
         with self._writing:
-            try:
-                while self._waiting and self._waiting[0].rows <= len(self.index):
-                    batch = self._waiting.popleft()
-                    self._waiting_bytes -= len(batch.parts)
+            while self._waiting and (self._waiting[0].rows <= len(self.index) or self.index.has_ended):
+                batch = self._waiting.popleft()
+                self._waiting_bytes -= len(batch.parts)
+                if not self._has_rows_of(batch):
+                    # A ring has deleted what one of the two had not read.
+                    self._refuse("parts of the capture were deleted while it was read")
+                    return
+                try:
                     self.columns.write(batch, len(self.kinds.all))
-                    self._analysed_bytes = batch.read_bytes
-                    self._is_analysed = self._is_analysed or batch.has_ended
-                    self._told += 1
-            except ValueError:
-                # The thread that hears the worker learns of it, whoever has found it.
-                self._is_refused = True
-                self._waiting.clear()
+                except ValueError:
+                    self._refuse("what the process that reads captures says makes no sense")
+                    return
+                self._analysed_bytes = batch.read_bytes
+                self._is_analysed = self._is_analysed or batch.has_ended
+                self._told += 1
+
+    def _has_rows_of(self, batch: Batch) -> bool:
+        """Whether the worker has read the same rows."""
+        if not batch.rows:
+            return True
+        return batch.rows <= len(self.index) and self.index.entry(batch.rows - 1).seq == batch.last_seq
+
+    def _refuse(self, why: str) -> None:
+        """Take nothing more from the worker, whichever thread has found that it is wrong."""
+        self._is_refused, self.findings.trouble = True, why
+        self._waiting.clear()

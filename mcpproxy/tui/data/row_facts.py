@@ -21,7 +21,7 @@ from captures.frame import Frame
 from captures.record import Record
 from captures.verdict import Direction, Kind
 from mcpproxy.tui.data.call_kinds import CallKind
-from mcpproxy.tui.data.columns import AS_RESPONSE, NONE, UNJUDGED
+from mcpproxy.tui.data.columns import AS_RESPONSE, NONE, UNJUDGED, UNUSUAL
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.row_text import message_at
 
@@ -192,7 +192,7 @@ class Row(Facts):
 def column_facts(reading: Reading, row: int) -> Row | None:
     """The facts of an understood row, without its frame; None if the columns do not say enough about it."""
     number = reading.columns.call_of[row]
-    if number == NONE or reading.columns.unusual(row) or reading.index.sort(row) == "batch":
+    if number == NONE or reading.columns.marks[row] & UNUSUAL or reading.index.sort(row) == "batch":
         return None
     if row not in (reading.calls.request[number], reading.calls.response[number]):
         return None  # a request that was repeated after a redirect

@@ -21,6 +21,7 @@ from captures.damage import Damage
 from captures.frame import Frame
 from captures.record import Record
 from captures.tail import Tail
+from mcpproxy.tui.data.columns import CONTINUED
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.row_facts import OF_COLUMNS, column_facts, facts_in
 
@@ -101,7 +102,7 @@ class Scan:
         start, reading = self._row, self._reading
         end = min(start + ROWS_AT_ONCE, reading.understood, len(reading.index))
         while self._row < end and self._can_test():
-            if not reading.is_continued(self._row):
+            if not reading.columns.marks[self._row] & CONTINUED:
                 self._test_columns(self._row)
             self.frames += reading.index.is_frame(self._row)
             self._row += 1

@@ -9,6 +9,7 @@ capture, in the cache.
 If a capture has more findings than a person can read, it reports most of them without text: only rule and frame.
 """
 
+import gc
 import os
 import queue
 import resource
@@ -272,17 +273,19 @@ class Task:
         Args:
             is_urgent: whether of what messages mean, or of the rules, where they have a pass of their own.
         """
-        for one in [one for one in self._passes if one.is_urgent == is_urgent]:
-            is_busy = one.step()
-            if one.has_ended:
-                one.close()
-                self._passes.remove(one)
-                return True
-            if one.meaning is not None and one.judgement is not None and self._is_live:
-                self._look_after(one, is_busy=is_busy)
-            if is_busy:
-                return True
-        return False
+        one = next((one for one in self._passes if one.is_urgent == is_urgent), None)
+        if one is None:
+            return False
+        is_busy = one.step()
+        if one.has_ended:
+            one.close()
+            self._passes.remove(one)
+            del one
+            gc.collect()  # what it held is in cycles, and the next pass needs as much
+            return True
+        if one.meaning is not None and one.judgement is not None and self._is_live:
+            self._look_after(one, is_busy=is_busy)
+        return is_busy
 
     def close(self) -> None:
         """Close the files."""

@@ -108,7 +108,8 @@ def test_what_makes_no_sense_is_refused_and_harms_nothing(tmp_path_factory: pyte
 def test_a_cell_that_refers_to_nothing_is_refused(tmp_path: Path, parts: bytes) -> None:
     reading = indexed(captured(tmp_path))
     with pytest.raises(ValueError, match="cells"):
-        reading.take(Batch(1, 3, 0, has_ended=False, parts=parts))
+        reading.take(Batch(1, 3, 2, 0, has_ended=False, parts=parts))
+    assert reading.findings.trouble
     assert not reading.understood
     assert not len(reading.calls)
     reading.close()
@@ -127,7 +128,19 @@ def test_cells_wait_for_their_rows(tmp_path: Path) -> None:
     reading.close()
     made.close()
     with pytest.raises(ValueError, match="rows that are not shown"):
-        batch_in(Batch(1, ROWS + 1, 0, has_ended=False).message)
+        batch_in(Batch(1, ROWS + 1, 0, 0, has_ended=False).message)
+
+
+def test_cells_of_other_rows_are_refused(tmp_path: Path) -> None:
+    """As when a ring deletes a file before both processes have read it."""
+    reading = indexed(captured(tmp_path))
+    count = len(reading.index)
+    for rows, seq in ((count, count), (count + 1, count)):
+        with pytest.raises(ValueError, match="cells"):
+            reading.take(Batch(1, rows, seq, 0, has_ended=True))
+        assert "deleted while it was read" in reading.findings.trouble
+    assert not reading.has_ended
+    reading.close()
 
 
 def test_places_are_sent_in_runs() -> None:
