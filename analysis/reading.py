@@ -185,6 +185,10 @@ class Reading:
         findings = () if self._checker is None else self._checker.finish(rest, left, reason)
         yield Step(None, None, rest, changed, findings, reason)
 
+    def drop_rules(self) -> None:
+        """Go on without rules: what they find takes too long."""
+        self._checker = None
+
     @property
     def capture(self) -> About:
         """What is known so far about the capture as a whole."""

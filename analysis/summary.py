@@ -14,7 +14,6 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis import clock
 from analysis.cached import READING, put, version_of
-from analysis.conversation.call import ERRORS, Outcome
 from analysis.conversation.histogram import Histogram
 from analysis.conversation.session import Peer
 from analysis.reading import Item, Reading
@@ -39,7 +38,6 @@ LARGEST: Final = 16 << 10
 """Bytes. A larger cache file is not one of ours."""
 
 _SHORTEST_NS: Final = 1 << 20
-_BAD: Final = ERRORS | {Outcome.FAILED}
 _SUFFIX: Final = ".json"
 _TEXT: Final = 200
 """The most characters of a name that are kept."""
@@ -63,7 +61,7 @@ class Summary(NamedTuple):
     revision: str | None = None
     frames: int = 0
     errors: int = 0
-    """Requests that ended in an error of JSON-RPC or of a tool, or failed over HTTP."""
+    """Requests that count as errors; see `Call.is_error`."""
     abandoned: int = 0
     """Requests whose sender gave up on them; see `Call.abandoned_ns`."""
     waiting: int = 0
@@ -125,7 +123,7 @@ class Summarizer:
         if isinstance(entry, Record) and entry.rec == "exchange":
             self.abandoned += len(step.abandoned)
         for call in step.changed:
-            self.errors += call.settled in _BAD
+            self.errors += call.settled is not None and call.is_error
             if call.response is not None:
                 self.latencies.add(call.latency_ns or 0)
 
@@ -152,7 +150,7 @@ class Summarizer:
             server=_short(fold.server and fold.server.text),
             revision=_short(fold.revision),
             frames=self.frames,
-            errors=self.errors + sum(call.outcome in _BAD for call in left),
+            errors=self.errors + sum(call.is_error for call in left),
             abandoned=self.abandoned + sum(call.is_ended_by_leaving for call in left),
             waiting=len(sent_ns),
             waiting_since_ns=sent_ns[0] if sent_ns else None,

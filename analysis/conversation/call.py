@@ -300,6 +300,12 @@ class Call(Struct, eq=False):
         return self.outcome in FAILURES or self.abandoned_ns is not None
 
     @property
+    def is_error(self) -> bool:
+        """Whether it counts as an error, as in SQL: it failed, or an error came while its sender still waited."""
+        outcome = self.outcome
+        return outcome is _FAILED or (outcome in ERRORS and self.cancelled_ns is None)
+
+    @property
     def is_due(self) -> bool:
         """Whether a response is due: it was not cancelled, or only after it had failed."""
         return self.cancellation is None or self.fault is not None

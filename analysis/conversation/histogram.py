@@ -1,13 +1,15 @@
 """Histogram: the distribution of durations, in little memory however many there are.
 
-Buckets are fine for short durations and coarse for long ones: reported durations are correct within 2 %. Quantiles are
-computed as in the SQL views, interpolated between neighbours, so a screen and a query agree on a few responses.
+Buckets are fine for short durations and coarse for long ones, so what it reports is near: within 2 %. `Durations` are
+exact.
 """
 
 from bisect import bisect_right
 from collections import Counter
 from itertools import accumulate
 from typing import Final
+
+from analysis.conversation.durations import quantile
 
 _FINENESS: Final = 6
 """How many bits of a duration are kept."""
@@ -31,32 +33,13 @@ class Histogram:
         self.count += 1
         self.most = max(self.most, ns)
 
-    def merge(self, other: "Histogram") -> None:
-        """Add all durations of another histogram."""
-        for key, count in other._counts.items():
-            self._counts[key] += count
-        self.count += other.count
-        self.most = max(self.most, other.most)
-
     def quantiles(self, *parts: float) -> list[int | None]:
-        """For each part, the duration at that part of the way from the shortest to the longest; None if there are none.
-
-        Between two durations it interpolates, as SQL's `quantile_cont` does.
-
-        Args:
-            parts: from 0 to 1, as 0.5 for the median.
-        """
+        """For each part, its `quantile`; None if there are no durations."""
         if not self.count:
             return [None] * len(parts)
         keys = sorted(self._counts)
         ends = list(accumulate(self._counts[key] for key in keys))
-        values: list[int | None] = []
-        for part in parts:
-            place = part * (self.count - 1)
-            below = self._ranked(int(place), keys, ends)
-            above = self._ranked(min(int(place) + 1, self.count - 1), keys, ends)
-            values.append(below + int((above - below) * (place - int(place))))
-        return values
+        return [quantile(self.count, lambda rank: self._ranked(rank, keys, ends), part) for part in parts]
 
     def _ranked(self, rank: int, keys: list[int], ends: list[int]) -> int:
         """The duration of this rank, as its bucket represents it."""
@@ -65,10 +48,3 @@ class Histogram:
         key = keys[bisect_right(ends, rank)]
         power, mantissa = key >> 32, key & 0xFFFFFFFF
         return min((mantissa << power) + ((1 << power) >> 1), self.most)
-
-    def octaves(self) -> dict[int, int]:
-        """Counts by power of two: under n, durations from 2^(n-1) to below 2^n nanoseconds."""
-        octaves: Counter[int] = Counter()
-        for key, count in self._counts.items():
-            octaves[(key >> 32) + (key & 0xFFFFFFFF).bit_length()] += count
-        return dict(sorted(octaves.items()))

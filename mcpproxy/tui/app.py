@@ -8,8 +8,8 @@ To add a screen, write a module in `mcpproxy/tui/screens/` with a `Screen` and a
     ENTRY = ScreenEntry("F", "findings", FindingsScreen, help="violations of the protocol's rules")
 
 The key then appears in the footers, in `?` and in the palette. `capture.reading` has the `index` (the position of each
-entry), the `fold` (the sessions and their two sides) and the `exchanges` (latency and outcome, as columns). A thread
-extends it and posts `Grown` to the screen; a process supplies its `findings`, and `Checked` announces new ones. Work of
+entry), the `conversation` (its two sides, what is lost) and the `calls` (latency and outcome, as columns). A thread
+extends it and posts `Grown` to the screen; a process supplies the rest, and `Checked` announces new findings. Work of
 more than a few milliseconds belongs in a thread: `StepThread` runs steps, and `messages.py` holds the messages it
 posts. `app.show(row)` shows the traffic at a row, `app.select(text)` only the rows that a filter selects; `host.py` has
 all that screens may ask of the app.
@@ -36,11 +36,11 @@ from textual.command import CommandList, CommandPalette, SearchIcon
 from textual.screen import Screen
 from textual.theme import Theme
 
+from analysis.garbage import spare_collections
 from analysis.rules.finding import Finding
 from captures.errors import CaptureError
 from mcpproxy.clients.overview import RoutedServer
 from mcpproxy.sql.client import SqlClient
-from mcpproxy.tui.data import garbage
 from mcpproxy.tui.data.capture_list import CaptureList
 from mcpproxy.tui.data.checking import Checking
 from mcpproxy.tui.data.findings import Findings
@@ -170,7 +170,7 @@ class TuiApp(Host):
     def on_mount(self) -> None:
         """Show the sessions, or the capture named on the command line."""
         sys.setswitchinterval(SWITCH_S)
-        self.set_interval(garbage.QUIET_S / 2, lambda: garbage.search(self.key_queue.idle_s))
+        spare_collections()  # each holds the interpreter, and so the screen
         self.keys = bindings.read()
         self.set_keymap(dict(self.keys.keymap))
         self.push_screen(SessionsScreen(self.capture_list, self._nothing))
@@ -209,9 +209,9 @@ class TuiApp(Host):
             return None
         self._opened = (
             reading,
-            StepThread(reading.step, self._report_growth, lambda why: self._report_failure(path, why)),
+            StepThread(reading.follow, self._report_growth, lambda why: self._report_failure(path, why)),
         )
-        self.checking.check(path, reading.findings)
+        self.checking.read(reading)
         return OpenCapture(reading)
 
     def show(
@@ -309,12 +309,12 @@ class TuiApp(Host):
         return self._opened[0].findings if self._opened is not None and self._opened[0].path == path else None
 
     def check_again(self) -> None:
-        """Check the open capture again from its beginning, after the checking process has died."""
+        """Read and check the open capture again from its beginning, after the process that did so has died."""
         if self._opened is not None:
             reading = self._opened[0]
             self.checking.drop(reading.findings)
             reading.findings = Findings(reading.index)
-            self.checking.check(reading.path, reading.findings)
+            self.checking.read(reading)
 
     def _report_failure(self, path: Path, reason: str) -> None:
         self.screen.post_message(Failed(path, reason))

@@ -65,6 +65,12 @@ def test_it_tells_who_how_much_and_how_well(tmp_path: Path) -> None:
     assert sum(found.traffic) == 3
 
 
+def test_an_error_after_a_cancellation_is_none(tmp_path: Path) -> None:
+    cancel = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'
+    found = summarise(write(tmp_path / "x.mcpcap", *said(INITIALIZE, CALL, cancel, WRONG), closed()))
+    assert (found.frames, found.errors, found.answered) == (4, 0, 1)
+
+
 @pytest.mark.parametrize(
     ("last", "state", "ending"),
     [

@@ -20,7 +20,6 @@ from analysis.selection import selected_at_the_end
 from mcpproxy.exporters.otlp.capture import CaptureSpans
 from mcpproxy.exporters.otlp.histograms import Histograms
 from mcpproxy.exporters.trace_events import CaptureEvents, Processes
-from mcpproxy.tui.data import reading as screens
 from mcpproxy.tui.details.detail import exchange_lines
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.rows.traffic_table import TrafficRows
@@ -32,6 +31,7 @@ from tests.captures.samples import header
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.html_report.parts import Parts
+from tests.mcpproxy.tui.alone import Alone
 from tests.mcpproxy.tui.http_talk import post
 from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, record
 
@@ -174,7 +174,7 @@ def in_sql(path: Path) -> InSql:
 
 def on_screen(path: Path) -> dict[int, tuple[Told, int | None]]:
     """By the number of the request's frame, which those of a batch share; and how long it waited until abandoned."""
-    reading = screens.Reading(path)
+    reading = Alone(path)
     while not reading.has_ended:
         reading.step()
     calls, found = reading.calls, {}
@@ -183,7 +183,7 @@ def on_screen(path: Path) -> dict[int, tuple[Told, int | None]]:
         latency_ns = calls.latency_ns[number]
         seq = reading.index.entry(calls.request[number]).seq
         told = Told(kind.method, kind.name, str(outcome), None if latency_ns < 0 else latency_ns)
-        found[seq] = told, calls.abandoned_ns.get(number)
+        found[seq] = told, reading.abandoned_ns(number)
     reading.close()
     return found
 
@@ -191,7 +191,7 @@ def on_screen(path: Path) -> dict[int, tuple[Told, int | None]]:
 def rows_on_screen(path: Path) -> dict[int, tuple[str, str]]:
     """By the number of a frame, what the terminal UI says in its row: the status, or else the content; and the cell of
     the status."""
-    reading, found = screens.Reading(path), {}
+    reading, found = Alone(path), {}
     while not reading.has_ended:
         reading.step()
     rows = TrafficRows(reading, lambda: None)
@@ -389,7 +389,7 @@ def test_the_rows_of_the_terminal_ui_say_what_show_says(roads: Roads) -> None:
 
 def details_on_screen(path: Path, calls: Iterable[int]) -> dict[int, dict[str, str]]:
     """By the number of the request's frame: the facts beside the detail of its row, by name."""
-    reading, found = screens.Reading(path), {}
+    reading, found = Alone(path), {}
     while not reading.has_ended:
         reading.step()
     for seq in calls:

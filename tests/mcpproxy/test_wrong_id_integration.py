@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.details.detail import exchange_lines
 from tests.analysis.store.written import Written
 from tests.harness import DEADLINE_S
 from tests.mcpproxy.cli import typed
+from tests.mcpproxy.tui.alone import Alone
 
 SERVER = """
 import json, sys
@@ -105,7 +105,7 @@ def test_stats_says_it(capture: Path) -> None:
 
 
 def test_the_screens_say_it(capture: Path) -> None:
-    with closing(Reading(capture)) as reading:
+    with closing(Alone(capture)) as reading:
         while reading.step():
             pass
         row = reading.index.of_seq(ASKED)

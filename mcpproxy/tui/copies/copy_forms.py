@@ -93,14 +93,14 @@ def _commands(reading: Reading, row: int, frame: Frame) -> list[CopyForm]:
 
 def _initialize(reading: Reading, row: int) -> Frame | None:
     """The request with which the session of a row began, before that row, if it is small enough to be copied."""
-    calls, sessions = reading.calls, reading.sessions
+    calls, session = reading.calls, reading.session
     if row >= reading.understood:
         return None
     kinds = {
         number for number, call in enumerate(reading.kinds.all) if (call.side, call.method) == ("client", "initialize")
     }
     rows = (calls.request[number] for number, kind in enumerate(calls.kind) if kind in kinds)
-    found = max((one for one in rows if one < row and sessions[one] == sessions[row]), default=None)
+    found = max((one for one in rows if one < row and session(one) == session(row)), default=None)
     if found is None or reading.index.entry(found).size > LARGEST:
         return None
     item = reading.index.item(found)

@@ -4,7 +4,7 @@ A capture can have millions of requests, of few kinds. A hostile capture may hav
 number of kinds and the length of their names are limited.
 """
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from analysis.conversation.call import Call
 from analysis.conversation.message import Side
@@ -25,6 +25,18 @@ class CallKind(NamedTuple):
     """The tool, prompt or resource; None if it names none."""
     is_rest: bool = False
     """Whether it represents all kinds above the limit."""
+
+    @classmethod
+    def told(cls, side: Any, method: Any, name: Any, is_rest: Any) -> Self:
+        """What the worker tells, which may be anything.
+
+        Raises:
+            ValueError: it is no kind.
+        """
+        texts = method, name or ""
+        if side not in ("client", "server") or not all(isinstance(text, str) and len(text) <= KEPT for text in texts):
+            raise ValueError("no kind of requests")
+        return cls(side, method, name, bool(is_rest))
 
     @property
     def is_whole(self) -> bool:

@@ -1,7 +1,7 @@
-"""Checking: the worker process that runs the rules (`worker.py`), and its results for each capture.
+"""Checking: the worker process that reads captures and runs the rules (`worker.py`), and its results for each capture.
 
-The first check starts the worker, which then checks all captures; a thread receives its output. If the worker dies, the
-captures that it was checking report this, and nothing else happens: the next check starts another worker.
+The first capture starts the worker, which then reads all of them; a thread receives its output. If the worker dies, the
+captures that it was reading report this, and nothing else happens: the next capture starts another worker.
 """
 
 import os
@@ -15,18 +15,32 @@ from typing import Any, NamedTuple
 from analysis.child_process import PythonChild, as_json, from_json
 from analysis.rules.finding import Finding, Level
 from analysis.tally import Tally
+from mcpproxy.tui.data.columns import batch_in
 from mcpproxy.tui.data.findings import Findings
+from mcpproxy.tui.data.reading import Reading
 
 
 class _Job(NamedTuple):
-    """A capture that is being checked, and the worker that checks it."""
+    """A capture that is being read, and the worker that reads it."""
 
     findings: Findings
     worker: PythonChild
+    reading: Reading | None
+    """What learns what its messages mean; None if only findings are of interest."""
+    is_judged: bool
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is something that the worker has not told yet, as far as known here."""
+        findings, reading = self.findings, self.reading
+        if findings.trouble:
+            return False
+        is_behind = reading is not None and reading.understood < len(reading.index)
+        return is_behind or (self.is_judged and not (findings.has_caught_up or findings.has_ended))
 
 
 class Checking:
-    """Checks captures in a process of its own."""
+    """Reads and checks captures in a process of its own."""
 
     def __init__(self, notify: Callable[[], None]) -> None:
         """Nothing is started yet.
@@ -45,28 +59,40 @@ class Checking:
         """The worker's pid; None if none is running."""
         return self._worker.pid if self._worker is not None and self._worker.is_alive else None
 
+    def read(self, reading: Reading, *, with_rules: bool = True) -> None:
+        """Read a capture that is shown from its beginning, and follow it.
+
+        Args:
+            reading: receives what its messages mean, and the findings.
+            with_rules: whether to check it.
+        """
+        self._order(reading.path, reading.findings, reading, with_rules=with_rules, most=reading.most)
+
     def check(self, path: Path, findings: Findings, *, in_full: bool = True) -> None:
-        """Check a capture from its beginning, and follow it.
+        """Check a capture that is not shown from its beginning, and follow it.
 
         Args:
             path: the capture.
             findings: receives the findings.
             in_full: whether to report the findings, or only their number.
         """
+        self._order(path, findings, None, in_full=in_full)
+
+    def _order(self, path: Path, findings: Findings, reading: Reading | None, **wanted: int) -> None:
         with self._lock:
             self._number += 1
-            order = {"n": self._number, "path": os.fsencode(path.absolute()).hex(), "in_full": in_full}
+            order = {"n": self._number, "path": os.fsencode(path.absolute()).hex(), "wanted": wanted}
             try:
                 if self._worker is None or not self._worker.is_alive:
                     self._worker = worker = PythonChild("mcpproxy.tui.data.worker")
                     worker.listen(self._take, lambda status, fault: self._ended(worker, status, fault))
-                self._jobs[self._number] = _Job(findings, self._worker)
+                self._jobs[self._number] = _Job(findings, self._worker, reading, bool(wanted.get("with_rules", 1)))
                 self._worker.send(as_json(order))
             except OSError as error:
-                findings.trouble = f"the process that runs the rules cannot be started: {error.strerror}"
+                findings.trouble = f"the process that reads captures cannot be started: {error.strerror}"
 
     def drop(self, findings: Findings) -> None:
-        """Stop checking a capture."""
+        """Stop reading or checking the capture of these findings."""
         with self._lock:
             for number, job in list(self._jobs.items()):
                 if job.findings is findings:
@@ -91,34 +117,53 @@ class Checking:
                 del self._jobs[number]
             self._worker = None if self._worker is worker else self._worker
         for job in unfinished.values():
-            job.findings.trouble = f"the process that runs the rules has ended: {why}"
+            job.findings.trouble = f"the process that reads captures has ended: {why}"
         if unfinished:
             self._notify()
 
     def _take(self, message: bytes) -> None:
+        batch = batch_in(message)
+        if batch is not None:
+            job = self._jobs.get(batch.job)
+            if job is not None and job.reading is not None:
+                job.reading.take(batch)
+            return
         report: dict[str, Any] = from_json(message)
         job = self._jobs.get(report["n"])
         if job is None:
             return
-        findings = job.findings
-        if "found" in report:
-            finding = Finding(*report["found"])
-            findings.take(finding._replace(level=Level(finding.level), related=tuple(finding.related)))
-        elif "more" in report:
-            rule, level, frame, count = report["more"]
-            findings.take_more(rule, Level(level), frame, count)
-        else:
-            if "failed" in report:
-                findings.trouble = report["failed"]
-            else:
-                findings.tally, findings.faults = Tally(*report["tally"]), tuple(report["faults"])
-                findings.forgotten = tuple(map(str, report["forgotten"]))
-                findings.checked, findings.has_caught_up = report["checked"], report["even"]
-                findings.has_ended = report["ended"]
-            if "failed" in report or findings.has_ended:
-                with self._lock:
-                    self._jobs.pop(report["n"], None)
+        if job.reading is not None and "news" in report:
+            job.reading.take_news(report["news"])
+            return
+        if "done" in report or "failed" in report:
+            with self._lock:
+                self._jobs.pop(report["n"], None)
+        if take_report(report, job.findings):
             self._notify()
+
+
+def take_report(report: dict[str, Any], findings: Findings) -> bool:
+    """Take what the worker tells of the rules; whether it is worth a look at the screen.
+
+    Raises:
+        LookupError, TypeError, ValueError: it makes no sense.
+    """
+    if "found" in report:
+        finding = Finding(*report["found"])
+        findings.take(finding._replace(level=Level(finding.level), related=tuple(finding.related)))
+        return False
+    if "more" in report:
+        rule, level, frame, count = report["more"]
+        findings.take_more(rule, Level(level), frame, count)
+        return False
+    if "failed" in report:
+        findings.trouble = str(report["failed"])
+    elif "checked" in report:
+        findings.tally, findings.faults = Tally(*report["tally"]), tuple(report["faults"])
+        findings.forgotten = tuple(map(str, report["forgotten"]))
+        findings.checked, findings.has_caught_up = int(report["checked"]), bool(report["even"])
+        findings.has_ended = bool(report["ended"])
+    return True
 
 
 def _ending(status: int) -> str:

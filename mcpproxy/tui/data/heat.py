@@ -8,7 +8,7 @@ from heapq import heappush, heappushpop
 from typing import Final, NamedTuple
 
 from analysis.conversation.call import ERRORS, FAILURES
-from mcpproxy.tui.data.calls import NONE, OUTCOMES
+from mcpproxy.tui.data.columns import NONE, OUTCOMES
 from mcpproxy.tui.data.reading import Reading
 
 AT_ONCE: Final = 5000

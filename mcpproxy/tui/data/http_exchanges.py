@@ -1,4 +1,4 @@
-"""HTTP exchanges of one capture: the status and the events of each, by its number, in six bytes.
+"""HTTP exchanges of one capture: the status, the events and the rows of each, by its number, in eighteen bytes.
 
 What a stream's own lines say of an ordinary response is in the row of that response too, so these lines can be left
 out: an HTTP session then reads like one over stdio.
@@ -15,6 +15,8 @@ OPEN: Final = 10_000
 """Open GET requests that are remembered."""
 _MOST_EVENTS: Final = (1 << 32) - 1
 _ORDINARY: Final = ("complete", "server")
+_STAGES: Final = ("request", "response", "end")
+_NO_ROW: Final = (1 << 32) - 1
 
 
 class HttpAnswer(NamedTuple):
@@ -32,6 +34,7 @@ class HttpExchanges:
         self.has_any = False
         """Whether the capture has HTTP exchanges."""
         self._status, self._events = array("H"), array("I")
+        self._rows = tuple(array("I") for _ in _STAGES)
         self._gets: dict[int, None] = {}
         """Open exchanges without a message to the server: no response has a row there."""
 
@@ -41,14 +44,19 @@ class HttpExchanges:
             return None
         return HttpAnswer(self._status[number], self._events[number])
 
-    def note(self, record: Record) -> None:
-        """Note what a record says of its exchange."""
+    def rows(self, number: int) -> list[int]:
+        """The rows of the records of an exchange, the last of each stage."""
+        known = [rows[number] for rows in self._rows if 0 <= number < len(rows)]
+        return sorted(row for row in known if row != _NO_ROW)
+
+    def note(self, row: int, record: Record) -> None:
+        """Note what the record in a row says of its exchange."""
         number = record.members.get("exchange")
         if type(number) is not int or number < 0:
             return
         self.has_any = True
         if record.rec == "exchange":
-            self._note_exchange(record, number)
+            self._note_exchange(row, record, number)
         elif record.rec == "stream" and record.members.get("event") == "ended" and self._has_room(number):
             events = record.members.get("events")
             self._events[number] = min(events, _MOST_EVENTS) if type(events) is int and events > 0 else 0
@@ -63,7 +71,7 @@ class HttpExchanges:
             return members.get("last_event_id") is None
         return members.get("ended_by") in _ORDINARY
 
-    def _note_exchange(self, record: Record, number: int) -> None:
+    def _note_exchange(self, row: int, record: Record, number: int) -> None:
         request, response = record.members.get("request"), record.members.get("response")
         stage = record.members.get("stage")
         if stage == "end":
@@ -72,6 +80,8 @@ class HttpExchanges:
             self._gets[number] = None
             if len(self._gets) > OPEN:
                 del self._gets[next(iter(self._gets))]
+        if stage in _STAGES and self._has_room(number):
+            self._rows[_STAGES.index(stage)][number] = row
         status = response.get("status") if isinstance(response, dict) else None
         if type(status) is int and 100 <= status <= 999 and self._has_room(number):
             self._status[number] = status
@@ -82,5 +92,7 @@ class HttpExchanges:
         if number >= len(self._events):
             missing = number + 1 - len(self._events)
             self._status.frombytes(bytes(2 * missing))
+            for rows in self._rows:
+                rows.frombytes(b"\xff" * (4 * missing))
             self._events.frombytes(bytes(4 * missing))
         return True

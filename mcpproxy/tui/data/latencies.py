@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from analysis.conversation.call import ERRORS, Outcome
-from analysis.conversation.histogram import Histogram
+from analysis.conversation.durations import Durations
 from mcpproxy.tui.data.call_kinds import CallKind
-from mcpproxy.tui.data.calls import NONE, OUTCOMES
-from mcpproxy.tui.data.durations import Course
+from mcpproxy.tui.data.columns import NONE, OUTCOMES
+from mcpproxy.tui.data.course import Course
 from mcpproxy.tui.data.reading import Reading
 
 REQUESTS_AT_ONCE: Final = 20_000
@@ -79,9 +79,11 @@ class Latencies:
         self._calls: Counter[int] = Counter()
         self._errors: Counter[int] = Counter()
         self._abandoned: Counter[int] = Counter()
-        self._histograms: dict[int, Histogram] = {}
+        self._durations: dict[int, Durations] = {}
         self._left: set[int] = set()
         """The exchanges among the errors that were cancelled."""
+        self._given_up: set[int] = set()
+        """Those that were abandoned."""
         self._slowest: dict[int, int] = {}
         """The slowest call of each kind."""
         self._course: tuple[int | None, Course] = None, Course()
@@ -111,13 +113,14 @@ class Latencies:
         for kind, count in Counter(kinds).items():
             self._calls[kind] += count
             self._stale.add(kind)
-        for number in list(calls.abandoned_ns)[self._abandoned.total() :]:
-            self._abandoned[calls.kind[number]] += 1
-            self._stale.add(calls.kind[number])
         settled = calls.settled[self._settled : self._settled + SETTLED_AT_ONCE]
         self._settled += len(settled)
         for number in settled:
             kind, outcome = calls.kind[number], calls.outcome[number]
+            if calls.abandoned_ns[number] >= 0 and number not in self._given_up:
+                self._given_up.add(number)
+                self._abandoned[kind] += 1
+                self._stale.add(kind)
             if calls.is_cancelled[number]:
                 # What has failed counts, before its cancellation or after it; in the second case it is settled twice.
                 if outcome == _FAILED and number not in self._left:
@@ -126,12 +129,12 @@ class Latencies:
                     self._stale.add(kind)
                 continue
             if outcome in _ANSWERED:
-                histogram = self._histograms.get(kind)
-                if histogram is None:
-                    histogram = self._histograms[kind] = Histogram()
-                if not histogram.count or calls.latency_ns[number] > histogram.most:
+                durations = self._durations.get(kind)
+                if durations is None:
+                    durations = self._durations[kind] = Durations()
+                if not durations.count or calls.latency_ns[number] > durations.most:
                     self._slowest[kind] = number
-                histogram.add(calls.latency_ns[number])
+                durations.add(calls.latency_ns[number])
             if outcome in _ERRORS:
                 self._errors[kind] += 1
             self._stale.add(kind)
@@ -144,10 +147,10 @@ class Latencies:
             rows.append(Figures(len(rows), kinds[len(rows)]))
         numbers = [self._stale.pop() for _ in range(min(ROWS_AT_ONCE, len(self._stale)))]
         for number in numbers:
-            histogram = self._histograms.get(number, _EMPTY)
-            p50, p90, p95, p99 = histogram.quantiles(0.5, 0.9, 0.95, 0.99)
-            most = histogram.most if histogram.count else None
-            counts = self._calls[number], self._errors[number], histogram.count
+            durations = self._durations.get(number, _EMPTY)
+            p50, p90, p95, p99 = durations.quantiles(0.5, 0.9, 0.95, 0.99)
+            most = durations.most if durations.count else None
+            counts = self._calls[number], self._errors[number], durations.count
             rows[number] = Figures(
                 number,
                 kinds[number],
@@ -157,7 +160,7 @@ class Latencies:
                 p95,
                 p99,
                 most,
-                histogram.octaves(),
+                durations.octaves(),
                 self._abandoned[number],
                 self._slowest.get(number),
             )
@@ -189,7 +192,7 @@ class Latencies:
             ):
                 course.add(self._reading.index.t_ns(calls.response[number]), calls.latency_ns[number])
         self._traced = end
-        octaves = self._histograms.get(kind, _EMPTY).octaves()
+        octaves = self._durations.get(kind, _EMPTY).octaves()
         is_whole = end == self._settled
         if is_whole:
             times = course.quantiles(0.5), course.quantiles(0.95)
@@ -201,4 +204,4 @@ class Latencies:
         return True
 
 
-_EMPTY: Final = Histogram()
+_EMPTY: Final = Durations()

@@ -11,7 +11,7 @@ from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, PROT
 from analysis.facts import text_of_error
 from analysis.protocol.methods import OPENING
 from captures.frame import Frame
-from mcpproxy.tui.data.calls import NONE
+from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.reading import Reading
 
 LARGEST: Final = 1 << 20

@@ -1,19 +1,23 @@
-"""Reading: one open capture, which a thread reads and interprets step by step.
+"""Reading: one open capture: the positions of its rows, and what the worker says of them.
 
-It first indexes the position of everything (`captures.index`), so that all rows can be shown after a few seconds per
-million. Then the fold interprets them, as in all commands, and its results are kept in columns (`Understanding`). The
-rest of a row is read again from the file when it is shown.
+A thread indexes the position of everything (`captures.index`), so that all rows can be shown after a few seconds per
+million. The worker reads the capture once more, understands it as all commands do (`analysis.reading`), and sends what
+it has found out, which stands in columns here (`Columns`). The rest of a row is read again from the file when it is
+shown, so this process keeps no message.
 """
 
+import re
+import threading
 from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from analysis import clock
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import IdState, Outcome
 from analysis.summary import bad_ending
 from captures.damage import Damage
 from captures.file import is_live
@@ -22,22 +26,41 @@ from captures.frames import assembled
 from captures.index import Index
 from captures.listing import segments
 from captures.record import Record
-from captures.tail import STEP, Tail
-from mcpproxy.tui.data.calls import NONE
+from captures.tail import STEP
+from mcpproxy.tui.data.call_kinds import CallKind, CallKinds
+from mcpproxy.tui.data.columns import (
+    BAD,
+    BESIDE,
+    CONTINUED,
+    MISFIT,
+    MISFIT_BITS,
+    MISFITS,
+    NONE,
+    OPEN,
+    OUTCOMES,
+    ROWS,
+    SPANNING,
+    Batch,
+    Columns,
+)
+from mcpproxy.tui.data.conversation import Conversation
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.http_exchanges import HttpExchanges
 from mcpproxy.tui.data.row_views import Left, Without
-from mcpproxy.tui.data.understanding import ROWS, Understanding
 from mcpproxy.wording.records import Remark, remark_on
 
-INTRODUCED: Final = 500
-"""Rows that are understood while the index is built: they identify the two sides."""
-STEP_UNDERSTOOD: Final = 16 << 10
-"""Bytes that are understood per step: a few milliseconds."""
+AWAITED_S: Final = 0.05
+"""How long the thread waits for the worker before it looks for more rows."""
+MOST_WAITING: Final = 256 << 20
+"""Bytes of batches that wait for their rows; the worker never gets so far ahead."""
+MOST_KINDS: Final = 10_000
+"""The most kinds of requests that are believed; the worker distinguishes half as many."""
+_BAD: Final = re.compile(rb"[\x80-\xff]")
+_GOOD: Final = bytes(range(BAD))
 
 
-class Reading(Understanding):
-    """One capture. A single thread steps; others read its data."""
+class Reading:
+    """One capture. A thread steps, another one hears the worker; others read its data."""
 
     def __init__(self, path: Path) -> None:
         """Open it.
@@ -45,9 +68,15 @@ class Reading(Understanding):
         Raises:
             NotACapture, NewerFormat: as `Capture`.
         """
-        super().__init__(Index(path, ROWS))
+        self.most = ROWS
+        """How many rows it has at most, and how many calls."""
+        self.index = Index(path, self.most)
         self.findings = Findings(self.index)
-        """The findings of the rules, from a separate process (`mcpproxy.tui.data.checking`)."""
+        """The findings of the rules, from the worker."""
+        self.columns = Columns()
+        self.calls = self.columns.calls
+        self.kinds = CallKinds()
+        """The kinds of requests seen."""
         self.stderr = array("I")
         """Rows of lines that the server wrote to stderr."""
         self.shown = array("I")
@@ -59,6 +88,8 @@ class Reading(Understanding):
         """These rows, except the records beside the messages; losses, faults and the end stay."""
         self.http = HttpExchanges()
         """How HTTP exchanges were answered."""
+        self.conversation = Conversation(self.index, self.http)
+        """What is known of the capture as a whole."""
         self.end: Remark | None = None
         """How it ended."""
         files = segments(path)
@@ -68,8 +99,6 @@ class Reading(Understanding):
             # A ring may delete a file at any time.
             with suppress(OSError):
                 self._size += file.stat().st_size
-        self._behind: Tail | None = Tail(path)
-        """The reader for the fold, while the fold is behind the index."""
         self._remarked: dict[int, tuple[bool, bool]] = {}
         """New rows of records and events without data: whether each is beside the messages, and whether a response's
         row says the same."""
@@ -77,6 +106,21 @@ class Reading(Understanding):
         self._signal: object = None
         self._progress = 0.0
         self._reached = 0
+        self._writing = threading.Lock()
+        """Held while batches are put into the columns, by whoever finds that their rows are there."""
+        self._waiting: deque[Batch] = deque()
+        """Batches whose rows are not there yet."""
+        self._waiting_bytes = 0
+        self._analysed_bytes = 0
+        self._is_analysed = False
+        self._is_refused = False
+        """Whether the worker has sent cells that make no sense, or are of another file."""
+        self._is_closed = False
+        self._news = threading.Event()
+        """Set when the worker has told something that no step has told of."""
+        self._told = self._told_of = 0
+        """How often the worker has told something, and how much of that a step has told of."""
+        self._had_ended = False
 
     @property
     def path(self) -> Path:
@@ -94,6 +138,16 @@ class Reading(Understanding):
         return self._was_live and not self.index.has_ended
 
     @property
+    def understood(self) -> int:
+        """How many rows are understood."""
+        return self.columns.understood
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether everything was read and understood, and no more will follow."""
+        return self._is_closed or (self._is_analysed and self.index.has_ended)
+
+    @property
     def is_killed(self) -> bool:
         """Whether everything was read, and no record shows a normal end of its recorder."""
         return self.has_ended and self.conversation.capture.ending is None
@@ -106,8 +160,7 @@ class Reading(Understanding):
     @property
     def progress(self) -> float:
         """How much of what was there at the start is read and understood: from 0 to 1, and never less than before."""
-        size, ahead, behind = self._size, self.index.tail.read_bytes, self._behind
-        share = (ahead + (behind.read_bytes if behind is not None else ahead)) / max(1, 2 * size)
+        share = (self.index.tail.read_bytes + self._analysed_bytes) / max(1, 2 * self._size)
         self._progress = max(self._progress, min(1.0, share))
         return self._progress
 
@@ -117,53 +170,46 @@ class Reading(Understanding):
         sentences = []
         if self.index.left_out:
             sentences.append(
-                f"{self.index.left_out:,} records after the first {ROWS:,} are not shown here; "
+                f"{self.index.left_out:,} records after the first {self.most:,} are not shown here; "
                 "use `mcpproxy show` or `mcpproxy query`"
             )
-        return sentences + self.unknown
+        left_out, unnoted, unjoined = self.conversation.unknown
+        if left_out:
+            sentences.append(f"{left_out:,} requests after the first {self.most:,} have no exchange here")
+        if unnoted:
+            sentences.append(f"{unnoted:,} requests were probably answered, but are not marked as such here")
+        if unjoined:
+            sentences.append(
+                f"{unjoined:,} messages that span lines are shown as lines: there are more than {SPANNING:,}"
+            )
+        return [*sentences, *self.conversation.forgotten]
 
-    def step(self) -> bool:
-        """Do some milliseconds of work; False if there was none and the end was not just reached."""
-        had_ended = self.has_ended
-        return self._step() or self.has_ended != had_ended
+    # ---- what belongs together
 
-    def _step(self) -> bool:
-        if self._behind is None:
-            return self._step_both()
-        if self.index.grow(STEP, self._note):
-            self.findings.settle()
-            self._show_new()
-            if self.understood < INTRODUCED:
-                self._understand(self._behind)
-            return True
-        self._show_new()
-        is_busy = self._understand(self._behind)
-        ahead = self.index.tail
-        has_caught_up = (self._behind.read_bytes, len(self._behind.segments)) == (ahead.read_bytes, len(ahead.segments))
-        if has_caught_up and not (is_busy or self.has_ended):
-            # From here on, index and fold share a reader, and each record is decoded once.
-            self._behind.close()
-            self._behind = None
-        return is_busy
+    def call(self, row: int) -> int | None:
+        """The number of the call to which a row belongs."""
+        calls = self.columns.call_of
+        number = calls[row] if row < len(calls) else NONE
+        return None if number == NONE else number
 
-    def _step_both(self) -> bool:
-        if self.has_ended:
-            return False
-        tail = self.index.tail
-        segment = len(tail.segments) - 1
-        items = tail.step(STEP_UNDERSTOOD)
-        self.index.take(items, segment, self._note)
-        self.findings.settle()
-        self._show_new()
-        self._take_all(items, has_ended=tail.has_ended)
-        return bool(items) or not (tail.is_at_end or self.has_ended)
+    def partner(self, row: int) -> int | None:
+        """The row of the response to a request, or of the request that a response answers."""
+        number = self.call(row)
+        if number is None:
+            return None
+        request, response = self.calls.request[number], self.calls.response[number]
+        partner = response if row == request else request
+        return None if partner in (NONE, row) else partner
 
-    def close(self) -> None:
-        """Close the files."""
-        self.index.close()
-        if self._behind is not None:
-            self._behind.close()
-        self.has_ended = True
+    def outcome(self, number: int) -> Outcome | None:
+        """How a call ended; None while that is unknown."""
+        code = self.calls.outcome[number]
+        return None if code == OPEN else OUTCOMES[code]
+
+    def abandoned_ns(self, number: int) -> int | None:
+        """How long a request had waited when it was abandoned; None if it was not."""
+        abandoned_ns = self.calls.abandoned_ns[number]
+        return None if abandoned_ns < 0 else abandoned_ns
 
     def waited_ns(self, number: int) -> int | None:
         """How long a request without a response has waited: until it was abandoned, up to the end, or up to now.
@@ -173,14 +219,65 @@ class Reading(Understanding):
         calls, wall_ns = self.calls, self.conversation.capture.wall_ns
         if calls.response[number] != NONE:
             return None
-        if number in calls.abandoned_ns:
-            return calls.abandoned_ns[number]
+        abandoned_ns = self.abandoned_ns(number)
+        if abandoned_ns is not None:
+            return abandoned_ns
         outcome, sent_ns = self.outcome(number), self.index.t_ns(calls.request[number])
         if outcome is None and self.is_live and wall_ns is not None:
             return max(0, clock.since_ns(wall_ns) - sent_ns)
         if outcome is Outcome.UNANSWERED and self.has_ended:
             return max(0, self.index.last_ns - sent_ns)
         return None
+
+    def is_slow(self, number: int) -> bool:
+        """Whether the response to a call took longer than 95 of 100 of its kind."""
+        kind, usual_ns = self.calls.kind[number], self.columns.usual_ns
+        return kind < len(usual_ns) and 0 <= usual_ns[kind] < self.calls.latency_ns[number]
+
+    def joined_to(self, row: int) -> int | None:
+        """The last row of a message that spans lines, for its first; None for any other row."""
+        return self.columns.joined_to(row)
+
+    def lines_of(self, row: int) -> list[int]:
+        """The other rows of a message that spans lines and begins in a row."""
+        last, way = self.joined_to(row), self.index.entry(row).dir
+        lines = range(row + 1, row if last is None else last + 1)
+        return [line for line in lines if self.is_continued(line) and self.index.entry(line).dir == way]
+
+    def is_continued(self, row: int) -> bool:
+        """Whether a row is a line of a message that began in an earlier row."""
+        return bool(self._marks(row) & CONTINUED)
+
+    def is_beside(self, row: int) -> bool:
+        """Whether a row is an HTTP body that need not be a message, and is none."""
+        return bool(self._marks(row) & BESIDE)
+
+    def misfit(self, row: int) -> IdState | None:
+        """For a response or a cancellation that belongs to no call: the state of its id; None for any other row."""
+        place = (self._marks(row) & MISFIT_BITS) // MISFIT
+        return MISFITS[place - 1] if 0 < place <= len(MISFITS) else None
+
+    def _marks(self, row: int) -> int:
+        marks = self.columns.marks
+        return marks[row] if row < len(marks) else 0
+
+    def session(self, row: int) -> int:
+        """The number of the session of a row; 0 if it has no message, or is not understood."""
+        sessions = self.columns.sessions
+        return sessions[row] if row < len(sessions) else 0
+
+    def session_at(self, row: int) -> int | None:
+        """The number of the session that begins in a row; always None if there is only one, as over stdio."""
+        begun, numbers = self.columns.begun, self.columns.begun_numbers
+        if len(numbers) < 2:
+            return None
+        at = bisect_left(begun, row)
+        return numbers[at] if at < len(numbers) and begun[at] == row else None
+
+    def session_of(self, row: int) -> int | None:
+        """The number of the session of a message; None if unknown, or if there is only one."""
+        number = self.session(row)
+        return number if number and len(self.columns.begun_numbers) > 1 else None
 
     def next_wrong(self, row: int, by: int) -> int | None:
         """The nearest row after another, or before it, with an error or with a finding that is a warning or error.
@@ -189,12 +286,42 @@ class Reading(Understanding):
             row: the row to start from; -1 to start before the first.
             by: 1 for after, -1 for before.
         """
-        at = bisect_right(self.bad, row) if by > 0 else bisect_left(self.bad, row) - 1
-        candidates = [self.findings.next_wrong(row, by), self.bad[at] if 0 <= at < len(self.bad) else None]
+        marks = self.columns.marks
+        if by > 0:
+            match = _BAD.search(marks, row + 1)
+            bad = -1 if match is None else match.start()
+        else:
+            bad = len(marks[: max(0, row)].rstrip(_GOOD)) - 1
+        candidates = [self.findings.next_wrong(row, by), None if bad < 0 else bad]
         rows = [candidate for candidate in candidates if candidate is not None]
         return (min(rows) if by > 0 else max(rows)) if rows else None
 
-    # ---- steps
+    # ---- steps, in a thread
+
+    def follow(self) -> bool:
+        """As `step`; without work, it waits a moment for a worker that is behind. False if that is not, either."""
+        if self.step():
+            return True
+        is_behind = not (self.has_ended or self.findings.trouble) and self.understood < len(self.index)
+        if is_behind:
+            self._news.wait(AWAITED_S)
+        return is_behind
+
+    def step(self) -> bool:
+        """Do some milliseconds of work; False if there was none, and nothing new from the worker."""
+        self._news.clear()
+        is_busy = self.index.grow(STEP, self._note)
+        if len(self.index) > self._reached:
+            self.findings.settle()
+            self._show_new()
+        self._write_due()
+        before, self._told_of, had_ended, self._had_ended = self._told_of, self._told, self._had_ended, self.has_ended
+        return is_busy or (before, had_ended) != (self._told_of, self._had_ended)
+
+    def close(self) -> None:
+        """Close the files."""
+        self._is_closed = True
+        self.index.close()
 
     def _note(self, row: int, item: Frame | Record | Damage) -> None:
         if self.index.is_frame(row):
@@ -215,7 +342,7 @@ class Reading(Understanding):
         if record.rec == "stderr":
             self.stderr.append(row)
         elif record.rec in ("exchange", "stream"):
-            self.http.note(record)
+            self.http.note(row, record)
         elif record.rec in ("process", "close"):
             self._status = record.members.get("status", self._status)
             self._signal = record.members.get("signal", self._signal)
@@ -236,17 +363,64 @@ class Reading(Understanding):
         self.shown.extend(rows)
         self._remarked.clear()
 
-    def _understand(self, tail: Tail) -> bool:
-        if self.has_ended:
-            return False
-        items = tail.step(STEP_UNDERSTOOD)
-        self._take_all(items, has_ended=tail.has_ended)
-        return bool(items) or not (tail.is_at_end or self.has_ended)
+    # ---- what the worker says
 
-    def _take_all(self, items: Iterable[Frame | Record | Damage], *, has_ended: bool) -> None:
-        for item in items:
-            # Beyond the last row, only the end of the recording is of interest.
-            if len(self.call_of) < ROWS or (isinstance(item, Record) and item.rec == "close"):
-                self.take(self.conversation.take(item))
-        if has_ended:
-            self.finish()
+    def take(self, batch: Batch) -> None:
+        """Take cells that have changed, as soon as the rows are there to which they refer.
+
+        Raises:
+            ValueError: they refer to something that does not exist.
+        """
+        self._waiting.append(batch)
+        self._waiting_bytes += len(batch.parts)
+        self._write_due()
+        if self._is_refused or self._waiting_bytes > MOST_WAITING:
+            raise ValueError("cells that refer to nothing")
+        self._news.set()
+
+    def take_news(self, news: dict[str, Any]) -> None:
+        """Take what the worker tells in words.
+
+        Raises:
+            LookupError, TypeError, ValueError: it makes no sense.
+        """
+        if "kinds" in news:
+            first = news["first"]
+            kinds = [CallKind.told(*kind) for kind in news["kinds"]]
+            if not 0 <= first <= len(self.kinds.all) <= MOST_KINDS:
+                raise ValueError("kinds of requests at a place that does not exist")
+            self.kinds.all[first : first + len(kinds)] = kinds
+        self.conversation.take(news)
+        self._told += 1
+        self._news.set()
+
+    def _write_due(self) -> None:
+        if not self._waiting:
+            return
+        with self._writing:
+            while self._waiting and (self._waiting[0].rows <= len(self.index) or self.index.has_ended):
+                batch = self._waiting.popleft()
+                self._waiting_bytes -= len(batch.parts)
+                if not self._has_rows_of(batch):
+                    # A ring has deleted what one of the two had not read.
+                    self._refuse("parts of the capture were deleted while it was read")
+                    return
+                try:
+                    self.columns.write(batch, len(self.kinds.all))
+                except ValueError:
+                    self._refuse("what the process that reads captures says makes no sense")
+                    return
+                self._analysed_bytes = batch.read_bytes
+                self._is_analysed = self._is_analysed or batch.has_ended
+                self._told += 1
+
+    def _has_rows_of(self, batch: Batch) -> bool:
+        """Whether the worker has read the same rows."""
+        if not batch.rows:
+            return True
+        return batch.rows <= len(self.index) and self.index.entry(batch.rows - 1).seq == batch.last_seq
+
+    def _refuse(self, why: str) -> None:
+        """Take nothing more from the worker, whichever thread has found that it is wrong."""
+        self._is_refused, self.findings.trouble = True, why
+        self._waiting.clear()

@@ -10,8 +10,9 @@ messages are paired again, and a filter that asks for nothing else needs no fram
 from collections.abc import Container, Iterator
 from typing import Final
 
+from analysis.conversation.assembly import Assembly
 from analysis.conversation.call import ENDLESS, ERRORS, FAILURES, Outcome
-from analysis.conversation.message import Message, Notification, Request, Response, messages
+from analysis.conversation.message import Message, Notification, Request, Response, invalid, messages
 from analysis.facts import is_error, kind_of, name_in, raw_of
 from analysis.filter import Facts, facts_of_batch, facts_of_record
 from analysis.filter.facts import Fact
@@ -20,7 +21,7 @@ from captures.frame import Frame
 from captures.record import Record
 from captures.verdict import Direction, Kind
 from mcpproxy.tui.data.call_kinds import CallKind
-from mcpproxy.tui.data.calls import NONE
+from mcpproxy.tui.data.columns import AS_RESPONSE, NONE, UNJUDGED, UNUSUAL
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.row_calls import message_at
 
@@ -54,7 +55,7 @@ class Row(Facts):
             marks: the numbers of the records that are marked.
         """
         self._reading, self._row, self._frame, self._given, self._marks = reading, row, frame, given, marks
-        self._number = reading.call_of[row] if number is None else number
+        self._number = reading.columns.call_of[row] if number is None else number
 
     @Fact
     def message(self) -> Message | None:
@@ -71,7 +72,7 @@ class Row(Facts):
 
     @property
     def is_beside(self) -> bool:
-        return self._row in self._reading.beside
+        return self._reading.is_beside(self._row)
 
     @property
     def is_request(self) -> bool:
@@ -170,7 +171,7 @@ class Row(Facts):
 
     @property
     def session(self) -> int | None:
-        return self._reading.sessions[self._row] or None
+        return self._reading.session(self._row) or None
 
     @property
     def frames(self) -> tuple[int, int]:
@@ -190,8 +191,8 @@ class Row(Facts):
 
 def column_facts(reading: Reading, row: int) -> Row | None:
     """The facts of an understood row, without its frame; None if the columns do not say enough about it."""
-    number = reading.call_of[row]
-    if number == NONE or row in reading.unusual or row in reading.joined or reading.index.sort(row) == "batch":
+    number = reading.columns.call_of[row]
+    if number == NONE or reading.columns.marks[row] & UNUSUAL or reading.index.sort(row) == "batch":
         return None
     if row not in (reading.calls.request[number], reading.calls.response[number]):
         return None  # a request that was repeated after a redirect
@@ -216,14 +217,32 @@ def facts_in(
     is_batch = entry.verdict.kind == "batch"
     if is_batch:
         yield _of_row(facts_of_batch(entry), reading, row, marks)
-    unusual = reading.unusual.get(row)
-    if unusual is None and is_batch:
-        unusual = tuple((message, NONE) for message in messages(entry))
-    if unusual is None:
+    unusual = unusual_in(reading, row, entry)
+    if not unusual and is_batch:
+        unusual = [(message, NONE) for message in messages(entry)]
+    if not unusual:
         yield Row(reading, row, entry, marks=marks)
-        return
     for message, number in unusual:
         yield Row(reading, row, entry, message, number, marks)
+
+
+def unusual_in(reading: Reading, row: int, frame: Frame) -> list[tuple[Message, int]]:
+    """The messages of a row that its frame alone does not show, with their calls; none for an ordinary row."""
+    unusual = reading.columns.unusual(row)
+    if not unusual:
+        return []
+    lines = [reading.index.item(line) for line in reading.lines_of(row)]
+    assembly = Assembly()
+    found = [message for line in (frame, *lines) if isinstance(line, Frame) for message in assembly.feed(line)]
+    found += assembly.end()
+    return [(_as_taken(message, one.taken), one.call) for message, one in zip(found, unusual, strict=False)]
+
+
+def _as_taken(message: Message, taken: int) -> Message:
+    if taken == UNJUDGED:
+        return invalid(message.frames[0], "unjudged", message.index)
+    response = message.as_response() if taken == AS_RESPONSE and isinstance(message, Request) else None
+    return message if response is None else response
 
 
 def _of_row(facts: Facts, reading: Reading, row: int, marks: Container[int]) -> Facts:
@@ -237,9 +256,11 @@ def _request(reading: Reading, number: int) -> Request | None:
     if number == NONE:
         return None
     row = reading.calls.request[number]
-    unusual = [message for message, own in reading.unusual.get(row, ()) if own == number]
-    item = None if unusual else reading.index.item(row)
-    message = message_at(reading, row, item) if isinstance(item, Frame) else next(iter(unusual), None)
+    item = reading.index.item(row)
+    if not isinstance(item, Frame):
+        return None
+    unusual = [message for message, own in unusual_in(reading, row, item) if own == number]
+    message = unusual[0] if unusual else message_at(reading, row, item)
     return message if isinstance(message, Request) else None
 
 
@@ -247,7 +268,7 @@ def _has_failed(reading: Reading, number: int) -> bool:
     """Whether a request got no response although it should have, or was abandoned."""
     if reading.kinds.all[reading.calls.kind[number]].method in ENDLESS:
         return False
-    return reading.outcome(number) in FAILURES or number in reading.calls.abandoned_ns
+    return reading.outcome(number) in FAILURES or reading.abandoned_ns(number) is not None
 
 
 def _waits(reading: Reading, number: int) -> bool:

@@ -4,7 +4,7 @@ It takes what it can from the `Reading`, whose fold has been over each row befor
 Only if the filter asks for more, such as a text, does it read the file once more. A filter may depend on the outcome of
 a request: if that becomes known after the request was tested, the request is tested again.
 
-A filter on findings waits for the process that runs the rules. Rules may report a finding late, in a row that was
+A filter on findings waits for the rules. Rules may report a finding late, in a row that was
 tested long ago. Such a row is read and tested again.
 
 Only messages and marked rows are tested: a filter on marks selects any row that has one.
@@ -21,10 +21,12 @@ from captures.damage import Damage
 from captures.frame import Frame
 from captures.record import Record
 from captures.tail import Tail
-from mcpproxy.tui.data.reading import STEP_UNDERSTOOD, Reading
+from mcpproxy.tui.data.columns import CONTINUED
+from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.row_facts import OF_COLUMNS, column_facts, facts_in
-from mcpproxy.tui.data.understanding import ROWS
 
+STEP: Final = 16 << 10
+"""Bytes that are read per step: a few milliseconds."""
 AGAIN_AT_ONCE: Final = 200
 """Rows read again per step."""
 ROWS_AT_ONCE: Final = 500
@@ -65,7 +67,7 @@ class Scan:
         self._findings = reading.findings
         self._needs_outcomes = not only.keys.keys().isdisjoint(OF_OUTCOMES)
         # Rows are tested with what is known by then; only what becomes known later is looked at again.
-        self._settled, self._unusual, self._late = len(reading.calls.settled), len(reading.unusual_rows), 0
+        self._settled, self._changed, self._late = len(reading.calls.settled), len(reading.columns.changed_rows), 0
 
     @property
     def scanned(self) -> int:
@@ -100,7 +102,7 @@ class Scan:
         start, reading = self._row, self._reading
         end = min(start + ROWS_AT_ONCE, reading.understood, len(reading.index))
         while self._row < end and self._can_test():
-            if self._row not in reading.continued:
+            if not reading.columns.marks[self._row] & CONTINUED:
                 self._test_columns(self._row)
             self.frames += reading.index.is_frame(self._row)
             self._row += 1
@@ -117,7 +119,7 @@ class Scan:
     def _step_file(self, tail: Tail) -> bool:
         is_busy = False
         if not (self._untested or self._is_read):
-            items = tail.assembled(STEP_UNDERSTOOD)
+            items = tail.assembled(STEP)
             self._untested.extend(entry for _, entry in items if entry is not None)
             self._is_read = tail.has_ended
             is_busy = bool(items) or not tail.is_at_end
@@ -128,9 +130,9 @@ class Scan:
 
     def _take(self, entry: Frame | Record | Damage) -> None:
         row = self._row
-        if row >= ROWS:
+        if row >= self._reading.most:
             return
-        if row not in self._reading.continued:
+        if not self._reading.is_continued(row):
             self._test(row, entry)
         self.frames += isinstance(entry, Frame)
         self._row += 1
@@ -138,7 +140,7 @@ class Scan:
     def _test(self, row: int, entry: Frame | Record | Damage | None) -> None:
         """Select a row, or drop it."""
         self._put(row, is_selected=any(map(self.only.matches, facts_in(self._reading, row, entry, self._marks))))
-        for line in self._reading.lines_of(row) if row in self._reading.joined else ():
+        for line in self._reading.lines_of(row):
             # Of a message that spans lines, the first stands for all; but what is marked can be found.
             seq = self._reading.index.entry(line).seq
             is_marked = self._is_on_marks and seq in self._marks
@@ -157,23 +159,24 @@ class Scan:
         reading, row = self._reading, self._row
         if row >= min(reading.understood, len(reading.index)):
             # The scan reads the file by itself; the index and the fold may be behind it, or have reached their limit.
-            return row >= ROWS
+            return row >= reading.most
         return not self.only.needs_findings or row < self._findings.checked or not self._may_be_late()
 
     # ---- rows that are to be tested again
 
     def _retest_changed(self) -> bool:
         """Test requests again whose outcome has become known, and lines that turned out to be one message."""
-        reading, start = self._reading, (self._settled, self._unusual)
+        reading, start = self._reading, (self._settled, self._changed)
+        changed = reading.columns.changed_rows
         settled = reading.calls.settled
         if self._needs_outcomes:
             while self._settled < min(len(settled), start[0] + AGAIN_AT_ONCE):
                 self._test_again(reading.calls.request[settled[self._settled]])
                 self._settled += 1
-        while self._unusual < min(len(reading.unusual_rows), start[1] + AGAIN_AT_ONCE):
-            self._test_again(reading.unusual_rows[self._unusual])
-            self._unusual += 1
-        return (self._settled, self._unusual) != start
+        while self._changed < min(len(changed), start[1] + AGAIN_AT_ONCE):
+            self._test_again(changed[self._changed])
+            self._changed += 1
+        return (self._settled, self._changed) != start
 
     def _may_be_late(self) -> bool:
         """Whether rows that were tested may get more findings."""

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final
 
 from analysis.conversation.call import Outcome
-from mcpproxy.tui.data.calls import NONE, OPEN, OUTCOMES
+from mcpproxy.tui.data.columns import NONE, OPEN, OUTCOMES
 from mcpproxy.tui.data.reading import Reading
 
 RUN: Final = 10_000

@@ -1,8 +1,7 @@
 """Threads that read while the screen is drawn, because the screen never waits for a file.
 
-A thread takes steps of some milliseconds, as long as there is work, and gives way to keys in between
-(`right_of_way`). It reports news at most ten times a second, or twice a second while it is not finished. Without work,
-it looks again every tenth of a second, as `show --follow` does.
+A thread takes steps of some milliseconds, as long as there is work. It reports news at most ten times a second, or
+twice a second while it is not finished. Without work, it looks again every tenth of a second, as `show --follow` does.
 Its results are append-only, so the screen may read them at any time.
 """
 
@@ -10,9 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Final
-
-from mcpproxy.tui.data import garbage
-from mcpproxy.tui.data.right_of_way import GivingWay
 
 POLL_S: Final = 0.1
 REPORT_S: Final = 0.1
@@ -54,13 +50,9 @@ class StepThread:
     def _run(self) -> None:
         reported = rested = time.monotonic() - REPORT_S + FIRST_S
         is_new = True
-        giving_way = GivingWay()
         try:
             while not self._stop.is_set():
-                giving_way.wait(self._stop)
                 was_busy, self.is_busy = self.is_busy, self._step()
-                if self.is_busy:
-                    garbage.set_aside()
                 # That there is no more is news, too: what was drawn since the last step says that there may be.
                 is_new = is_new or self.is_busy or was_busy
                 now = time.monotonic()

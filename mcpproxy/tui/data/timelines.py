@@ -16,11 +16,11 @@ from analysis.conversation.call import Outcome
 from analysis.protocol.methods import OPENING
 from captures.errors import CaptureError
 from mcpproxy.tui.data.call_kinds import CallKind
-from mcpproxy.tui.data.calls import NONE, OUTCOMES
+from mcpproxy.tui.data.checking import Checking
 from mcpproxy.tui.data.client_captures import ClientCaptures
+from mcpproxy.tui.data.columns import NONE, OUTCOMES, ROWS
 from mcpproxy.tui.data.heat import Heat, HeatKey, HeatMap
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.data.understanding import ROWS
 
 BLOCK: Final = 256
 """Calls whose ends are summarised together."""
@@ -224,7 +224,7 @@ class Timeline:
             call,
             self.reading.outcome(number),
             tuple((offset + begin, offset + stop) for begin, stop in waits),
-            is_abandoned=number in calls.abandoned_ns,
+            is_abandoned=self.reading.abandoned_ns(number) is not None,
         )
 
     def _waits(self, number: int, end_ns: int | None) -> list[tuple[int, int]]:
@@ -252,13 +252,15 @@ class Timeline:
 class Timelines:
     """All captures of one client process. One thread steps; others read."""
 
-    def __init__(self, reading: Reading, listed: Callable[[], Iterable[Path]]) -> None:
+    def __init__(self, reading: Reading, listed: Callable[[], Iterable[Path]], checking: Checking) -> None:
         """Start with only the open capture.
 
         Args:
             reading: the open capture, which another thread reads on.
             listed: captures that are already known.
+            checking: whose worker reads the others.
         """
+        self._checking = checking
         self.own = Timeline(reading, 0)
         self.all: Sequence[Timeline] = [self.own]
         """Ordered by their start."""
@@ -285,7 +287,10 @@ class Timelines:
         entries = sum(len(timeline.reading.index) for timeline in self.all)
         for timeline in self.all:
             if timeline is not self.own:
-                timeline.is_cut = entries > MOST_ENTRIES and not timeline.reading.has_ended
+                is_cut = entries > MOST_ENTRIES and not timeline.reading.has_ended
+                if is_cut and not timeline.is_cut:
+                    self._checking.drop(timeline.reading.findings)
+                timeline.is_cut = timeline.is_cut or is_cut
                 is_busy = (not timeline.is_cut and timeline.reading.step()) or is_busy
             is_busy = timeline.step() or is_busy
         return is_busy
@@ -294,6 +299,7 @@ class Timelines:
         """Close the files of all but the open capture."""
         for timeline in self.all:
             if timeline is not self.own:
+                self._checking.drop(timeline.reading.findings)
                 timeline.reading.close()
 
     def extent(self) -> tuple[int, int]:
@@ -324,6 +330,7 @@ class Timelines:
             except CaptureError:
                 self.captures.related.remove((path, apart_ns))
                 continue
+            self._checking.read(timeline.reading, with_rules=False)
             self._opened += 1
             self.all = sorted([*self.all, timeline], key=lambda capture: capture.offset_ns)
 

@@ -13,7 +13,7 @@ from analysis.conversation.message import Response, messages
 from analysis.store.definitions import Definition, definitions_in
 from captures.frame import Frame
 from mcpproxy.tui.data.call_kinds import KEPT
-from mcpproxy.tui.data.calls import NONE, OUTCOMES
+from mcpproxy.tui.data.columns import NONE, OUTCOMES
 from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.row_calls import message_at

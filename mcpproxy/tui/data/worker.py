@@ -1,18 +1,22 @@
-"""Worker: the process that runs the rules, so that the screen never waits for them.
+"""Worker: the process that understands captures and runs the rules, so that the screen never waits for them.
 
-`checking.py` starts it and sends it the captures to check. It follows captures that grow, and reports findings and
-progress. Whatever happens to the screen, even `kill -9`, it ends with it. It runs at low priority (nice), and writes no
-file except the tally of a capture, in the cache.
+`checking.py` starts it and sends it the captures to read. It follows captures that grow, and tells what they mean, as
+binary batches (`columns.py`), what the rules find, and how far it is. What captures mean comes first; the rules
+have a pass of their own over a large one, and over one that grows faster than they are. Whatever happens to the
+screen, even `kill -9`, it ends with it. It runs at low priority (nice), and writes no file except the tally of a
+capture, in the cache.
 
 If a capture has more findings than a person can read, it reports most of them without text: only rule and frame.
 """
 
+import gc
 import os
 import queue
 import resource
 import signal
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -23,15 +27,23 @@ from analysis.reading import Reading, Step
 from analysis.rules.finding import Finding
 from analysis.tally import Tally, keep, key_of
 from captures.errors import CaptureError
+from captures.file import is_live
+from captures.listing import segments
 from captures.tail import Tail
+from mcpproxy.tui.data.columns import Batch
+from mcpproxy.tui.data.interpreting import Interpreter
 
 STEP: Final = 64 << 10
-"""Bytes checked per step: some 20 ms."""
+"""Bytes read per step: some 20 ms."""
 REPORT_S: Final = 0.25
 """Seconds between progress reports while a check lags behind; longer than a poll, so that a single new entry causes a
 report only once it has been checked."""
-POLL_S: Final = 0.1
-NICENESS: Final = 10
+POLL_S: Final = 0.05
+NICENESS: Final = 5
+LARGE: Final = 20 << 20
+"""Bytes of a closed capture over which the rules have a pass of their own, after what its messages mean is known."""
+LAG_S: Final = 0.25
+"""How long what the messages of a live capture mean may wait for the rules."""
 WITH_TEXT: Final = 10_000
 """Findings of a capture that are reported with their text."""
 OWN: Final = 50
@@ -41,29 +53,53 @@ LONGEST: Final = 1000
 RELATED: Final = 20
 """Record numbers reported with a finding."""
 
+Tell = Callable[[bytes], None]
 
-class Task:
-    """One capture, which is checked to its current end and then followed."""
 
-    def __init__(self, parent: Parent, number: int, path: Path, *, in_full: bool) -> None:
-        """Open it.
+class Meaning:
+    """Tells what the messages of a capture mean."""
+
+    def __init__(self, number: int, source: "Pass", tell: Tell, most: int) -> None:
+        """Begin.
 
         Args:
-            parent: who learns of the findings.
-            number: identifies it in all reports.
-            path: the capture.
-            in_full: whether to report the findings, or only their number.
-
-        Raises:
-            NotACapture, NewerFormat: as `Capture`.
+            number: identifies the capture in all messages.
+            source: reads and understands it.
+            tell: sends a message.
+            most: how many rows it tells of.
         """
-        self._parent = parent
-        self.number, self.in_full = number, in_full
-        self.has_ended = False
-        self._path, self._key = path, key_of(path)
-        self._tail = Tail(path)
-        self._reading = Reading(rules=Rules())
-        self._entries = 0
+        self._number, self._tail, self._tell = number, source.tail, tell
+        self._interpreter = Interpreter(source.reading, most)
+
+    def take(self, step: Step) -> None:
+        """Take the next step of the reading."""
+        self._interpreter.take(step)
+
+    def tell(self, *, has_ended: bool = False) -> None:
+        """Tell what has changed."""
+        for news in self._interpreter.news(self._number, self._tail.read_bytes, has_ended=has_ended):
+            self._tell(news.message if isinstance(news, Batch) else as_json({"n": self._number, "news": news}))
+
+
+class Judgement:
+    """Tells what the rules find in a capture, and how far they are."""
+
+    def __init__(self, number: int, path: Path, tell: Tell, *, in_full: bool) -> None:
+        """Begin.
+
+        Args:
+            number: identifies the capture in all messages.
+            path: the capture.
+            tell: sends a message.
+            in_full: whether to report the findings, or only their number.
+        """
+        self._number, self._path, self._key, self._tell, self._in_full = number, path, key_of(path), tell, in_full
+        self._found = self._known = 0
+        """How many findings were told of, and how many entries were checked, in this pass or in an earlier one."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._entries = self._seen = 0
         self._tally = Tally()
         self._with_text = 0
         self._of_rule: Counter[str] = Counter()
@@ -71,47 +107,56 @@ class Task:
         self._reported = -1
         """The number of entries in the last report if the check had caught up; -1 if it had not."""
 
-    def step(self) -> bool:
-        """Check a little more; False if there is no more at present."""
-        items = self._tail.step(STEP)
-        for item in items:
-            self._take(self._reading.take(item))
-        if self._tail.has_ended:
-            self._finish()
-        has_caught_up = self._tail.is_at_end or self.has_ended
-        if has_caught_up and (self._reported != self._entries or self.has_ended):
-            self._report_progress(has_caught_up=True)
-        elif not has_caught_up and time.monotonic() - self._reported_s >= REPORT_S:
-            self._report_progress(has_caught_up=False)
-        elif has_caught_up:
-            self._reported_s = time.monotonic()
-        return bool(items) or not has_caught_up
+    def begin_again(self) -> None:
+        """Take the steps of another reading of the same capture: what it finds first is known."""
+        self._known = self._entries
+        self._begin()
 
-    def close(self) -> None:
-        """Close the file."""
-        self._tail.close()
-
-    def _take(self, step: Step) -> None:
+    def take(self, step: Step) -> None:
+        """Take the next step of the reading."""
         for finding in step.findings:
             self._report(finding)
         self._entries += step.item is not None
 
-    def _finish(self) -> None:
-        for step in self._reading.finish():
-            self._take(step)
-        self.has_ended = True
-        # A live capture has no cache key before it has ended, and no cache file is written for it afterwards.
-        key = self._key or key_of(self._path)
-        if key is not None:
-            keep(self._path, key, self._tally)
+    def tell(self, reading: Reading, *, has_caught_up: bool, has_ended: bool) -> None:
+        """Tell how far it is, if that is due."""
+        now = time.monotonic()
+        if has_ended:
+            # A live capture has no cache key before it has ended, and no cache file is written for it afterwards.
+            key = self._key or key_of(self._path)
+            if key is not None:
+                keep(self._path, key, self._tally)
+        if has_ended or (has_caught_up and self._reported != self._entries):
+            self._reported = self._entries
+        elif has_caught_up or now - self._reported_s < REPORT_S:
+            self._reported_s = now if has_caught_up else self._reported_s
+            return
+        else:
+            self._reported = -1
+        self._reported_s = now
+        report = {
+            "n": self._number,
+            "checked": max(self._entries, self._known),
+            "even": has_caught_up,
+            "ended": has_ended,
+            "tally": self._tally,
+            "faults": sorted(reading.faults),
+            "forgotten": [loss.text for loss in reading.forgotten],
+        }
+        self._tell(as_json(report))
 
     def _report(self, finding: Finding) -> None:
         self._tally = self._tally.plus(finding.level, finding.stands_for)
-        if not self.in_full:
+        if not self._in_full:
             return
+        self._seen += 1
         self._of_rule[finding.rule] += 1
-        if self._with_text < WITH_TEXT or self._of_rule[finding.rule] <= OWN:
-            self._with_text += 1
+        is_with_text = self._with_text < WITH_TEXT or self._of_rule[finding.rule] <= OWN
+        self._with_text += is_with_text
+        if self._seen <= self._found:
+            return
+        self._found = self._seen
+        if is_with_text:
             cut = finding._replace(
                 message=finding.message[:LONGEST],
                 pointer=finding.pointer[:LONGEST],
@@ -121,24 +166,156 @@ class Task:
             report: dict[str, Any] = {"found": cut}
         else:
             report = {"more": [finding.rule, finding.level, finding.frame, finding.stands_for]}
-        self._parent.put(as_json({"n": self.number, **report}))
+        self._tell(as_json({"n": self._number, **report}))
 
-    def _report_progress(self, *, has_caught_up: bool) -> None:
-        self._reported_s, self._reported = time.monotonic(), self._entries if has_caught_up else -1
-        report = {
-            "n": self.number,
-            "checked": self._entries,
-            "even": has_caught_up,
-            "ended": self.has_ended,
-            "tally": self._tally,
-            "faults": sorted(self._reading.faults),
-            "forgotten": [loss.text for loss in self._reading.forgotten],
-        }
-        self._parent.send(as_json(report))
+
+class Pass:
+    """A capture, read once to its end and then followed, for one purpose or for both."""
+
+    def __init__(self, path: Path, *, with_rules: bool) -> None:
+        """Open it.
+
+        Args:
+            path: the capture.
+            with_rules: whether the rules judge it.
+
+        Raises:
+            NotACapture, NewerFormat: as `Capture`.
+        """
+        self.tail = Tail(path)
+        self.reading = Reading(rules=Rules() if with_rules else None)
+        self.meaning: Meaning | None = None
+        self.judgement: Judgement | None = None
+        self.has_ended = False
+        self._rows = 0
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether what the messages mean comes of it."""
+        return self.meaning is not None
+
+    def step(self) -> bool:
+        """Read a little more; False if there is no more at present."""
+        items = self.tail.step(STEP)
+        for item in items:
+            self._take(self.reading.take(item))
+        if self.tail.has_ended:
+            self._finish()
+        has_caught_up = self.tail.is_at_end or self.has_ended
+        if self.meaning is not None:
+            self.meaning.tell(has_ended=self.has_ended)
+        if self.judgement is not None:
+            self.judgement.tell(self.reading, has_caught_up=has_caught_up, has_ended=self.has_ended)
+        return bool(items) or not has_caught_up
+
+    def close(self) -> None:
+        """Close the file."""
+        self.tail.close()
+
+    def _take(self, step: Step) -> None:
+        if self.meaning is not None:
+            self.meaning.take(step)
+        if self.judgement is not None:
+            self.judgement.take(step)
+
+    def _finish(self) -> None:
+        for step in self.reading.finish():
+            self._take(step)
+        self.has_ended = True
+
+
+class Task:
+    """One capture, in one pass or in two."""
+
+    def __init__(
+        self, number: int, path: Path, tell: Tell, *, most: int = 0, with_rules: bool = True, in_full: bool = True
+    ) -> None:
+        """Open it.
+
+        Args:
+            number: identifies it in all messages.
+            path: the capture.
+            tell: sends a message; those that follow each other may be sent together.
+            most: how many rows to tell the meaning of.
+            with_rules: whether to tell what the rules find.
+            in_full: whether to report the findings, or only their number.
+
+        Raises:
+            NotACapture, NewerFormat: as `Capture`.
+        """
+        self.number, self.is_shown = number, most > 0
+        self._path, self._tell = path, tell
+        files = segments(path)
+        self._is_live = is_live(files[-1])
+        self._behind_since: float | None = None
+        """Since when the pass for both purposes has been behind."""
+        judgement = Judgement(number, path, tell, in_full=in_full) if with_rules else None
+        is_large = not self._is_live and sum(map(_size, files)) >= LARGE
+        is_one = judgement is None or not self.is_shown or not is_large
+        self._passes: list[Pass] = []
+        if self.is_shown:
+            first = Pass(path, with_rules=with_rules and is_one)
+            first.meaning = Meaning(number, first, tell, most)
+            self._passes.append(first)
+        if judgement is not None:
+            if not is_one or not self.is_shown:
+                self._passes.append(Pass(path, with_rules=True))
+            self._passes[-1].judgement = judgement
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all has been told."""
+        return not self._passes
+
+    def step(self, *, is_urgent: bool) -> bool:
+        """Do a little more; False if there is no more at present.
+
+        Args:
+            is_urgent: whether of what messages mean, or of the rules, where they have a pass of their own.
+        """
+        one = next((one for one in self._passes if one.is_urgent == is_urgent), None)
+        if one is None:
+            return False
+        is_busy = one.step()
+        if one.has_ended:
+            one.close()
+            self._passes.remove(one)
+            del one
+            gc.collect()  # what it held is in cycles, and the next pass needs as much
+            return True
+        if one.meaning is not None and one.judgement is not None and self._is_live:
+            self._look_after(one, is_busy=is_busy)
+        return is_busy
+
+    def close(self) -> None:
+        """Close the files."""
+        for one in self._passes:
+            one.close()
+
+    def _look_after(self, both: Pass, *, is_busy: bool) -> None:
+        """Give the rules a pass of their own if they hold up the rest for too long."""
+        now = time.monotonic()
+        if not is_busy:
+            self._behind_since = None
+        elif self._behind_since is None:
+            self._behind_since = now
+        elif now - self._behind_since > LAG_S and both.judgement is not None:
+            alone = Pass(self._path, with_rules=True)
+            alone.judgement, both.judgement = both.judgement, None
+            alone.judgement.begin_again()
+            both.reading.drop_rules()
+            self._passes.append(alone)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def main() -> None:
-    """Check captures on request until stdin ends."""
+    """Read captures on request until stdin ends."""
     with suppress(OSError):
         os.nice(NICENESS)
     with suppress(OSError, ValueError):
@@ -150,6 +327,7 @@ def main() -> None:
     tasks: dict[int, Task] = {}
     while True:
         is_busy = _work(parent, tasks)
+        parent.flush()
         with suppress(queue.Empty):
             order = orders.get(timeout=0 if is_busy else POLL_S if tasks else None)
             while True:
@@ -164,30 +342,35 @@ def _handle(parent: Parent, order: dict[str, Any], tasks: dict[int, Task]) -> No
         if task is not None:
             task.close()
         return
+    path, wanted = Path(os.fsdecode(bytes.fromhex(order["path"]))), order["wanted"]
     try:
-        tasks[number] = Task(parent, number, Path(os.fsdecode(bytes.fromhex(order["path"]))), in_full=order["in_full"])
+        tasks[number] = Task(number, path, parent.put, **wanted)
     except CaptureError as error:
         _fail(parent, number, str(error))
 
 
 def _work(parent: Parent, tasks: dict[int, Task]) -> bool:
-    """Run a step of the first task with work: the visible capture, then in order of arrival."""
-    for task in sorted(tasks.values(), key=lambda task: (not task.in_full, task.number)):
-        try:
-            is_busy = task.step()
-        except Exception as error:  # noqa: BLE001 - a capture that cannot be checked must not stop the others
-            task.close()
-            del tasks[task.number]
-            _fail(parent, task.number, f"{type(error).__name__}: {error}"[:LONGEST])
-            return True
-        if task.has_ended:
-            task.close()
-            del tasks[task.number]
-            return True
-        if is_busy:
-            return True
+    """Run a step of the first task with work: what messages mean, and then the rules, each in order of arrival.
+
+    The rules judge captures that are shown before they only count findings.
+    """
+    for is_urgent in (True, False):
+        for task in sorted(tasks.values(), key=lambda task: (not task.is_shown, task.number)):
+            try:
+                is_busy = task.step(is_urgent=is_urgent)
+            except Exception as error:  # noqa: BLE001 - a capture that cannot be read must not stop the others
+                task.close()
+                del tasks[task.number]
+                _fail(parent, task.number, f"{type(error).__name__}: {error}"[:LONGEST])
+                return True
+            if task.has_ended:
+                del tasks[task.number]
+                parent.put(as_json({"n": task.number, "done": True}))
+                return True
+            if is_busy:
+                return True
     return False
 
 
 def _fail(parent: Parent, number: int, why: str) -> None:
-    parent.send(as_json({"n": number, "failed": why}))
+    parent.put(as_json({"n": number, "failed": why}))

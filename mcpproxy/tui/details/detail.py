@@ -14,7 +14,7 @@ from captures.frame import Frame
 from captures.index import Entry
 from captures.record import Record, raw_bytes
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.calls import NONE
+from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.details.byte_pages import PAGE, HexPage, RawPage
 from mcpproxy.tui.details.exchange_view import Joined, exchange_view
@@ -166,9 +166,8 @@ def exchange_lines(reading: Reading, row: int) -> Lines:
         lines.append(_pair("answered", _at(reading, calls.response[number])))
         lines.append(_pair("took", ms_text(calls.latency_ns[number])))
     lines += [_pair(fact.name, fact.text, "bad" if fact.is_bad else "plain") for fact in _became(reading, number)]
-    own = reading.sessions[row] if row < len(reading.sessions) else 0
-    session = next((one for one in reading.conversation.sessions if one.number == own), reading.conversation.capture)
-    for word, peer in (("client", session.client), ("server", session.server)):
+    client, server = reading.conversation.peers(reading.session(row))
+    for word, peer in (("client", client), ("server", server)):
         if peer is not None:
             lines.append(_pair(word, peer_text(peer)))
     return lines
@@ -188,11 +187,11 @@ def _became(reading: Reading, number: int) -> Iterator[Fact]:
     if outcome is None:
         yield Fact("outcome", waiting().word if reading.is_live else "…")
         return
-    status = (
-        verdict(outcome, is_abandoned=number in calls.abandoned_ns)._replace(late_ns=late_ns(reading, number))
-        if call is None
-        else status_of(call)
-    )
+    if call is None:
+        status = verdict(outcome, is_abandoned=reading.abandoned_ns(number) is not None)
+        status = status._replace(late_ns=late_ns(reading, number))
+    else:
+        status = status_of(call)
     text = status.word if is_answered else status.word + status.text
     silence = silence_of(response, method) if response is not None and outcome is Outcome.RESULT else ""
     yield Fact("outcome", f"{text} {silence}" if silence else text, status.is_bad)

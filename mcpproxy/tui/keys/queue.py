@@ -18,8 +18,6 @@ from textual import events
 from textual.app import App
 from textual.message_pump import MessagePump
 
-from mcpproxy.tui.data import right_of_way
-
 ROUNDS: Final = 3
 """How often the probe takes that path: a key causes a message, which causes another."""
 LONGEST_S: Final = 2.0
@@ -46,12 +44,6 @@ class KeyQueue:
         """The event that was passed on and whose effects are not complete."""
         self._since = 0.0
         self._work: Future[None] | None = None
-        self._pressed_at = monotonic()
-
-    @property
-    def idle_s(self) -> float:
-        """Seconds since the last key."""
-        return monotonic() - self._pressed_at
 
     def wait_for(self, work: Future[None]) -> None:
         """Pass on no more keys until some work is done: it opens a box, or loads what the next key is for."""
@@ -59,8 +51,6 @@ class KeyQueue:
 
     async def take(self, event: events.Key | events.Paste) -> None:
         """Queue a key or pasted text, and pass it on in its turn."""
-        self._pressed_at = monotonic()
-        right_of_way.claim()
         if isinstance(event, events.Key) and event.key == AT_ONCE:
             self._typed.clear()
             await self._hand_on(event)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from analysis.rules.discovery import rules
 from analysis.rules.finding import Finding
 from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.data.conversation import Loss
 from mcpproxy.tui.data.findings import LEVELS, SIGNS, Findings
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.data.understanding import Loss
 from mcpproxy.tui.details.proof import proof_lines
 from mcpproxy.wording.counts import count_text, lost_text
 from mcpproxy.wording.rule_pages import addresses, facts, sections, summary_of

@@ -11,7 +11,7 @@ from analysis.conversation.mark import Mark
 from analysis.conversation.message import Message, Notification, Request, Response, message_of, messages, parse_exactly
 from analysis.facts import raw_of
 from captures.frame import Frame
-from mcpproxy.tui.data.calls import NONE
+from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.reading import Reading
 
 LARGE: Final = 1 << 20
@@ -20,7 +20,7 @@ LARGE: Final = 1 << 20
 
 def message_at(reading: Reading, row: int, frame: Frame) -> Message:
     """The first message of a row, with all the lines that it spans."""
-    last = reading.joined.get(row)
+    last = reading.joined_to(row)
     if last is not None:
         items = [reading.index.item(item) for item in range(row, min(last, row + 10_000) + 1)]
         frames = tuple(item for item in items if isinstance(item, Frame) and item.dir == frame.dir)
@@ -64,7 +64,7 @@ def call_at(reading: Reading, number: int, response: Response | None) -> Call | 
     request = request_of(reading, number)
     if request is None:
         return None
-    call, calls = Call(request, meant_for_it=reading.calls.probable_answers.get(number)), reading.calls
+    call, calls = Call(request, meant_for_it=reading.conversation.probable_answers.get(number)), reading.calls
     if response is not None:
         call.answer(response)
         call.stall_ns = max(0, response.t_ns - request.t_ns - calls.latency_ns[number])
@@ -76,24 +76,24 @@ def call_at(reading: Reading, number: int, response: Response | None) -> Call | 
         call.http = None if http is None or http.is_redirect else http
         if call.settled is Outcome.FAILED and call.http is not None:
             call.broken = call.http.over
-    if number in calls.cancelled_at:
-        _cancel(reading, number, call)
+    row = reading.conversation.cancelled_at.get(number)
+    if row is not None and row < len(reading.index):
+        _cancel(reading, number, call, row)
     return call
 
 
 def late_ns(reading: Reading, number: int) -> int | None:
     """How long after its cancellation a call was answered; None if it was not."""
     calls, t_ns = reading.calls, reading.index.t_ns
-    at, response = calls.cancelled_at.get(number), calls.response[number]
-    return None if at is None or response == NONE else max(0, t_ns(response) - t_ns(at))
+    at, response = reading.conversation.cancelled_at.get(number), calls.response[number]
+    return None if at is None or at >= len(reading.index) or response == NONE else max(0, t_ns(response) - t_ns(at))
 
 
-def _cancel(reading: Reading, number: int, call: Call) -> None:
+def _cancel(reading: Reading, number: int, call: Call, row: int) -> None:
     """Note how a call was cancelled: by a message, or by the end of its HTTP exchange."""
-    calls, index = reading.calls, reading.index
-    row = calls.cancelled_at[number]
+    index = reading.index
     mark = Mark(index.entry(row).seq, index.t_ns(row))
-    abandoned_ns = calls.abandoned_ns.get(number)
+    abandoned_ns = reading.abandoned_ns(number)
     if abandoned_ns is not None:
         call.stall_ns = max(0, mark.t_ns - call.request.t_ns - abandoned_ns)
     call.cancellation = mark

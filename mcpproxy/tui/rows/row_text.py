@@ -54,7 +54,7 @@ _GONE: Final = RowText(
 
 def text_of(reading: Reading, row: int) -> RowText:
     """The text of a row."""
-    if row in reading.continued:
+    if reading.is_continued(row):
         record = reading.index.beginning(row)
         raw = record.members.get("raw") if record is not None else None
         return RowText(
@@ -146,12 +146,12 @@ def _meaning(reading: Reading, row: int, message: Message) -> Meaning:
     """What the message in a row means, put together from what was kept of it."""
     calls, number = reading.calls, reading.call(row)
     if isinstance(message, Invalid):
-        return Meaning(is_beside=row in reading.beside)
+        return Meaning(is_beside=reading.is_beside(row))
     if isinstance(message, Request):
         return Meaning(is_again=number is not None and calls.request[number] != row)
     if isinstance(message, Notification):
-        cancellation = calls.cancellations.get(row)
-        if cancellation is None:
+        cancellation = reading.conversation.cancellations.get(row)
+        if cancellation is None or cancellation.call >= len(calls):
             return Meaning(id_state=reading.misfit(row))
         return Meaning(cancels=request_of(reading, cancellation.call), abandoned_ns=cancellation.abandoned_ns)
     call = None if number is None or calls.request[number] == row else call_at(reading, number, message)

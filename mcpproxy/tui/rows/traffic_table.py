@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from analysis.conversation.call import ENDLESS, Outcome
-from mcpproxy.tui.data.calls import NONE
+from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.findings import COUNTED, LEVELS, SIGNS
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.row_text import WAITING, RowText, short_call, text_of
@@ -189,8 +189,7 @@ class TrafficRows:
         calls = self.reading.calls
         latency_ns = calls.latency_ns[number]
         if is_answer and latency_ns >= 0:
-            is_slow = self.reading.paces.is_slow(calls.kind[number], latency_ns)
-            return Span(latency_text(latency_ns), "warm" if is_slow else "dim")
+            return Span(latency_text(latency_ns), "warm" if self.reading.is_slow(number) else "dim")
         waited_ns = self.reading.waited_ns(number)
         return Span("" if waited_ns is None else latency_text(waited_ns), "dim")
 
@@ -203,7 +202,7 @@ class TrafficRows:
         if outcome in (None, Outcome.UNANSWERED) and self.reading.kinds.all[calls.kind[number]].method in ENDLESS:
             return Span("")
         if outcome is not None:
-            status = verdict(outcome, is_abandoned=number in calls.abandoned_ns)
+            status = verdict(outcome, is_abandoned=self.reading.abandoned_ns(number) is not None)
         elif self.reading.has_ended:
             return Span("forgotten", "dim")
         elif self.reading.is_live:

@@ -80,7 +80,7 @@ ROWS: Final = (
     Row("Enter", "go to the frame; on a rule: fold or unfold it"),
     Row("← →  h l", "fold and unfold a rule, or identical findings"),
     Row("r", "show the page of the rule; in the traffic, of each rule with findings in the row", "rule"),
-    Row("c", "check again, if the process that runs the rules has died"),
+    Row("c", "check again, if the process that reads captures has died"),
     Row("timeline"),
     Row("+ -  ← →", "zoom around the cursor, pan"),
     Row("n N", "next and previous server"),

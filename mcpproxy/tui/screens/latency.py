@@ -152,6 +152,7 @@ class LatencyScreen(CaptureScreen):
     @on(Grown)
     def _grown(self) -> None:
         self.show_title()
+        self._show_kind()
 
     @on(Progressed)
     def renew(self) -> None:
@@ -222,7 +223,7 @@ class LatencyScreen(CaptureScreen):
         distribution = self.latencies.distribution
         if figures is None or distribution is None or distribution.number != figures.number:
             distribution = None
-        wanted = (figures, distribution, self.size.width)
+        wanted = (figures, distribution, self.size.width, self.reading.has_ended)
         if wanted == self._shown:
             return
         self._shown = wanted

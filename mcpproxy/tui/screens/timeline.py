@@ -64,7 +64,9 @@ class TimelineScreen(CaptureScreen):
             capture: the capture.
         """
         super().__init__(capture.reading)
-        self.timelines = Timelines(capture.reading, lambda: [known.path for known in self.app.capture_list.captures])
+        self.timelines = Timelines(
+            capture.reading, lambda: [known.path for known in self.app.capture_list.captures], self.app.checking
+        )
         self._rows = TimelineRows(self.timelines)
         self._window: Window | None = None
         """The stretch the user has chosen; None for everything."""

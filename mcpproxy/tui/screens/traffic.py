@@ -219,7 +219,7 @@ class TrafficScreen(CaptureScreen):
         capture, unrecorded = self.reading.conversation.capture, self.reading.conversation.losses.bodies
         begins_at, guesses = capture.begins_at, capture.guesses
         warnings = [f"▲ {begins_text(begins_at)}"] if begins_at else []
-        warnings += [losses_text(self.reading.losses)] if self.reading.losses else []
+        warnings += [losses_text(self.reading.conversation.missing)] if self.reading.conversation.missing else []
         warnings += [f"▲ {unrecorded_text(unrecorded)}"] if unrecorded else []
         warnings += [f"▲ {guesses_text(guesses)}"] if guesses else []
         warnings += [f"▲ {text}" for text in self.reading.forgotten]

@@ -47,9 +47,11 @@ def title(reading: Reading, place: Place) -> list[Span]:
     spans += _counts(reading) if scan is None else _matches(reading, scan, is_searching=place.is_searching)
     spans += [Span(f"  {text}", "accent") for text in (place.beside, place.order) if text]
     if reading.findings.trouble:
-        spans.append(Span("  rules stopped: F", "bad"))
+        spans.append(Span(f"  {'rules' if reading.has_ended else 'analysis'} stopped: F", "bad"))
     if not reading.has_ended and reading.understood + BEHIND < len(reading.index):
         spans.append(Span(f"  analysed {int(100 * reading.progress)}%", "dim"))
+    elif scan is None and not reading.findings.trouble and reading.findings.checked + BEHIND < reading.understood:
+        spans.append(Span(f"  {progress_text(reading.findings, len(reading.index))}", "dim"))
     if place.exporting:
         spans.append(Span(f"  {place.exporting}", "accent"))
     return spans

@@ -26,7 +26,7 @@ def row_text(reading: Reading, row: int, width: int) -> Writing | None:
     item = reading.index.item(row) if reading.index.entry(row).size <= LARGEST else None
     writing = Writing(width)
     if isinstance(item, Frame):
-        is_whole = row not in reading.joined
+        is_whole = reading.joined_to(row) is None
         frames = (item,) if is_whole else message_at(reading, row, item).frames
         write_frame(writing, raw_of(frames))
     elif isinstance(item, Record):

@@ -12,7 +12,6 @@ from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 
 from analysis import child_process
-from mcpproxy.tui.data import step_thread
 from tests.mcpproxy.tui.stage import render_later
 from tests.mcpproxy.tui.warm_workers import CAN_ADOPT, Forked
 
@@ -27,11 +26,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True, scope="package")
 def cheaper(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A run of the app for a third of its cost: forked workers, style sheets that are parsed once, no search.
+    """A run of the app for a third of its cost: forked workers, style sheets that are parsed once.
 
     A screen is drawn when all that a key causes is done; in soak whenever something changes, as on a terminal.
-
-    The app's search for garbage goes through all that pytest holds, too, whenever nothing was read for two seconds.
     """
     with pytest.MonkeyPatch.context() as patch:
         if CAN_ADOPT:
@@ -39,7 +36,6 @@ def cheaper(request: pytest.FixtureRequest) -> Iterator[None]:
             patch.setattr(child_process, "subprocess", process)
         if request.config.getoption("markexpr") != "soak":
             patch.setattr(Compositor, "render_update", render_later)
-        patch.setattr(step_thread, "garbage", SimpleNamespace(set_aside=lambda: None))
         _share_styles(patch)
         yield
 

@@ -237,8 +237,8 @@ class Stage:
         await self.until(is_shown, "the list of the sessions")
 
     async def worker(self) -> int:
-        """The pid of the process that runs the rules; waits until it runs."""
-        await self.until(lambda: self.app.checking.pid is not None, "the process that runs the rules")
+        """The pid of the process that reads captures; waits until it runs."""
+        await self.until(lambda: self.app.checking.pid is not None, "the process that reads captures")
         assert self.app.checking.pid is not None
         return self.app.checking.pid
 
@@ -309,9 +309,8 @@ class Stage:
         app, busy = self.app, self._undrawn() + working_threads(self.earlier)
         if app.key_queue._typed or app.key_queue._at is not None:
             busy.append("keys wait")
-        jobs = [job.findings for job in list(app.checking._jobs.values())]
-        if not all(findings.has_caught_up or findings.trouble or findings.has_ended for findings in jobs):
-            busy.append("the worker of the rules has not caught up")
+        if any(job.is_busy for job in list(app.checking._jobs.values())):
+            busy.append("the worker that reads captures has not caught up")
         sql = app.sql
         if sql.is_busy or (sql._process is not None and sql._process.is_alive and not sql.relations):
             busy.append("the worker of SQL has not answered")

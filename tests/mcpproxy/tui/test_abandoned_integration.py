@@ -6,7 +6,7 @@ from pathlib import Path
 
 from captures.file import CaptureFile
 from captures.record import seal
-from mcpproxy.tui.data.calls import NONE
+from mcpproxy.tui.data.columns import NONE
 from tests.captures.samples import header
 from tests.mcpproxy.tui.stage import CALL, END, FINE, Act, Stage, conversation, play, play_each, record, said
 
@@ -47,7 +47,7 @@ async def an_abandoned_call_is_told_in_every_list(stage: Stage) -> None:
     await stage.see("abandoned")
     assert "99" in line_with("abandoned", stage.text())
     assert re.search(r"\d+(\.\d+)? ms", line_with("abandoned", stage.text()))
-    abandoned = stage.traffic.reading.calls.abandoned_ns
+    abandoned = [waited_ns for waited_ns in stage.traffic.reading.calls.abandoned_ns if waited_ns >= 0]
     assert len(abandoned) == 2, "the one with a late answer, too"
     await stage.see("ok, late")
     await stage.press("T")
@@ -61,7 +61,8 @@ async def a_call_that_was_abandoned_is_sorted_by_how_long_it_waited(stage: Stage
     await stage.press("s")
     await stage.see("by latency ▼")
     reading, rows = stage.traffic.reading, stage.traffic.listing.rows.view
-    (number,) = (number for number in reading.calls.abandoned_ns if reading.calls.response[number] == NONE)
+    calls = range(len(reading.calls))
+    (number,) = (one for one in calls if reading.abandoned_ns(one) is not None and reading.calls.response[one] == NONE)
     waited_ns = reading.calls.abandoned_ns[number]
     place = [*rows].index(reading.calls.request[number])
     answered = dict(zip(reading.calls.response, reading.calls.latency_ns, strict=True))

@@ -6,7 +6,7 @@ from analysis.rules.finding import Finding, Level
 from analysis.tally import Tally, cached
 from mcpproxy.tui.data import findings as found_module
 from mcpproxy.tui.data.findings import Findings
-from mcpproxy.tui.data.reading import Reading
+from tests.mcpproxy.tui.alone import Alone as Reading
 from tests.mcpproxy.tui.stage import captured
 
 

@@ -13,13 +13,15 @@ import pytest
 from analysis.rules.finding import Finding, Level
 from analysis.tally import Tally, cached
 from captures.file import CaptureFile
+from captures.frame import Frame
 from captures.record import seal
 from mcpproxy.examination.examine import Examination, Wanted
 from mcpproxy.tui.data.checking import Checking, Counting
 from mcpproxy.tui.data.findings import Findings
+from mcpproxy.tui.data.reading import Reading
 from tests.captures.samples import lines
 from tests.harness import wait_until
-from tests.mcpproxy.tui.stage import END, captured, conversation, record, said
+from tests.mcpproxy.tui.stage import END, FINE, captured, conversation, record, said
 from tests.mcpproxy.tui.test_checking import read
 
 NOISE = b"Loaded %d plugins"
@@ -170,6 +172,42 @@ def test_a_killed_worker_is_told_of_and_the_next_check_has_another(tmp_path: Pat
         made.close()
         live.close()
     assert made.pid is None
+    reading.close()
+
+
+def test_rows_stay_readable_without_a_worker_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    live = CaptureFile(tmp_path / "live.mcpcap")
+    for line in lines(conversation(3)):
+        live.append(line)
+    reading = Reading(tmp_path / "live.mcpcap")
+    with checking() as made:
+        made.read(reading)
+
+        def is_understood() -> bool:
+            reading.step()
+            return reading.understood == len(reading.index) > 0
+
+        wait_until(is_understood)
+        first = made.pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: reading.findings.trouble)
+        live.append(seal(len(reading.index), 10**9, *said("s2c", FINE % (99, 99))))
+        live.close()
+        while not reading.index.has_ended:
+            reading.step()
+        assert isinstance(reading.index.item(len(reading.index) - 1), Frame)
+        assert reading.understood == len(reading.index) - 1
+        assert not reading.has_ended
+        reading.findings = Findings(reading.index)
+        made.read(reading)
+        wait_until(lambda: (reading.step(), reading.has_ended and reading.findings.has_ended)[1])
+        assert made.pid != first
+    last = len(reading.index) - 1
+    assert reading.partner(last) == last - 1
+    again = read(reading.path)
+    assert again.columns.call_of == reading.columns.call_of
+    again.close()
     reading.close()
 
 

@@ -18,16 +18,17 @@ from hypothesis import strategies as st
 
 import analysis
 from analysis.conversation.call import Call
+from analysis.summary import summarise
 from captures.errors import CaptureError
 from captures.file import create
 from captures.listing import segments
 from captures.reader import Capture
-from mcpproxy.tui.data.calls import NONE
-from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.data.columns import NONE
 from tests.analysis.store.hostile_losses import lossy
 from tests.analysis.traces import corpus
 from tests.examples import examples
 from tests.harness import ROOT
+from tests.mcpproxy.tui.alone import Alone as Reading
 
 KEPT = ROOT / "tests/corpus/captures"
 
@@ -106,7 +107,7 @@ def on_screen(reading: Reading) -> Calls:
             state_of(str(outcome), is_cancelled=bool(columns.is_cancelled[number])),
             None if latency_ns < 0 else latency_ns,
             None if response == NONE else index.entry(response).seq,
-            columns.abandoned_ns.get(number) if response == NONE else None,
+            reading.abandoned_ns(number) if response == NONE else None,
         )
         calls[one] += 1
     reading.close()
@@ -137,8 +138,8 @@ def grown(path: Path, folder: Path, rng: Random) -> Calls:
     return on_screen(reading)
 
 
-def in_sql(paths: Iterable[Path], cached: Path) -> dict[str, Calls]:
-    """What the tables and the view `calls` say, by the path of the capture."""
+def in_sql(paths: Iterable[Path], cached: Path) -> tuple[dict[str, Calls], Counter[str]]:
+    """What the tables and the view `calls` say, and how many errors that has, by the path of the capture."""
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # some captures of the corpus are one in several states
         patch.setenv("XDG_CACHE_HOME", str(cached))
@@ -157,6 +158,13 @@ def in_sql(paths: Iterable[Path], cached: Path) -> dict[str, Calls]:
             states = Counter(
                 database.execute("select path, request, state from calls join captures using (capture)").fetchall()
             )
+            errors = Counter(
+                dict(
+                    database.execute(
+                        "select path, count(*) filter (is_error) from calls join captures using (capture) group by all"
+                    ).fetchall()
+                )
+            )
     found: dict[str, Calls] = {}
     for capture, request, asked_by, method, name, outcome, latency_ns, response, abandoned_ns, is_cancelled in rows:
         state = state_of(outcome, is_cancelled=is_cancelled)
@@ -164,7 +172,7 @@ def in_sql(paths: Iterable[Path], cached: Path) -> dict[str, Calls]:
         one = Told(request, asked_by, method, name, outcome, state, latency_ns, response, abandoned_ns)
         found.setdefault(capture, Calls())[one] += 1
     assert not +states
-    return found
+    return found, errors
 
 
 def same(path: Path, place: Path, seed: int) -> Calls:
@@ -177,9 +185,10 @@ def same(path: Path, place: Path, seed: int) -> Calls:
 
 def as_loaded(known: dict[Path, Calls], place: Path) -> None:
     """Compare with the rows of SQL."""
-    found = in_sql(known, place)
+    found, errors = in_sql(known, place)
     for path, calls in known.items():
         assert found.get(str(path), Calls()) == calls, path
+        assert summarise(path).errors == errors[str(path)], path
 
 
 # ---- captures made at random

@@ -3,8 +3,8 @@
 import pytest
 
 from mcpproxy.tui.copies.copy_forms import forms
-from mcpproxy.tui.data.reading import Reading
 from tests.harness import ROOT
+from tests.mcpproxy.tui.alone import Alone as Reading
 
 HTTP = ROOT / "tests/corpus/captures/http.mcpcap"
 

@@ -9,9 +9,9 @@ import pytest
 
 from analysis.store.definitions import definitions_in
 from captures.file import CaptureFile
-from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.tool_definitions import MOST, VERSIONS, Tools, changed_members
 from tests.captures.samples import header, lines
+from tests.mcpproxy.tui.alone import Alone as Reading
 from tests.mcpproxy.tui.hostile import calling
 from tests.mcpproxy.tui.stage import END, FINE, Middles, conversation, record, said
 

@@ -316,7 +316,7 @@ class TestScreen:
             await stage.press("enter")
             pid = await stage.worker()
             try:
-                await stage.until(lambda: stage.traffic.reading.has_ended)
+                await stage.until(lambda: stage.traffic.reading.index.has_ended)
                 await stage.press("F")
                 await stage.see(" of 1,009 records")
             finally:
@@ -336,9 +336,9 @@ class TestScreen:
             await stage.see("stdout-not-json")
             pid = await stage.worker()
             os.kill(pid, signal.SIGKILL)
-            await stage.see("the process that runs the rules has ended", "stdout-not-json")
+            await stage.see("the process that reads captures has ended", "stdout-not-json")
             await stage.press("escape")
-            await stage.see("rules stopped", "tools/call")
+            await stage.see("analysis stopped", "tools/call")
             await stage.press("F", "c")
             await stage.see("all 11 records checked", "stdout-not-json")
 
@@ -359,7 +359,7 @@ async def what_is_folded_stays_folded_when_the_check_comes_by(stage: Stage) -> N
     pid = await stage.worker()
     os.kill(pid, signal.SIGSTOP)
     try:
-        await stage.until(lambda: stage.traffic.reading.has_ended)
+        await stage.until(lambda: stage.traffic.reading.index.has_ended)
         stage.traffic.reach(8)
         await stage.press("enter", "2")
         await stage.see('"method": "ping"')

@@ -8,22 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.conversation.call import Call, Outcome
-from analysis.conversation.histogram import Histogram
+from analysis.conversation.durations import Durations
 from analysis.conversation.message import Request, messages
 from analysis.filter import Facts, parse
 from captures.envelope import judge
 from captures.file import CaptureFile
 from captures.frame import Frame
 from mcpproxy.tui.data.call_kinds import MOST, CallKind, CallKinds
-from mcpproxy.tui.data.calls import OUTCOMES
-from mcpproxy.tui.data.durations import SLICES, Course
+from mcpproxy.tui.data.columns import OUTCOMES
+from mcpproxy.tui.data.course import SLICES, Course
 from mcpproxy.tui.data.latencies import Latencies
-from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.rows.latency_lines import Bucket, bucket_filter, octave_ns
 from mcpproxy.wording.blocks import blocks, shape, stretched
 from mcpproxy.wording.units import brief
 from tests.captures.samples import header, lines
+from tests.mcpproxy.tui.alone import Alone as Reading
 from tests.mcpproxy.tui.hostile import HOSTILE_NAMES, hostile_calls
 from tests.mcpproxy.tui.stage import (
     CALL,
@@ -191,7 +191,7 @@ class TestScreen:
         tests = parse(bucket_filter(Bucket(octave, 1, 1.0, 1.0, is_last=False)))
         low, high = octave_ns(octave)
         for value in (ns, low, high - 1, high):
-            histogram = Histogram()
+            histogram = Durations()
             histogram.add(value)
             facts = Facts(latency_ns=value)
             assert tests.matches(facts) == (octave in histogram.octaves())

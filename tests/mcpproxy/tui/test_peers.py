@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.peers import Introduction, introductions
-from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.peer_lines import peer_lines
 from tests.captures.samples import header
 from tests.examples import examples
+from tests.mcpproxy.tui.alone import Alone as Reading
 from tests.mcpproxy.tui.stage import END, Middles, record, said
 
 CORPUS = Path(__file__).parents[2] / "corpus/captures"

@@ -2,6 +2,7 @@
 
 import random
 import time
+from array import array
 from collections.abc import Container
 from pathlib import Path
 
@@ -18,17 +19,16 @@ from analysis.filter import Filter, facts_of, facts_of_batch, parse
 from captures.file import CaptureFile
 from captures.frame import Frame
 from captures.reader import Capture, read_frames
+from mcpproxy.tui.data import interpreting
 from mcpproxy.tui.data import reading as reading_module
-from mcpproxy.tui.data import scan as scan_module
-from mcpproxy.tui.data import understanding
 from mcpproxy.tui.data.latencies import Latencies
-from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
 from tests.analysis.traces import corpus
 from tests.captures.samples import every_type, header, in_pieces, lines
 from tests.examples import examples
 from tests.harness import DEADLINE_S, ROOT
 from tests.heavy import MIB, SHAPES
+from tests.mcpproxy.tui.alone import Alone as Reading
 from tests.mcpproxy.tui.http_talk import post
 from tests.mcpproxy.tui.stage import (
     CALL,
@@ -117,7 +117,6 @@ def test_exchanges_are_those_of_the_fold(
     for row in range(len(items)):
         other = reading.partner(row)
         assert other is None or reading.call(other) is not None
-    assert list(reading.bad) == sorted(set(reading.bad))
     assert all(reading.outcome(number) is not None for number in range(len(reading.calls)))
     reading.close()
 
@@ -137,7 +136,11 @@ def test_it_says_the_same_of_a_file_that_grows(tmp_path: Path) -> None:
         reading.step()
     again = read(tmp_path / "x.mcpcap")
     assert pairs_in(reading) == pairs_in(again) == pairs_of(tmp_path / "x.mcpcap")
-    assert (reading.shown, reading.bad, reading.call_of) == (again.shown, again.bad, again.call_of)
+    assert (reading.shown, reading.columns.marks, reading.columns.call_of) == (
+        again.shown,
+        again.columns.marks,
+        again.columns.call_of,
+    )
     reading.close()
     again.close()
 
@@ -371,19 +374,19 @@ def test_a_filter_selects_no_row_that_the_list_does_not_know_yet(tmp_path: Path)
 
 def test_an_index_and_its_columns_fit_the_memory(tmp_path: Path) -> None:
     reading = read(captured(tmp_path, calls=1_000))
-    columns = (reading.call_of, reading.shown, reading.calls.request, reading.calls.response,
-               reading.calls.latency_ns, reading.calls.outcome, reading.calls.kind,
-               reading.calls.is_cancelled, reading.calls.end, reading.calls.settled)  # fmt: skip
-    size = reading.index.nbytes + sum(len(column) * column.itemsize for column in columns)
-    assert size / len(reading.index) < 60
+    calls, rows = reading.calls, reading.columns
+    arrays = (reading.shown, rows.call_of, rows.sessions, *vars(calls).values())
+    columns = [column for column in arrays if isinstance(column, array)]
+    assert len(columns) == 12
+    size = reading.index.nbytes + len(rows.marks) + sum(len(column) * column.itemsize for column in columns)
+    assert size / len(reading.index) < 64
     reading.close()
 
 
 def test_rows_behind_the_last_that_is_kept_are_counted_and_nothing_is_said_of_their_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (reading_module, scan_module, understanding):
-        monkeypatch.setattr(module, "ROWS", 100)
+    monkeypatch.setattr(reading_module, "ROWS", 100)
     path = captured(tmp_path, calls=200)
     count = sum(1 for _ in read_frames(Capture(path)))
     reading = read(path)
@@ -414,10 +417,10 @@ def shaped(path: Path, shape: str, size: int) -> Path:
 
 def test_requests_behind_the_last_that_is_kept_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = shaped(tmp_path / "batches.mcpcap", "batches", MIB // 8)
-    monkeypatch.setattr(understanding, "ROWS", 1_000)
+    monkeypatch.setattr(reading_module, "ROWS", 1_000)
     reading = read(path)
     assert len(reading.calls) == 1_000
-    assert any(one.startswith(f"{reading.calls.left_out:,} requests after") for one in reading.forgotten)
+    assert any(one.startswith(f"{reading.conversation.unknown[0]:,} requests after") for one in reading.forgotten)
     reading.close()
 
 
@@ -432,10 +435,11 @@ def test_a_request_that_was_forgotten_has_not_failed(tmp_path: Path, monkeypatch
 
 
 def test_rare_notes_about_requests_are_bounded_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(understanding, "SPANNING", 2)
+    monkeypatch.setattr(interpreting, "SPANNING", 2)
+    monkeypatch.setattr(reading_module, "SPANNING", 2)
     parts = [said("c2s", line) for line in (b"{", b'"jsonrpc": "2.0", "method": "notifications/x"', b"}")]
     path = record(tmp_path / "a.mcpcap", [*conversation(1, "spanning"), *parts * 5, END])
     reading = read(path)
-    assert len(reading.joined) == 2
+    assert sum(reading.joined_to(row) is not None for row in reading.shown) == 2
     assert reading.forgotten == ["3 messages that span lines are shown as lines: there are more than 2"]
     reading.close()

@@ -7,7 +7,6 @@ import pytest
 from analysis.conversation.fold import Fold
 from captures.reader import Capture, read_frames
 from mcpproxy.tui.data import reading as reading_module
-from mcpproxy.tui.data import understanding
 from tests.mcpproxy.tui.stage import Stage, captured, play
 from tests.mcpproxy.tui.test_reading import CORPUS, read
 
@@ -38,8 +37,7 @@ def test_it_is_known_where_each_session_over_http_begins(tmp_path: Path) -> None
 
 
 def test_the_screens_say_what_was_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (reading_module, understanding):
-        monkeypatch.setattr(module, "ROWS", 15)
+    monkeypatch.setattr(reading_module, "ROWS", 15)
     forgotten = "7 requests were forgotten: more than 50,000, or 16 MiB, were open at once"
 
     async def act(stage: Stage) -> None:

@@ -11,10 +11,10 @@ from mcpproxy.tui.completion import filter_completion
 from mcpproxy.tui.copies import copy_forms
 from mcpproxy.tui.copies.export_thread import Export
 from mcpproxy.tui.data.call_kinds import CallKind
-from mcpproxy.tui.data.reading import Reading
 from mcpproxy.wording.resending import pretty, with_placeholders
 from tests.captures.samples import CAPTURE
 from tests.harness import ROOT
+from tests.mcpproxy.tui.alone import Alone as Reading
 from tests.mcpproxy.tui.stage import captured
 
 HTTP = ROOT / "tests/corpus/captures/http.mcpcap"

@@ -14,10 +14,10 @@ from captures.frame import Frame
 from captures.record import members
 from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data import sorting as sorting_module
-from mcpproxy.tui.data.calls import NONE
+from mcpproxy.tui.data import worker
+from mcpproxy.tui.data.columns import BAD, NONE
 from mcpproxy.tui.data.http_exchanges import HttpExchanges
-from mcpproxy.tui.data.paces import LEAST, Paces
-from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.data.interpreting import LEAST
 from mcpproxy.tui.data.row_views import Left, Without
 from mcpproxy.tui.data.sorting import Sorting
 from mcpproxy.tui.rows.row_text import text_of
@@ -26,7 +26,8 @@ from mcpproxy.tui.screens.sessions import COLUMNS, age
 from mcpproxy.wording.spans import Span
 from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result
 from tests.captures.samples import header
-from tests.mcpproxy.tui.stage import END, captured, record
+from tests.mcpproxy.tui.alone import Alone as Reading
+from tests.mcpproxy.tui.stage import END, captured, conversation, record, timed
 
 RUN = 100
 """Rows that are sorted in one step."""
@@ -113,15 +114,18 @@ class TestOrder:
                 assert NONE not in sorting.rows, case
 
 
-class TestPaces:
-    def test_a_response_is_slow_above_the_p95_of_its_kind(self) -> None:
-        paces = Paces()
-        for number in range(LEAST):
-            assert not paces.is_slow(1, 10**12)
-            paces.add(1, 1_000_000 + number)
-        assert paces.is_slow(1, 2_000_000)
-        assert not paces.is_slow(1, 1_000_000)
-        assert not paces.is_slow(2, 2_000_000)
+class TestUsual:
+    def test_a_response_is_slow_above_the_p95_of_its_kind(self, tmp_path: Path) -> None:
+        middles, stamps = conversation(2 * LEAST), [0, 1, 2, 3]
+        for number in range(2 * LEAST):
+            stamps += [10_000 * (number + 1), 10_000 * (number + 1) + 10 + number % 2 + 500 * (number == 30)]
+        path = timed(tmp_path / "x.mcpcap", middles, [*stamps, stamps[-1], stamps[-1]])
+        with understood(path) as reading:
+            slow = [number for number in range(len(reading.calls)) if reading.is_slow(number)]
+            few = timed(tmp_path / "few.mcpcap", conversation(LEAST - 1), [*range(2 * LEAST + 4)])
+            with understood(few) as other:
+                assert not any(map(other.is_slow, range(len(other.calls))))
+        assert slow == [31]
 
 
 class TestSessions:
@@ -138,7 +142,7 @@ class TestSessions:
 class TestLive:
     def test_progress_only_goes_forward(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(reading_module, "STEP", 4 << 10)
-        monkeypatch.setattr(reading_module, "STEP_UNDERSTOOD", 1 << 8)
+        monkeypatch.setattr(worker, "STEP", 1 << 8)
         reading = Reading(captured(tmp_path, calls=300))
         try:
             shares = [reading.progress]
@@ -161,7 +165,7 @@ def test_a_body_where_no_message_is_due_is_not_called_a_message(tmp_path: Path) 
     path = tmp_path / "x.mcpcap"
     path.write_bytes(b"".join(line for _, line in trace.case().records()))
     with understood(path) as reading:
-        bad = [reading.index.item(row) for row in reading.bad]
+        bad = [reading.index.item(row) for row in range(reading.understood) if reading.columns.marks[row] & BAD]
         texts = ["".join(span.text for span in text_of(reading, row).what) for row in range(reading.understood)]
     assert not [item for item in bad if isinstance(item, Frame)]
     assert [text for text in texts if "body" in text] == ['body  {"status": "accepted"}', "body  {}"]

@@ -7,9 +7,9 @@ import pytest
 from captures.listing import find_captures
 from mcpproxy.tui.data import capture_list as list_module
 from mcpproxy.tui.data.capture_list import CaptureList
-from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.details.detail import detail
 from tests.captures.samples import header
+from tests.mcpproxy.tui.alone import Alone as Reading
 from tests.mcpproxy.tui.stage import (
     CALL,
     END,

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from captures.file import CaptureFile
 from captures.record import stderr_members
-from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.stderr_lines import BESIDE, LogSearch, beside, text_of
 from tests.captures.samples import header, lines
+from tests.mcpproxy.tui.alone import Alone as Reading
 from tests.mcpproxy.tui.stage import CALL, END, FINE, Middles, record, said
 
 

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.tui.copies.saving import saved
-from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.details.detail import detail
 from mcpproxy.tui.text import lines as lines_module
 from mcpproxy.tui.text.content import Attachment, Writing
 from mcpproxy.tui.text.lines import MOST_LINES, TextLines, wrap
 from mcpproxy.tui.text.messages import write_frame
 from tests.captures.samples import header
+from tests.mcpproxy.tui.alone import Alone as Reading
 from tests.mcpproxy.tui.hostile import HOSTILE
 from tests.mcpproxy.tui.stage import CALL, record, said
 

@@ -11,14 +11,14 @@ from analysis.conversation.call import Outcome
 from captures.file import CaptureFile
 from captures.record import members, seal, stderr_members
 from mcpproxy.tui.data.call_kinds import CallKind
-from mcpproxy.tui.data.calls import NONE
 from mcpproxy.tui.data.client_captures import ClientCaptures, apart_ns, client_of, header_of
+from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.heat import OUTLIERS
-from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.data.timelines import BLOCK, MOST_TIMELINES, Bar, Startup, Timeline, Timelines, cells_of
+from mcpproxy.tui.data.timelines import BLOCK, Bar, Startup, Timeline, cells_of
 from mcpproxy.tui.rows.waterfall import axis, bar_cells, heat_cells, moment, server_cells
 from tests.captures.samples import frame, header, lines
 from tests.examples import examples
+from tests.mcpproxy.tui.alone import Alone as Reading
 from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, said
 
 PARENTS = [
@@ -236,21 +236,6 @@ class TestLanes:
         assert timeline.bar(0).outcome is Outcome.CANCELLED
         assert reading.calls.end[1] == NONE
         assert list(timeline._open) == [1]
-        reading.close()
-
-    def test_lanes_are_bounded(self, tmp_path: Path) -> None:
-        own = session(tmp_path, "own", capture="a")
-        for number in range(MOST_TIMELINES + 5):
-            path = tmp_path / "own" / f"{number}.mcpcap"
-            timed(path, served(str(number), mono_ms=number, capture=f"{number:032}"), startup(5))
-        reading = read(own)
-        timelines = Timelines(reading, list)
-        while timelines.step() or not timelines.has_looked:
-            pass
-        assert len(timelines.all) == MOST_TIMELINES
-        assert timelines.left_out == 6
-        assert max(timeline.offset_ns for timeline in timelines.all) == (MOST_TIMELINES - 2) * MS
-        timelines.close()
         reading.close()
 
 

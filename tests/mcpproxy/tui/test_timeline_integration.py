@@ -7,12 +7,16 @@ import pytest
 
 from captures.file import CaptureFile
 from captures.record import members, seal, stderr_members
+from mcpproxy.tui.data.checking import Checking
 from mcpproxy.tui.data.heat import OUTLIERS
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.data.timelines import MOST_TIMELINES, Timelines
 from mcpproxy.tui.rows.timeline_rows import HEAD, KINDS, MOST_BARS
 from mcpproxy.tui.screens.timeline import TimelineScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.table import layout
 from tests.captures.samples import header
+from tests.harness import wait_until
 from tests.mcpproxy.tui.hostile import hostile_calls
 from tests.mcpproxy.tui.stage import CALL, FINE, WRONG, Stage, play, play_each, record, said, sizes
 from tests.mcpproxy.tui.test_timeline import MS, at, served, session, startup, timed
@@ -291,3 +295,27 @@ def conversationless() -> list[tuple[str, bytes]]:
     head = header(name="\x1b[31m\u202eevil" * 50, parents=[{"pid": 1, "start": 2, "exe": "\x1b]0;x\x07"}],
                   boot_id="\x07", mono_ns=-(2**90), wall_ns="x")  # fmt: skip
     return [("header", head), said("c2s", CALL % (1, 1)), ("stderr", stderr_members(b"\x1b"))]
+
+
+def test_lanes_are_bounded_and_a_worker_reads_them(tmp_path: Path) -> None:
+    own = session(tmp_path, "own", capture="a")
+    for number in range(MOST_TIMELINES + 5):
+        path = tmp_path / "own" / f"{number}.mcpcap"
+        timed(path, served(str(number), mono_ms=number, capture=f"{number:032}"), startup(5))
+    reading, checking = Reading(own), Checking(lambda: None)
+    checking.read(reading)
+    timelines = Timelines(reading, list, checking)
+
+    def is_read() -> bool:
+        reading.step()
+        timelines.step()
+        return timelines.has_looked and all(timeline.reading.has_ended for timeline in timelines.all)
+
+    wait_until(is_read)
+    assert len(timelines.all) == MOST_TIMELINES
+    assert timelines.left_out == 6
+    assert max(timeline.offset_ns for timeline in timelines.all) == (MOST_TIMELINES - 2) * MS
+    assert all(timeline.startup().listed_ns is not None for timeline in timelines.all)
+    timelines.close()
+    checking.close()
+    reading.close()

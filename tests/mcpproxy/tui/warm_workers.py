@@ -1,6 +1,6 @@
 """The processes of the screens, forked from ones that have loaded their modules.
 
-Each run of the app starts a process that runs the rules, and some start one that runs SQL: a quarter of a second each,
+Each run of the app starts a process that reads captures, and some start one that runs SQL: a quarter of a second each,
 nearly all of it to load modules; on a terminal, the program itself takes a second. Here they are forked, become our
 children, and run as they would by themselves from `main()` on. `test_pty_integration.py` starts some as a user does.
 """

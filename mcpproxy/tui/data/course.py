@@ -1,8 +1,8 @@
-"""Durations over time: a histogram for each time slice."""
+"""Course: durations over time, by slice."""
 
 from typing import Final
 
-from analysis.conversation.histogram import Histogram
+from analysis.conversation.durations import Durations
 
 SLICES: Final = 64
 """Number of equal time slices."""
@@ -11,32 +11,32 @@ _SHORTEST_NS: Final = 1 << 20
 
 
 class Course:
-    """How durations changed: a histogram for each time slice; the slices grow with the total time."""
+    """How durations changed: those of each time slice; the slices grow with the total time."""
 
     def __init__(self) -> None:
         self.slice_ns = _SHORTEST_NS
         """The length of a slice."""
-        self._slices: list[Histogram | None] = [None] * SLICES
+        self._slices: list[Durations | None] = [None] * SLICES
 
     def add(self, t_ns: int, ns: int) -> None:
         """Add a duration that ended at `t_ns`."""
         t_ns = max(0, t_ns)
         while t_ns >= SLICES * self.slice_ns:
             self._widen()
-        histogram = self._slices[t_ns // self.slice_ns]
-        if histogram is None:
-            histogram = self._slices[t_ns // self.slice_ns] = Histogram()
-        histogram.add(ns)
+        one = self._slices[t_ns // self.slice_ns]
+        if one is None:
+            one = self._slices[t_ns // self.slice_ns] = Durations()
+        one.add(ns)
 
     def quantiles(self, part: float) -> list[int | None]:
         """The quantile of each slice, up to the last slice with durations."""
-        quantiles = [None if histogram is None else histogram.quantiles(part)[0] for histogram in self._slices]
+        quantiles = [None if one is None else one.quantiles(part)[0] for one in self._slices]
         while quantiles and quantiles[-1] is None:
             quantiles.pop()
         return quantiles
 
     def _widen(self) -> None:
-        slices: list[Histogram | None] = []
+        slices: list[Durations | None] = []
         for first, second in zip(self._slices[::2], self._slices[1::2], strict=True):
             if first is not None and second is not None:
                 first.merge(second)

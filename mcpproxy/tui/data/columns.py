@@ -1,0 +1,328 @@
+"""Columns: what is known of the rows and the calls of a capture, as arrays: some 30 bytes for each.
+
+A row's call, its session, the response to a request, how long it took and how it ended: enough to draw, sort and
+filter a million rows without pairing their messages again. The worker fills them (`interpreting.py`), and sends the
+cells that have changed as binary batches; the screen's process puts these into columns of its own, and nothing else
+writes there. A batch says at which places its cells belong, so one that comes again changes nothing.
+
+The worker reads what strangers wrote, so a batch is believed only as far as it can be checked: cells are taken only if
+they leave no hole, and every row, call and kind that they refer to exists.
+"""
+
+import struct
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from analysis.conversation.call import IdState, Outcome
+from mcpproxy.tui.data.sorted_rows import insert
+
+ROWS: Final = 1_250_000
+"""The maximum number of rows, and of calls: with all columns some 75 bytes per pair. Anything after the last is
+only counted."""
+SPANNING: Final = 100_000
+"""Messages that span lines, of which that many are remembered."""
+NONE: Final = (1 << 32) - 1
+"""No row, or no call."""
+OUTCOMES: Final = (*Outcome,)
+OPEN: Final = len(OUTCOMES)
+"""The code of a call whose end is not known."""
+MISFITS: Final = (IdState.ANSWERED, IdState.FAILED, IdState.OPEN, IdState.CANCELLED)
+"""States of the ids of responses and cancellations that belong to no call, although a request has that id."""
+
+BESIDE: Final = 1
+CONTINUED: Final = 2
+UNUSUAL: Final = 4
+MISFIT: Final = 8
+BAD: Final = 128
+"""Marks of a row: an HTTP body that need not be a message, and is none; a line of a message that began earlier; holding
+messages that its frame alone does not show; one more than the place in `MISFITS`, times this; an error, or no message.
+The last is the highest, so that a search for it is one for large bytes."""
+MISFIT_BITS: Final = 7 * MISFIT
+
+AS_IT_IS: Final = 0
+AS_RESPONSE: Final = 1
+UNJUDGED: Final = 2
+"""How the worker took an unusual message: as what it is; as a response, although it has a method; as one that cannot be
+judged, because lines before it are lost."""
+
+AT_ONCE: Final = 1000
+"""The most cells of a column in a part of a batch."""
+MOST_BYTES: Final = 60 << 10
+"""The most bytes of a batch, unless one part is larger."""
+MOST_PLACES: Final = 1 << 20
+"""The most messages of a row that are told apart."""
+_NUMBER: Final = 21
+"""Bits of the number of a row or of a call; all set for no call."""
+_NUMBERS: Final = (1 << _NUMBER) - 1
+_OF_ROW: Final = 43
+"""In the word of an unusual message, the bits below its row: its place there, how it was taken, and its call."""
+_HEAD: Final = struct.Struct("=BBHIIQQ")
+_PART: Final = struct.Struct("=HHI")
+_SIGN: Final = 0xB7
+"""The first byte of a batch; JSON never begins with it."""
+
+
+class Calls:
+    """The calls of a capture as columns, by their numbers."""
+
+    def __init__(self) -> None:
+        self.request = array("I")
+        """Row of the request."""
+        self.response = array("I")
+        """Row of the response, or NONE."""
+        self.latency_ns = array("q")
+        """How long the response took; -1 if there is none."""
+        self.abandoned_ns = array("q")
+        """How long it had waited when its sender abandoned it, even if it was answered later; -1 if it did not."""
+        self.kind = array("H")
+        """Number of its kind among `Reading.kinds`."""
+        self.is_cancelled = array("B")
+        """Whether it was cancelled, even if it was answered later."""
+        self.end = array("I")
+        """Row of the response or else of what ended it, or NONE."""
+        self.outcome = array("B")
+        """Index into OUTCOMES, or OPEN."""
+        self.settled = array("I")
+        """Numbers in the order in which their outcomes became known; at the end, those without a response. Twice if a
+        response came after the cancellation."""
+
+    def __len__(self) -> int:
+        # Written last, so that every counted call is complete.
+        return len(self.outcome)
+
+
+class Unusual(NamedTuple):
+    """A message that its row alone does not show."""
+
+    call: int
+    """Its call, or NONE."""
+    taken: int
+    """How it was taken: `AS_IT_IS`, `AS_RESPONSE` or `UNJUDGED`."""
+
+
+class Columns:
+    """The columns of one capture. One process fills them, and one of the other's threads; all others only read."""
+
+    def __init__(self) -> None:
+        """Begin with no row."""
+        self.calls = Calls()
+        self.sessions = array("I")
+        """By row: the number of its session, from 1; 0 if it has no message."""
+        self.marks = bytearray()
+        """By row: what is odd about it."""
+        self.call_of = array("I")
+        """By row: its call, or NONE."""
+        self.begun = array("I")
+        """Over HTTP: the rows with which sessions begin, ascending."""
+        self.begun_numbers = array("I")
+        """The numbers of those sessions."""
+        self.changed_rows = array("I")
+        """Rows of which more became known after the rows behind them, in this order."""
+        self.usual_ns = array("q")
+        """By kind of request: the time within which 95 of 100 of its responses came; -1 as long as there are few."""
+        self._joined = array("Q")
+        """Messages that span lines, ascending: the first row, and the last."""
+        self._unusual = array("Q")
+        """Unusual messages, ascending by row, those of a row in their order."""
+        calls = self.calls
+        self._groups: tuple[tuple[array[int] | bytearray, ...], ...] = (
+            (self.usual_ns,),
+            (
+                *(calls.request, calls.response, calls.latency_ns, calls.abandoned_ns),
+                *(calls.kind, calls.is_cancelled, calls.end, calls.outcome),
+            ),
+            (calls.settled,),
+            (self.begun, self.begun_numbers),
+            (self._unusual,),
+            (self._joined,),
+            (self.sessions, self.marks, self.call_of),
+            (self.changed_rows,),
+        )
+        """What belongs together, in the order in which it must be written: whatever is written refers to what is there.
+        In each group, the last column counts."""
+
+    @property
+    def understood(self) -> int:
+        """How many rows are understood."""
+        return len(self.call_of)
+
+    def joined_to(self, row: int) -> int | None:
+        """For the first row of a message that spans lines: its last row."""
+        at = bisect_left(self._joined, row << _NUMBER)
+        word = self._joined[at] if at < len(self._joined) else 0
+        return word & _NUMBERS if word and word >> _NUMBER == row else None
+
+    def unusual(self, row: int) -> list[Unusual]:
+        """The messages of a row that it alone does not show, in their order; those of any other row are none."""
+        if not self.marks[row] & UNUSUAL:
+            return []
+        words = self._unusual
+        found = words[bisect_left(words, row << _OF_ROW) : bisect_left(words, (row + 1) << _OF_ROW)]
+        pairs = [(word & _NUMBERS, word >> _NUMBER & 3) for word in found]
+        return [Unusual(NONE if call == _NUMBERS else call, taken) for call, taken in pairs]
+
+    # ---- in the worker
+
+    def join(self, first: int, last: int) -> int:
+        """Note that a message spans lines; returns the word to send."""
+        word = first << _NUMBER | last
+        insert(self._joined, word)
+        return word
+
+    def add_unusual(self, row: int, place: int, unusual: Unusual) -> int:
+        """Note an unusual message at a place among those of its row; returns the word to send."""
+        call = _NUMBERS if unusual.call == NONE else unusual.call
+        word = row << _OF_ROW | min(place, MOST_PLACES - 1) << _NUMBER + 2 | unusual.taken << _NUMBER | call
+        insert(self._unusual, word)
+        return word
+
+    def part(self, group: int, first: int, last: int) -> bytes:
+        """Some cells of a group, as part of a batch."""
+        cells = [bytes(column[first:last]) for column in self._groups[group]]
+        return b"".join([_PART.pack(group, last - first, first), *cells])
+
+    # ---- in the process of the screens
+
+    def write(self, batch: "Batch", kinds: int) -> None:
+        """Put in the cells of a batch.
+
+        Args:
+            batch: from the worker, whose rows must all exist.
+            kinds: how many kinds of requests are known.
+
+        Raises:
+            ValueError: it makes no sense; it is not written, or in part.
+        """
+        at = 0
+        while at < len(batch.parts):
+            head = batch.parts[at : at + _PART.size]
+            group, count, first = _PART.unpack(head) if len(head) == _PART.size else (len(self._groups), 0, 0)
+            if group >= len(self._groups):
+                raise ValueError("cells of a column that does not exist")
+            at = self._write(group, first, count, batch, at + _PART.size, kinds)
+
+    def _write(self, group: int, first: int, count: int, batch: "Batch", at: int, kinds: int) -> int:
+        columns = self._groups[group]
+        is_merged, end = group in (UNUSUAL_WORDS, JOINED), at + count * _WIDTHS[group]
+        most = 4 * ROWS if is_merged or group == SETTLED else ROWS
+        if end > len(batch.parts) or first + count > most or (first > len(columns[-1]) and not is_merged):
+            raise ValueError("cells at a place that does not exist")
+        read = []
+        for column in columns:
+            size = count * (column.itemsize if isinstance(column, array) else 1)
+            read.append(batch.parts[at : at + size])
+            at += size
+        for column, raw, check in zip(columns, read, _CHECKS[group], strict=True):
+            if isinstance(column, bytearray):
+                column[first : first + count] = raw
+                continue
+            cells = array(column.typecode, raw)
+            if not self._fit(cells, check, batch.rows, kinds):
+                raise ValueError("a cell that refers to nothing")
+            if not is_merged:
+                column[first : first + count] = cells
+                continue
+            for word in cells:
+                insert(column, word)
+        return end
+
+    def _fit(self, cells: "array[int]", check: str, rows: int, kinds: int) -> bool:
+        """Whether what some cells refer to exists."""
+        if check == "any" or not cells:
+            return True
+        if check == "time":
+            return min(cells) >= -1
+        if check == "unusual":
+            calls = len(self.calls)
+            return max(cells) >> _OF_ROW < rows and all(
+                call < calls or call == _NUMBERS for call in {word & _NUMBERS for word in cells}
+            )
+        if check == "joined":
+            return all(word >> _NUMBER < word & _NUMBERS < rows for word in cells)
+        known = set(cells)
+        if check.endswith("?"):
+            known.discard(NONE)
+        limit = {"row": rows, "call": len(self.calls), "kind": kinds, "outcome": OPEN + 1}[check.rstrip("?")]
+        return not known or max(known) < limit
+
+
+class Batch(NamedTuple):
+    """The cells that have changed, as they come from the worker."""
+
+    job: int
+    """Which capture they are of."""
+    rows: int
+    """How many rows must exist: whatever the cells refer to is among them."""
+    last_seq: int
+    """Number of the record in the last of these rows."""
+    read_bytes: int
+    """How many bytes of the capture the worker has read."""
+    has_ended: bool
+    """Whether it is the last."""
+    parts: bytes = b""
+
+    @property
+    def message(self) -> bytes:
+        """As it is sent."""
+        return _HEAD.pack(_SIGN, self.has_ended, 0, self.job, self.rows, self.last_seq, self.read_bytes) + self.parts
+
+
+def batch_in(message: bytes) -> Batch | None:
+    """The batch that a message is; None if it is JSON.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if message[:1] != bytes([_SIGN]):
+        return None
+    if len(message) < _HEAD.size:
+        raise ValueError("a batch without a head")
+    _, has_ended, _, job, rows, last_seq, read_bytes = _HEAD.unpack_from(message)
+    if rows > ROWS:
+        raise ValueError("a batch of rows that are not shown")
+    return Batch(job, rows, last_seq, read_bytes, bool(has_ended), message[_HEAD.size :])
+
+
+def runs(places: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Ascending places as runs of at most `AT_ONCE`: the first, and the one behind the last."""
+    first = last = -1
+    for place in places:
+        if place != last or last - first == AT_ONCE:
+            if last > first:
+                yield first, last
+            first = place
+        last = place + 1
+    if last > first:
+        yield first, last
+
+
+def word_part(group: int, words: list[int]) -> bytes:
+    """Some words of messages that are unusual, or that span lines, as part of a batch."""
+    return _PART.pack(group, len(words), 0) + array("Q", words).tobytes()
+
+
+USUAL: Final = 0
+CALLS: Final = 1
+SETTLED: Final = 2
+BEGUN: Final = 3
+UNUSUAL_WORDS: Final = 4
+JOINED: Final = 5
+OF_ROWS: Final = 6
+CHANGED: Final = 7
+"""The groups of columns."""
+_CHECKS: Final = (
+    ("time",),
+    ("row", "row?", "time", "time", "kind", "any", "row?", "outcome"),
+    ("call",),
+    ("row", "any"),
+    ("unusual",),
+    ("joined",),
+    ("any", "any", "call?"),
+    ("row",),
+)
+"""What the cells of each column refer to."""
+_WIDTHS: Final = tuple(
+    sum(column.itemsize if isinstance(column, array) else 1 for column in group) for group in Columns()._groups
+)

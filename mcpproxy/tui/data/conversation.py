@@ -1,0 +1,138 @@
+"""Conversation: what is known of a capture as a whole: its two sides, its losses, and its HTTP exchanges.
+
+The worker tells it in words, a few times a second at most. An HTTP exchange is made of its records when it is shown.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from analysis.conversation.call import ProbableAnswer
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.http_exchanges import HttpExchanges as Exchanges
+from analysis.conversation.mark import Mark
+from analysis.conversation.session import Peer
+from analysis.reading import About, Lost, Reading
+from captures.index import Index
+from captures.record import Record
+from mcpproxy.tui.data.http_exchanges import HttpExchanges
+
+PEERS: Final = 10_000
+"""Sessions whose two sides are remembered."""
+
+
+class Loss(NamedTuple):
+    """Records that are missing."""
+
+    first: int
+    last: int
+    """The range of their numbers, first to last."""
+    missing: int
+
+
+class Peers(NamedTuple):
+    """The two sides of a session."""
+
+    client: Peer | None
+    server: Peer | None
+
+
+class Cancellation(NamedTuple):
+    """What a cancellation means."""
+
+    call: int
+    """Number of the call that it names."""
+    abandoned_ns: int | None
+    """How long its sender had waited, if it abandons the call."""
+
+
+class Conversation:
+    """What is known so far. Filled by one thread while others read."""
+
+    def __init__(self, index: Index, http: HttpExchanges) -> None:
+        """Begin with what the header says.
+
+        Args:
+            index: of the capture.
+            http: where the records of its HTTP exchanges are.
+        """
+        first = Reading()
+        first.take(index.header)
+        self.capture: About = first.capture
+        """What is known about the capture as a whole."""
+        self.losses: Lost = first.losses
+        """What may hold messages that nobody has read."""
+        self.forgotten: Sequence[str] = ()
+        """What had to be forgotten because too much was open at once, as sentences."""
+        self.missing: Sequence[Loss] = ()
+        """Where records are missing; beyond the maximum, the last range includes all that follow."""
+        self.unknown: tuple[int, ...] = (0, 0, 0)
+        """How many requests are above the maximum, how many probable responses are not noted, and how many messages
+        that span lines are shown as lines."""
+        self.probable_answers: dict[int, ProbableAnswer] = {}
+        """Responses that match no request, by the unanswered request for which each was probably meant."""
+        self.cancelled_at: dict[int, int] = {}
+        """By the number of a call: the row of the message that cancelled it, or of the end of its HTTP exchange."""
+        self.cancellations: dict[int, Cancellation] = {}
+        """Messages that cancel a call, by row. The worker limits the number of both."""
+        self._peers: dict[int, Peers] = {}
+        self._index, self._http = index, http
+
+    def peers(self, session: int) -> Peers:
+        """The two sides of a session; those of the capture if it is not known."""
+        return self._peers.get(session, Peers(self.capture.client, self.capture.server))
+
+    def exchange(self, number: int) -> HttpExchange | None:
+        """The HTTP exchange with a number, as its records in the file say; None if none is known."""
+        made = Exchanges()
+        for row in self._http.rows(number):
+            record = self._index.item(row)
+            if isinstance(record, Record):
+                made.take(record.members, Mark(record.seq, record.t_ns))
+        return made.known(number)
+
+    def take(self, news: dict[str, Any]) -> None:
+        """Take what the worker tells.
+
+        Raises:
+            LookupError, TypeError, ValueError: it makes no sense.
+        """
+        if "probable" in news:
+            number, seq, id_ = news["probable"]
+            self.probable_answers[int(number)] = ProbableAnswer(int(seq), None if id_ is None else str(id_))
+        if "cancelled" in news:
+            number, row = map(int, news["cancelled"])
+            self.cancelled_at[number] = row
+        if "cancels" in news:
+            row, number, waited_ns = news["cancels"]
+            self.cancellations[int(row)] = Cancellation(int(number), None if waited_ns is None else int(waited_ns))
+        if "session" in news:
+            if len(self._peers) >= PEERS:
+                self._peers.pop(next(iter(self._peers)))
+            self._peers[int(news["session"])] = Peers(*map(_peer, news["peers"]))
+        if "about" in news:
+            self.capture = _about(About(*news["about"]))
+        if "lost" in news:
+            self.losses = Lost(*map(int, news["lost"]))
+        if "losses" in news:
+            self.missing = [Loss(*map(int, loss)) for loss in news["losses"]]
+        if "forgotten" in news:
+            self.forgotten = [*map(str, news["forgotten"])]
+        if "unknown" in news:
+            self.unknown = tuple(map(int, news["unknown"]))
+
+
+def _about(told: About) -> About:
+    """What is told of the capture as a whole, if it is what it should be."""
+    texts = told.name, told.id, told.transport, told.ending, told.revision
+    numbers = told.begins_at, told.t_ns, told.sessions, told.guesses, 0 if told.wall_ns is None else told.wall_ns
+    if not all(text is None or isinstance(text, str) for text in texts) or not all(map(_is_number, numbers)):
+        raise ValueError("no description of a capture")
+    return told._replace(client=_peer(told.client), server=_peer(told.server))
+
+
+def _is_number(told: object) -> bool:
+    return type(told) is int and abs(told) < 1 << 63
+
+
+def _peer(told: Any) -> Peer | None:
+    return None if told is None else Peer(*map(str, told))

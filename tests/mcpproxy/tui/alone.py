@@ -1,0 +1,46 @@
+"""A reading whose worker is in this process: what it tells goes through the same bytes, without a process."""
+
+from pathlib import Path
+
+from analysis.child_process import from_json
+from mcpproxy.tui.data.checking import take_report
+from mcpproxy.tui.data.columns import batch_in
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.data.worker import Task
+
+
+def hear(reading: Reading, message: bytes) -> None:
+    """Have a reading take what its worker tells."""
+    batch = batch_in(message)
+    if batch is not None:
+        reading.take(batch)
+        return
+    report = from_json(message)
+    if "news" in report:
+        reading.take_news(report["news"])
+    else:
+        take_report(report, reading.findings)
+
+
+class Alone(Reading):
+    """One capture. Each step takes one of the worker, too."""
+
+    def __init__(self, path: Path, *, with_rules: bool = False) -> None:
+        super().__init__(path)
+        self.heard: list[bytes] = []
+        """What the worker has told."""
+        self.task = Task(1, path, self._hear, most=self.most, with_rules=with_rules)
+
+    def _hear(self, message: bytes) -> None:
+        self.heard.append(message)
+        hear(self, message)
+
+    def step(self) -> bool:
+        """Do some work, and have the worker do some."""
+        is_busy = [self.task.step(is_urgent=is_urgent) for is_urgent in (True, False)]
+        return super().step() or any(is_busy)
+
+    def close(self) -> None:
+        """Close the files of both."""
+        self.task.close()
+        super().close()

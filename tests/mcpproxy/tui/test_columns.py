@@ -1,0 +1,205 @@
+"""What the worker sends is believed only as far as it can be checked, and rules never hold up what messages mean."""
+
+import random
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.reading import findings
+from captures.file import CaptureFile
+from mcpproxy.tui.data import worker
+from mcpproxy.tui.data.columns import CALLS, NONE, OF_ROWS, OPEN, ROWS, Batch, Columns, batch_in, runs
+from mcpproxy.tui.data.reading import Reading
+from tests.captures.samples import lines
+from tests.examples import examples
+from tests.mcpproxy.tui.alone import Alone, hear
+from tests.mcpproxy.tui.stage import END, FLOAT, NOISE, captured, conversation, record, said
+
+SPANNING = [said("c2s", line) for line in (b"{", b'  "jsonrpc": "2.0", "id": 5,', b'  "method": "ping"', b"}")]
+PINGS = b'[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":8,"method":"ping"}]'
+ODD = [*conversation(40), *SPANNING, said("c2s", PINGS), said("s2c", NOISE), said("c2s", FLOAT), END]
+
+
+def read(path: Path, *, with_rules: bool = False) -> Alone:
+    """A capture that was read to its end."""
+    reading = Alone(path, with_rules=with_rules)
+    while not (reading.has_ended and reading.task.has_ended):
+        reading.step()
+    return reading
+
+
+def indexed(path: Path) -> Reading:
+    """A capture whose rows are known, and nothing of what they mean."""
+    reading = Reading(path)
+    while reading.step():
+        pass
+    return reading
+
+
+def cells(columns: Columns) -> list[bytes]:
+    """All that is in some columns."""
+    return [bytes(column) for group in columns._groups for column in group]
+
+
+def look_at(reading: Reading) -> None:
+    """Ask all that a screen asks of every row and every call."""
+    for row in range(min(reading.understood, len(reading.index))):
+        assert reading.partner(row) != NONE
+        for ask in (reading.misfit, reading.session_at, reading.session_of, reading.lines_of, reading.columns.unusual):
+            ask(row)
+        number = reading.call(row)
+        assert number is None or reading.index.t_ns(reading.calls.request[number]) >= 0
+    for number in range(len(reading.calls)):
+        reading.waited_ns(number)
+        reading.is_slow(number)
+        assert reading.kinds.all[reading.calls.kind[number]].text
+        assert reading.calls.end[number] == NONE or reading.index.t_ns(reading.calls.end[number]) >= 0
+        assert reading.outcome(number) or reading.calls.outcome[number] == OPEN
+    reading.next_wrong(-1, 1)
+    reading.next_wrong(len(reading.index), -1)
+
+
+def test_cells_that_come_again_change_nothing(tmp_path: Path) -> None:
+    reading = read(record(tmp_path / "x.mcpcap", ODD))
+    before = cells(reading.columns)
+    for message in reading.heard:
+        hear(reading, message)
+    assert cells(reading.columns) == before
+    assert reading.has_ended
+    look_at(reading)
+    reading.close()
+
+
+@given(st.integers(0, 2**32))
+@examples(60)
+def test_what_makes_no_sense_is_refused_and_harms_nothing(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+    rng = random.Random(seed)
+    made = read(record(tmp_path_factory.mktemp("any") / "x.mcpcap", ODD))
+    reading = indexed(made.path)
+    with suppress(ValueError):
+        for message in made.heard:
+            if batch_in(message) is None:
+                hear(reading, message)
+                continue
+            spoilt = bytearray(message)
+            for _ in range(rng.choice((0, 1, 1, 3))):
+                spoilt[rng.randrange(1, len(spoilt))] = rng.choice((0, 1, 127, 128, 255, rng.randrange(256)))
+            hear(reading, bytes(spoilt[: rng.choice((len(spoilt), len(spoilt), rng.randrange(1, len(spoilt))))]))
+    look_at(reading)
+    reading.close()
+    made.close()
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        b"\x01",
+        b"\xff\xff\x01\x00\x00\x00\x00\x00",
+        bytes([OF_ROWS, 0, 1, 0, 5, 0, 0, 0, *bytes(9)]),
+        bytes([OF_ROWS, 0, 1, 0, 0, 0, 0, 0, *bytes(8)]),
+        bytes([OF_ROWS, 0, 1, 0, 0, 0, 0, 0, *bytes(9)]),
+        bytes([CALLS, 0, 1, 0, 0, 0, 0, 0, *bytes(35)]),
+    ],
+    ids=["cut", "no such column", "a hole", "too short", "a call that is not there", "a kind that is not there"],
+)
+def test_a_cell_that_refers_to_nothing_is_refused(tmp_path: Path, parts: bytes) -> None:
+    reading = indexed(captured(tmp_path))
+    with pytest.raises(ValueError, match="cells"):
+        reading.take(Batch(1, 3, 2, 0, has_ended=False, parts=parts))
+    assert reading.findings.trouble
+    assert not reading.understood
+    assert not len(reading.calls)
+    reading.close()
+
+
+def test_cells_wait_for_their_rows(tmp_path: Path) -> None:
+    made = read(captured(tmp_path))
+    reading = Reading(made.path)
+    for message in made.heard:
+        hear(reading, message)
+    assert (reading.understood, reading.has_ended) == (0, False)
+    while reading.step():
+        pass
+    assert (reading.understood, reading.has_ended) == (made.understood, True)
+    assert cells(reading.columns) == cells(made.columns)
+    reading.close()
+    made.close()
+    with pytest.raises(ValueError, match="rows that are not shown"):
+        batch_in(Batch(1, ROWS + 1, 0, 0, has_ended=False).message)
+
+
+def test_cells_of_other_rows_are_refused(tmp_path: Path) -> None:
+    """As when a ring deletes a file before both processes have read it."""
+    reading = indexed(captured(tmp_path))
+    count = len(reading.index)
+    for rows, seq in ((count, count), (count + 1, count)):
+        with pytest.raises(ValueError, match="cells"):
+            reading.take(Batch(1, rows, seq, 0, has_ended=True))
+        assert "deleted while it was read" in reading.findings.trouble
+    assert not reading.has_ended
+    reading.close()
+
+
+def test_places_are_sent_in_runs() -> None:
+    assert list(runs([])) == []
+    assert list(runs([1, 2, 3, 7, 9, 10])) == [(1, 4), (7, 8), (9, 11)]
+    assert list(runs(range(2500))) == [(0, 1000), (1000, 2000), (2000, 2500)]
+
+
+# ---- when the rules run
+
+
+def told(reading: Alone) -> str:
+    """What the worker has told, a word for each message: cells, words, a finding, or how far the rules are."""
+    kinds = (b'"news"', "words "), (b'"found"', "finding "), (b"", "progress ")
+    return "".join(
+        "cells " if batch_in(message) is not None else next(word for sign, word in kinds if sign in message)
+        for message in reading.heard
+    )
+
+
+def test_over_a_large_capture_the_rules_come_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "STEP", 1 << 10)
+    path = record(tmp_path / "x.mcpcap", ODD)
+    together = read(path, with_rules=True)
+    assert "cells" in told(together).partition("finding")[2]
+    monkeypatch.setattr(worker, "LARGE", 0)
+    apart = Alone(path, with_rules=True)
+    while not apart.task.has_ended:
+        # As the worker does: the rules have their turn when there is nothing else to do.
+        _ = apart.task.step(is_urgent=True) or apart.task.step(is_urgent=False)
+    assert told(apart).count("finding") == len(list(findings(path)))
+    assert "cells" not in told(apart).partition("finding")[2]
+    while apart.step():
+        pass
+    assert apart.findings.kept == together.findings.kept == list(findings(path))
+    assert (apart.findings.has_ended, apart.findings.tally) == (True, together.findings.tally)
+    together.close()
+    apart.close()
+
+
+def test_rules_that_fall_behind_a_live_capture_go_on_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "LAG_S", -1.0)
+    monkeypatch.setattr(worker, "STEP", 1 << 9)
+    made, known = CaptureFile(tmp_path / "x.mcpcap"), lines(ODD)
+    for line in known[:-8]:
+        made.append(line)
+    reading = Alone(tmp_path / "x.mcpcap", with_rules=True)
+    while len(reading.task._passes) == 1:
+        assert reading.step()
+    while reading.understood < len(known) - 8:
+        reading.task.step(is_urgent=True)
+        Reading.step(reading)
+    assert reading.findings.checked < reading.understood, "the rules had no turn"
+    for line in known[-8:]:
+        made.append(line)
+    made.close()
+    while not (reading.has_ended and reading.task.has_ended):
+        reading.step()
+    assert reading.findings.kept == list(findings(reading.path))
+    assert reading.findings.has_ended
+    assert sum(reading.findings.tally) == len(reading.findings.kept)
+    reading.close()
