@@ -94,6 +94,7 @@ async def enter_opens_another_capture(stage: Stage) -> None:
     await stage.choose("library")
     await stage.press("enter", "T")
     await stage.see("2 servers", "▸ second", "unanswered")
+    await stage.settled()
     await stage.press("a")
     screen = stage.app.screen
     assert isinstance(screen, TimelineScreen)
@@ -112,6 +113,7 @@ async def enter_opens_another_capture(stage: Stage) -> None:
     # Back is the timeline of the capture that was left.
     await stage.press("escape")
     await stage.see("2 servers", "▾ library (this)", "▸ second")
+    await stage.settled()
     await stage.press("a", "G", "up", "enter")
     await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
     await stage.press("T")
