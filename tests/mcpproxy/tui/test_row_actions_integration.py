@@ -20,7 +20,7 @@ from mcpproxy.wording.resending import Posted, curl, to_stdin
 from tests.captures.samples import CAPTURE, header
 from tests.examples import examples
 from tests.mcpproxy.cli.typed import mcpproxy
-from tests.mcpproxy.tui.stage import END, Stage, captured, conversation, play, record, said, sizes
+from tests.mcpproxy.tui.stage import END, Stage, captured, conversation, play, record, said
 
 EVIL = "it's $(touch EVIL) `touch EVIL`; touch EVIL\n\x1b]52;c;x\x07 %s %n \\n \u202e € !x ~ & | > EVIL"
 
@@ -347,18 +347,3 @@ class TestExport:
         pairs = [json.loads(line) for line in (tmp_path / "pairs").read_text().splitlines()]
         assert [line["kind"] for line in pairs].count("request") == 6
         assert len(pairs) == 11
-
-
-@pytest.mark.parametrize("size", sizes((1, 1), (3, 3), soak=[(2, 2), (40, 10)]))
-def test_any_size_survives_all_that_is_asked_for(tmp_path: Path, size: tuple[int, int]) -> None:
-    async def act(stage: Stage) -> None:
-        await stage.listed()
-        await stage.press("Q", *"from latency", "ctrl+j", "enter")
-        await stage.until(lambda: stage.app.sql.answer is not None)
-        await stage.press("tab", "right", "enter", "escape", "escape", "escape", "enter")
-        await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-        await stage.press("M", "x", "escape", "c")
-        await stage.until(lambda: isinstance(stage.app.screen, ChoiceScreen))
-        await stage.press("escape", "e", "escape", "question_mark", "escape", "slash", "m", "tab", "escape")
-
-    play(act, captured(tmp_path), size=size)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.tui.screens.definitions import ToolsScreen
-from tests.captures.samples import header, in_pieces
+from tests.captures.samples import header
 from tests.mcpproxy.tui.stage import (
     CALL,
     END,
@@ -55,20 +55,6 @@ class TestSaving:
 
 class TestScreens:
     """The views."""
-
-    def test_text_leads_even_in_a_large_result(self, tmp_path: Path) -> None:
-        big = "\n".join(f"line {number}" for number in range(150_000))
-        raw = json.dumps({"jsonrpc": "2.0", "id": 1, "result": block(big)}).encode()
-        middles = [("header", header()), said("c2s", CALL % (1, 1)), *in_pieces("s2c", raw, 1 << 20), END]
-
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("down", "enter")
-            await stage.see("line 0", "line 1")
-            await stage.press("G")
-            await stage.see("line 149999")
-
-        play(act, record(tmp_path / "x" / "x.mcpcap", middles), size=(80, 24))
 
     def test_a_string_in_pretty_unfolds_and_folds(self, tmp_path: Path) -> None:
         answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": block("one\ntwo " + "word " * 40)}).encode()
