@@ -105,7 +105,7 @@ async def the_list_folds_is_filtered_and_leads_to_the_pages_of_its_rules(stage: 
     await stage.press("escape", "tab")
     assert not screen.table.has_focus
     await stage.press("tab", "escape")
-    assert isinstance(stage.app.screen, SessionsScreen)
+    assert isinstance(stage.app.screen_stack[-1], SessionsScreen)
 
 
 async def enter_goes_to_the_frame_escape_back_and_the_way_back_does_not_grow_without_end(stage: Stage) -> None:

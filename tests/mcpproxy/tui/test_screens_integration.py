@@ -68,7 +68,7 @@ class TestSessions:
                 screen.table.go([capture.path.stem for capture in screen.captures].index(name))
                 await stage.press("enter")
                 await stage.see("cannot read", reason)
-                assert stage.app.screen is screen, name
+                assert isinstance(stage.app.screen, SessionsScreen), name
             living.append(seal(50, 10**9, "frame", said("c2s", CALL % (50, 1))[1]))
             await stage.see("      9 ")
             # Its first line is there only now.
