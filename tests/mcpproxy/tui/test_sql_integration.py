@@ -160,37 +160,6 @@ async def an_answer_its_rows_and_its_columns(stage: Stage) -> None:
     await stage.see("each row is")
 
 
-def test_a_row_of_all_captures_leads_to_the_one_that_it_names(tmp_path: Path) -> None:
-    ids = [f"{number:032x}" for number in (1, 2)]
-    paths = [
-        record(tmp_path / f"x{id_[-1]}" / f"{id_}.mcpcap", [("header", header(capture=id_)), *conversation(2)[1:]])
-        for id_ in ids
-    ]
-
-    async def act(stage: Stage) -> None:
-        await enter(stage)
-        await ask(stage, "select seq, capture from frames where seq = 4 order by capture")
-        await stage.see("2 rows", "2 captures")
-        for path in paths:
-            await stage.press("tab", "enter")
-            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-            await stage.until(lambda: stage.traffic.entry == 4)
-            assert stage.traffic.reading.path == path
-            await stage.press("escape")
-            await stage.see("2 rows")
-            await stage.press("down")
-            await stage.press("tab")
-        await ask(stage, "select 4 as frame")
-        await stage.see("1 row ")
-        await stage.press("tab", "enter")
-        await stage.see("frame  4")
-        await ask(stage, "select 4 as frame, 'nothing' as capture")
-        await stage.press("tab", "enter")
-        await stage.see("the row does not say which capture")
-
-    play(act, *paths)
-
-
 RISKY = "select '=1+1' as formula, null as nothing, 1500000 as took_ns, chr(27) || 'x' as escape from range(10002)"
 
 
@@ -287,56 +256,60 @@ async def a_row_in_full_is_all_of_it(stage: Stage) -> None:
         assert shown().count("x") == (70 if "'x'" in sql else 0), sql
 
 
+@pytest.mark.costly("four captures are loaded, and one of them again after it has grown")
 def test_all_that_are_listed_or_the_one_that_is_open(tmp_path: Path) -> None:
-    paths = [captured(tmp_path, name) for name in ("one", "two")]
-
-    async def act(stage: Stage) -> None:
-        await enter(stage)
-        await stage.see("2 captures")
-        await ask(stage, "select count(*)::varchar || ' asked' as n from captures")
-        await stage.see("2 asked")
-        await stage.press("escape")
-        await stage.open()
-        await stage.press("Q")
-        await ask(stage, "select count(*)::varchar || ' asked' as n from captures")
-        await stage.see("1 asked", "one › sql")
-
-    play(act, *paths)
-
-
-def test_a_name_that_is_no_utf8_hides_no_capture(tmp_path: Path) -> None:
-    odd = Path(os.fsdecode(b"caf\xe9-\xff.mcpcap"))
-    paths = [captured(tmp_path), captured(tmp_path, "other")]
-    paths[1] = paths[1].rename(paths[1].with_name(odd.name))
+    """Whatever they are called, while one of them grows, and although one cannot be read."""
+    ids = [f"{number:032x}" for number in (1, 2, 3)]
+    made = [[("header", header(capture=id_, name=f"x{id_[-1]}")), *conversation(2)[1:]] for id_ in ids]
+    paths = [record(tmp_path / f"x{id_[-1]}" / f"{id_}.mcpcap", own) for id_, own in zip(ids[:2], made, strict=False)]
+    odd = captured(tmp_path, "other").rename(tmp_path / "other" / os.fsdecode(b"caf\xe9-\xff.mcpcap"))
     rotten = tmp_path / os.fsdecode(b"\xfe.mcpcap")
     rotten.write_bytes(b"nothing of ours")
-
-    async def act(stage: Stage) -> None:
-        await enter(stage)
-        await ask(stage, "select count(*)::varchar || ' asked' as n, max(path) as path from captures")
-        await stage.see("2 asked")
-
-    play(act, *paths, rotten)
-
-
-def test_a_capture_that_grows_is_asked_up_to_its_end(tmp_path: Path) -> None:
     live = CaptureFile(tmp_path / "live.mcpcap")
-    for line in lines(conversation(2)):
+    for line in lines(made[2]):
         live.append(line)
 
     async def act(stage: Stage) -> None:
         await enter(stage)
-        await ask(stage, "select count(*)::varchar || ' frames' as n from frames")
+        await stage.see("5 captures")
+        await ask(stage, "select count(*)::varchar || ' asked' as n, max(path) as path from captures")
+        await stage.see("4 asked")
+        frames = f"select count(*)::varchar || ' frames' as n from frames where capture = '{ids[2]}'"
+        await ask(stage, frames)
         await stage.see("8 frames")
         live.append(seal(50, 10**9, "frame", said("c2s", CALL % (50, 1))[1]))
-        await ask(stage, "select count(*)::varchar || ' frames' as n from frames")
+        await ask(stage, frames)
         await stage.until(lambda: "9 frames" in stage.text() or "a capture has grown: ctrl+r" in stage.text())
         if "9 frames" not in stage.text():
             # On a busy machine, loading took too long to be repeated unasked.
             await stage.press("ctrl+r")
         await stage.see("9 frames")
+        # A row leads to the capture that it names.
+        await ask(stage, f"select seq, capture from frames where seq = 4 and capture < '{ids[2]}' order by capture")
+        await stage.see("2 rows")
+        for path in paths:
+            await stage.press("tab", "enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+            await stage.until(lambda: stage.traffic.entry == 4)
+            assert stage.traffic.reading.path == path
+            await stage.press("escape")
+            await stage.see("2 rows")
+            await stage.press("down")
+            await stage.press("tab")
+        await ask(stage, "select 4 as frame")
+        await stage.see("1 row ")
+        await stage.press("tab", "enter")
+        await stage.see("frame  4")
+        await ask(stage, "select 4 as frame, 'nothing' as capture")
+        await stage.press("tab", "enter")
+        await stage.see("the row does not say which capture")
+        await stage.back()
+        await stage.choose("x1")
+        await stage.press("enter", "Q")
+        await ask(stage, "select count(*)::varchar || ' asked' as n from captures")
+        await stage.see("1 asked", "x1 › sql")
 
-    play(act, tmp_path / "live.mcpcap")
+    play(act, *paths, odd, rotten, tmp_path / "live.mcpcap")
     live.close()
 
 
