@@ -161,18 +161,11 @@ async def the_traffic_counts_shows_and_filters_them(stage: Stage) -> None:
     await stage.press("tab", "g")
     await stage.see("nothing found")
     await stage.press("escape")
-    for text, rows in (
-        ("rule:id/*", [7, 8]),
-        ("level:error", [6, 7]),
-        ("level>=note", [6, 7, 8]),
-        ("has:finding rule:framing/*", [6]),
-        ("not has:finding", [1, 2, 3, 5]),
-    ):
-        await stage.press("slash", "ctrl+a", "ctrl+k", *text, "enter")
-        scan = stage.traffic.filter.scan
-        assert scan is not None
-        await stage.until(lambda scan=scan: scan.has_ended, text)  # type: ignore[misc]
-        assert list(scan.rows) == rows, text
+    await stage.press("slash", *"rule:id/*", "enter")
+    scan = stage.traffic.filter.scan
+    assert scan is not None
+    await stage.until(lambda: scan.has_ended)
+    assert list(scan.rows) == [7, 8]
     # Enter in the list of findings shows a frame though a filter hides it.
     await stage.press("slash", "ctrl+a", "ctrl+k", *"method:initialize", "enter")
     await stage.see("2 of 7 frames")

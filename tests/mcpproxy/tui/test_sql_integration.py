@@ -82,11 +82,11 @@ async def a_row_leads_to_its_frame_and_escape_back_to_the_rows(stage: Stage) -> 
     await stage.see("word  again")
 
 
-async def an_answer_that_is_an_older_one_is_called_so(stage: Stage) -> None:
+async def what_is_wrong_is_told_below_with_the_answer_before_and_a_query_can_be_stopped(stage: Stage) -> None:
     await enter(stage)
     await ask(stage, "selct 1")
-    await stage.see("syntax error", "each row is")
-    assert "answer before" not in stage.text()
+    await stage.see('syntax error at or near "selct"', "^^^^^", "each row is")
+    assert "previous result" not in stage.text()
     await ask(stage, "select 'good' as n")
     await stage.see("good", "1 row")
     await ask(stage, "selct 2")
@@ -94,13 +94,7 @@ async def an_answer_that_is_an_older_one_is_called_so(stage: Stage) -> None:
     assert "1 row" not in stage.text()
     await ask(stage, "select 'better' as n")
     await stage.see("better", "1 row")
-    assert "answer before" not in stage.text()
-
-
-async def what_is_wrong_is_told_below_and_a_query_can_be_stopped(stage: Stage) -> None:
-    await enter(stage)
-    await ask(stage, "selct 1")
-    await stage.see('syntax error at or near "selct"', "^^^^^")
+    assert "previous result" not in stage.text()
     for key in ("escape", "ctrl+c"):
         screen_of(stage).query_one(Editor).put(RUNAWAY)
         await stage.press("enter")
@@ -163,11 +157,13 @@ async def an_answer_its_rows_and_its_columns(stage: Stage) -> None:
 RISKY = "select '=1+1' as formula, null as nothing, 1500000 as took_ns, chr(27) || 'x' as escape from range(10002)"
 
 
-async def all_rows_are_exported_as_they_are(stage: Stage) -> None:
+async def all_rows_are_exported_as_they_are_and_those_that_are_shown_copied_so_that_nothing_acts(stage: Stage) -> None:
     await stage.resize((120, 30))
     await enter(stage)
     await stage.press("tab", "e")
     await stage.see("there is no result to export")
+    await stage.press("y")
+    await stage.see("there is no result to copy")
     await ask(stage, RISKY)
     await stage.see("the first 10,000 rows")
     await stage.press("tab", "e")
@@ -187,16 +183,7 @@ async def all_rows_are_exported_as_they_are(stage: Stage) -> None:
     stage.app.screen.query_one(FilterBox).value = "y.jsonl"
     await stage.press("enter")
     await stage.see("exported 10,002 rows to y.jsonl")
-
-
-async def a_result_is_copied_and_nothing_in_it_acts_on_a_terminal(stage: Stage) -> None:
-    await stage.resize((120, 30))
-    await enter(stage)
-    await stage.press("tab", "y")
-    await stage.see("there is no result to copy")
-    await ask(stage, RISKY)
-    await stage.see("the first 10,000 rows")
-    await stage.press("tab", "y")
+    await stage.press("y")
     await stage.see("CSV", "JSON lines", "this row")
     await stage.press("c")
     await stage.see("copied CSV: the first", "e exports all")
@@ -347,13 +334,11 @@ def test_questions_and_their_answers_in_one_run(tmp_path: Path, monkeypatch: pyt
         tab_completes_and_up_goes_back,  # first: what was asked yesterday is what was asked last
         it_shows_what_there_is_to_ask_and_takes_an_example,
         a_row_leads_to_its_frame_and_escape_back_to_the_rows,
-        an_answer_that_is_an_older_one_is_called_so,
-        what_is_wrong_is_told_below_and_a_query_can_be_stopped,
+        what_is_wrong_is_told_below_with_the_answer_before_and_a_query_can_be_stopped,
         hostile_names_and_values_are_only_text,
         an_example_takes_the_place_of_what_is_typed_and_loses_none_of_it,
         an_answer_its_rows_and_its_columns,
-        all_rows_are_exported_as_they_are,
-        a_result_is_copied_and_nothing_in_it_acts_on_a_terminal,
+        all_rows_are_exported_as_they_are_and_those_that_are_shown_copied_so_that_nothing_acts,
         an_answer_of_thousands_of_columns_takes_a_moment,
         a_row_in_full_is_all_of_it,
         in_eighty_columns_the_slowest_calls_have_names_and_the_rows_their_keys,
