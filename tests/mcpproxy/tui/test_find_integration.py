@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.tui.details.byte_pages import PAGE
+from mcpproxy.wording import units
 from tests.captures.samples import header, in_pieces
 from tests.mcpproxy.tui.stage import CALL, END, Act, Stage, captured, play, play_each, record, said
 
@@ -121,6 +122,7 @@ class TestScreen:
 
         async def act(stage: Stage) -> None:
             await stage.open()
+            await stage.see(units.size(len(raw)))
             await stage.press("enter")
             await stage.see("text:", "hay hay")
             await stage.press("3")

@@ -140,15 +140,28 @@ async def nothing_is_shown_twice(stage: Stage) -> None:
     assert stage.text().count("lifecycle/") == 1
 
 
-@pytest.mark.costly("list and detail in seven sizes")
+async def what_is_empty_is_told_beside_the_detail(stage: Stage) -> None:
+    await stage.resize((140, 30))
+    await stage.open("empty")
+    await stage.press("enter", "1")
+    await stage.see("outcome   result with empty content")
+    await stage.press("tab", "down", "down")
+    await stage.see("no bytes")
+    assert "empty content" not in stage.text()
+
+
+@pytest.mark.costly("list and detail in eight sizes")
 def test_list_and_detail_in_any_shape(tmp_path: Path) -> None:
     once = record(
         tmp_path / "x" / "x.mcpcap", [("header", header()), said("c2s", CALL % (1, 1)), said("s2c", FINE % (1, 1)), END]
     )
+    answer = b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
+    middles = [("header", header()), said("c2s", CALL % (1, 1)), said("s2c", answer), said("s2c", b""), END]
     acts = (
         from_160_columns_on_the_detail_is_beside_the_list,
         nothing_is_shown_twice,
+        what_is_empty_is_told_beside_the_detail,
         the_exchange_shows_arguments_and_answer,
         it_can_be_resized_and_stays_so,  # last: the others begin with the layout of the first run
     )
-    play_each(acts, captured(tmp_path), once)
+    play_each(acts, captured(tmp_path), once, record(tmp_path / "empty" / "x.mcpcap", middles))
