@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -153,6 +154,11 @@ def filesystem(folder: Path, calls: int = 60) -> Path:
     return talk.write(folder)
 
 
+def busy(folder: Path) -> list[Path]:
+    """That one alone."""
+    return [filesystem(folder)]
+
+
 def siblings(folder: Path, calls: int = 7) -> list[Path]:
     """Three servers that one client has started."""
     slow, third = Talk("search", 40), Talk("github", 65)
@@ -167,6 +173,7 @@ def siblings(folder: Path, calls: int = 7) -> list[Path]:
     return [filesystem(folder, calls), slow.write(folder), third.write(folder)]
 
 
+@cache
 def corpus(name: str) -> Make:
     """A capture of the corpus."""
 
@@ -297,34 +304,42 @@ SCENES: Final[dict[str, Scene]] = {
     "sessions-empty": Scene(lambda _: [], nothing),
     "sessions": Scene(many, listed, picture=("sessions", 100, 10)),
     "traffic-empty": Scene(corpus("no-newline"), opened),
-    "traffic": Scene(lambda folder: [filesystem(folder)], then("down", "down")),
+    "traffic": Scene(busy, then("down", "down")),
     "traffic-huge": Scene(huge, then("G")),
     "traffic-torn": Scene(corpus("killed"), opened),
     "traffic-gapped": Scene(corpus("gaps"), opened),
     "traffic-live": Scene(lambda _: [], live, is_live=True),
     "traffic-http": Scene(corpus("http"), opened),
     "detail": Scene(
-        lambda folder: [filesystem(folder)],
+        busy,
         then(*["down"] * 8, "enter", see="tools/call"),
         picture=("traffic", 116, 30),
     ),
     "detail-hex": Scene(corpus("demo"), then(*["down"] * 6, "4", see="00000000")),
-    "exchanges": Scene(lambda folder: [filesystem(folder)], then("x")),
+    "exchanges": Scene(busy, then("x")),
     "findings": Scene(corpus("demo"), then("F", see="framing/")),
     "latency": Scene(lambda folder: [filesystem(folder, 200)], then("L", see="p95")),
     "timeline": Scene(siblings, then("T", see="search"), picture=("timeline", 110, 18)),
-    "tools": Scene(lambda folder: [filesystem(folder)], then("O", see="move_file")),
+    "tools": Scene(busy, then("O", see="move_file")),
     "peers": Scene(corpus("demo"), then("C", see="instructions")),
-    "stderr": Scene(lambda folder: [filesystem(folder)], then("E", see="is stale")),
-    "sql": Scene(lambda folder: [filesystem(folder)], sql),
+    "stderr": Scene(busy, then("E", see="is stale")),
+    "sql": Scene(busy, sql),
     "help": Scene(corpus("demo"), then("question_mark", see="previous and next page of a long frame")),
     "copy": Scene(corpus("http"), then("c", see="copy as")),
     "detail-pretty": Scene(corpus("demo"), then(*["down"] * 6, "enter", "2", see="jsonrpc")),
     "detail-exchange": Scene(corpus("demo"), then(*["down"] * 8, "enter", "6", see="sum")),
-    "detail-find": Scene(lambda folder: [filesystem(folder)], finding),
-    "tools-definition": Scene(lambda folder: [filesystem(folder)], definition),
+    "detail-find": Scene(busy, finding),
+    "tools-definition": Scene(busy, definition),
 }
 SIZES: Final = ((80, 24), (140, 40))
+
+
+def shared() -> dict[str, list[str]]:
+    """The names of the scenes of each app: those on the same captures share one, which has the name of the first."""
+    groups: dict[tuple[Make, bool], list[str]] = {}
+    for name, scene in SCENES.items():
+        groups.setdefault((scene.make, scene.is_live), []).append(name)
+    return {names[0]: names for names in groups.values()}
 
 
 @contextmanager

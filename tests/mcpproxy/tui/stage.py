@@ -224,7 +224,12 @@ class Stage:
 
     async def see(self, *texts: str) -> None:
         """Wait until all of some texts are on the screen."""
-        await self.until(lambda: all(text in self.text() for text in texts), f"{texts}")
+
+        def is_seen() -> bool:
+            shown = self.text()
+            return all(text in shown for text in texts)
+
+        await self.until(is_seen, f"{texts}")
 
     async def listed(self) -> None:
         """Wait until the list of sessions shows all captures that its thread has found."""

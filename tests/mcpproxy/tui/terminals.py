@@ -114,6 +114,11 @@ class Terminal:
         os.close(self._theirs)
 
 
+def starting() -> type[subprocess.Popen[bytes]]:
+    """What starts it: forked from a process that has loaded it, if the system can do that."""
+    return Forked if CAN_ADOPT else subprocess.Popen
+
+
 @contextmanager
 def terminal(
     home: Path,
@@ -126,8 +131,7 @@ def terminal(
     root = str(Path(__file__).parents[3])
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "TERM": "xterm-256color", "PYTHONPATH": root}
     environment |= {"LC_ALL": "C.UTF-8", **(more or {})}
-    start: type[subprocess.Popen[bytes]] = Forked if CAN_ADOPT and not is_cold else subprocess.Popen
-    made = Terminal(list(arguments), environment, size, start=start)
+    made = Terminal(list(arguments), environment, size, start=subprocess.Popen if is_cold else starting())
     try:
         yield made
     finally:

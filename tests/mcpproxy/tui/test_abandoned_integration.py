@@ -43,7 +43,7 @@ async def an_abandoned_call_is_told_in_every_list(stage: Stage) -> None:
     await stage.see(" abandoned")
     assert "2 abandoned" not in stage.text()
     await stage.pilot.resize_terminal(140, 40)
-    await stage.open()
+    await stage.open("library")
     await stage.see("abandoned")
     assert "99" in line_with("abandoned", stage.text())
     assert re.search(r"\d+(\.\d+)? ms", line_with("abandoned", stage.text()))
@@ -57,7 +57,7 @@ async def an_abandoned_call_is_told_in_every_list(stage: Stage) -> None:
 
 
 async def a_call_that_was_abandoned_is_sorted_by_how_long_it_waited(stage: Stage) -> None:
-    await stage.open()
+    await stage.open("library")
     await stage.press("s")
     await stage.see("by latency ▼")
     reading, rows = stage.traffic.reading, stage.traffic.listing.rows.view
@@ -70,22 +70,17 @@ async def a_call_that_was_abandoned_is_sorted_by_how_long_it_waited(stage: Stage
     assert all(answered[row] <= waited_ns for row in rows[place:] if answered.get(row, -1) >= 0)
 
 
-def test_errors_only_includes_the_calls_that_got_no_response(tmp_path: Path) -> None:
-    path = record(tmp_path / "library/x.mcpcap", [*HUNG[:-1], said("c2s", CALL % (8, 8)), END])
-
-    async def act(stage: Stage) -> None:
-        await stage.open()
-        await stage.press("exclamation_mark")
-        await stage.see("has:failure  3 of 11 frames")
-        assert [line.split()[-1] for line in stage.text().splitlines() if "tools/call" in line] == [
-            '{"n":99}',
-            '{"n":7}',
-            '{"n":8}',
-        ]
-        await stage.press("exclamation_mark")
-        await stage.see("found 1")
-
-    play(act, path, size=(140, 40))
+async def errors_only_includes_the_calls_that_got_no_response(stage: Stage) -> None:
+    await stage.open("unanswered")
+    await stage.press("exclamation_mark")
+    await stage.see("has:failure  3 of 11 frames")
+    assert [line.split()[-1] for line in stage.text().splitlines() if "tools/call" in line] == [
+        '{"n":99}',
+        '{"n":7}',
+        '{"n":8}',
+    ]
+    await stage.press("exclamation_mark")
+    await stage.see("found 1")
 
 
 def test_a_call_that_hangs_grows_older(tmp_path: Path) -> None:
@@ -111,8 +106,10 @@ def test_a_call_that_hangs_grows_older(tmp_path: Path) -> None:
 
 
 def test_calls_that_were_abandoned(tmp_path: Path) -> None:
+    unanswered = record(tmp_path / "unanswered/x.mcpcap", [*HUNG[:-1], said("c2s", CALL % (8, 8)), END])
     acts: tuple[Act, ...] = (
         an_abandoned_call_is_told_in_every_list,
         a_call_that_was_abandoned_is_sorted_by_how_long_it_waited,
+        errors_only_includes_the_calls_that_got_no_response,
     )
-    play_each(acts, hung(tmp_path), size=(140, 40))
+    play_each(acts, hung(tmp_path), unanswered, size=(140, 40))

@@ -17,6 +17,7 @@ from tests.mcpproxy.tui.stage import (
     captured,
     conversation,
     play,
+    play_each,
     record,
 )
 
@@ -25,26 +26,45 @@ def first_line(stage: Stage) -> str:
     return stage.text().splitlines()[0]
 
 
-def test_it_grows_with_each_step_and_a_click_goes_back(tmp_path: Path) -> None:
-    async def act(stage: Stage) -> None:
-        await stage.open()
-        await stage.see(" sessions › library  ○ exited 0")
-        await stage.press("down", "enter")
-        await stage.see(" sessions › library › frame 2  ")
-        await stage.press("F")
-        await stage.see(" sessions › library › findings  ")
-        await stage.press("L")
-        await stage.see(" sessions › library › latency  ")
-        await stage.press("enter")
-        await stage.see(" sessions › library › latency › traffic  ○ exited 0  method:")
-        await stage.pilot.click("#title", offset=(1 + len("sessions › library › l"), 0))
-        await stage.see(" sessions › library › latency  ")
-        await stage.pilot.click("#title", offset=(1 + len("sessions › l"), 0))
-        await stage.until(lambda: stage.traffic.detail.display)
-        await stage.pilot.click("#title", offset=(1 + len("sessions › l"), 0))
-        await stage.until(lambda: not stage.traffic.detail.display)
+async def it_grows_with_each_step_and_a_click_goes_back(stage: Stage) -> None:
+    await stage.open("library")
+    await stage.see(" sessions › library  ○ exited 0")
+    await stage.press("down", "enter")
+    await stage.see(" sessions › library › frame 2  ")
+    await stage.press("F")
+    await stage.see(" sessions › library › findings  ")
+    await stage.press("L")
+    await stage.see(" sessions › library › latency  ")
+    await stage.press("enter")
+    await stage.see(" sessions › library › latency › traffic  ○ exited 0  method:")
+    await stage.pilot.click("#title", offset=(1 + len("sessions › library › l"), 0))
+    await stage.see(" sessions › library › latency  ")
+    await stage.pilot.click("#title", offset=(1 + len("sessions › l"), 0))
+    await stage.until(lambda: stage.traffic.detail.display)
+    await stage.pilot.click("#title", offset=(1 + len("sessions › l"), 0))
+    await stage.until(lambda: not stage.traffic.detail.display)
 
-    play(act, captured(tmp_path), size=(100, 24))
+
+async def the_session_of_the_row_is_named_if_there_are_several(stage: Stage) -> None:
+    await stage.open("several")
+    await stage.press("g")
+    await stage.see(" sessions › library · session 1  ", "session 1  initiali", "session 2  initiali")
+    await stage.press("G", "up", "up")
+    await stage.see(" sessions › library · session 2  ")
+    await stage.back()
+    await stage.open("single")
+    await stage.see("initialize", " sessions › library  ")
+    assert "session 1" not in stage.text()
+
+
+def test_where_the_user_is(tmp_path: Path) -> None:
+    made = [("header", header(transport="http", name="library"))]
+    for number in (1, 3):
+        made += post(number, INITIALIZE, INITIALIZED) + post(number + 1, CALL % (number, 1), FINE % (number, 1))
+    several = record(tmp_path / "several" / "20261121T101502Z-4f2a.mcpcap", [*made, END])
+    acts = (it_grows_with_each_step_and_a_click_goes_back, the_session_of_the_row_is_named_if_there_are_several)
+    single = http_talk(tmp_path / "other").parent.rename(tmp_path / "single") / several.name
+    play_each(acts, captured(tmp_path), several, single, size=(100, 24))
 
 
 @pytest.mark.costly("eight screens in each of two widths")
@@ -61,40 +81,13 @@ def test_a_hostile_name_is_text_and_a_line_is_never_too_long(tmp_path: Path, wid
         await stage.open()
         await stage.press("enter")
         await stage.see("› frame 1")
-        for width in widths:
-            await stage.pilot.resize_terminal(width, 24)
-            for key in ("", "F", "L", "O", "C", "T", "E", "Q"):
-                await stage.press(*filter(None, [key]))
-                await stage.drawn()
+        for key in ("", "F", "L", "O", "C", "T", "E", "Q"):
+            await stage.press(*filter(None, [key]))
+            for width in widths:
+                await stage.resize((width, 24))
                 line = first_line(stage)
-                assert cells(line) <= width
-                assert "……" not in line
-                assert not {"\x1b", "\x07", "\u202e"} & set(line)
-            await stage.press(*["escape"] * 3)
-            await stage.until(lambda: len(stage.app.screen_stack) <= 3)
-            if not hasattr(stage.app.screen, "detail"):
-                await stage.press("enter")
+                assert cells(line) <= width, key
+                assert "……" not in line, key
+                assert not {"\x1b", "\x07", "\u202e"} & set(line), key
 
     play(act, path)
-
-
-def test_the_session_of_the_row_is_named_if_there_are_several(tmp_path: Path) -> None:
-    made = [("header", header(transport="http", name="library"))]
-    for number in (1, 3):
-        made += post(number, INITIALIZE, INITIALIZED) + post(number + 1, CALL % (number, 1), FINE % (number, 1))
-    path = record(tmp_path / "x" / "20261121T101502Z-4f2a.mcpcap", [*made, END])
-
-    async def act(stage: Stage) -> None:
-        await stage.open()
-        await stage.press("g")
-        await stage.see(" sessions › library · session 1  ", "session 1  initiali", "session 2  initiali")
-        await stage.press("G", "up", "up")
-        await stage.see(" sessions › library · session 2  ")
-
-    async def single(stage: Stage) -> None:
-        await stage.open()
-        await stage.see("initialize", " sessions › library  ")
-        assert "session 1" not in stage.text()
-
-    play(act, path)
-    play(single, http_talk(tmp_path))

@@ -2,22 +2,24 @@
 
 from pathlib import Path
 
-from tests.mcpproxy.tui.stage import END, Stage, conversation, play, record, said
+from mcpproxy.examination.examine import Examination, Wanted
+from mcpproxy.tui.details.proof import proof_lines
+from mcpproxy.tui.rows.finding_lines import finding_lines
+from tests.mcpproxy.tui.stage import END, conversation, record, said
 from tests.mcpproxy.tui.test_definition_place import CALLED, LISTED
-
-LIST = b'{"jsonrpc":"2.0","id":50,"method":"tools/list"}'
+from tests.mcpproxy.tui.test_rows import understood
 
 
 def test_a_finding_about_arguments_shows_the_schema_of_the_tool(tmp_path: Path) -> None:
-    talk = [said("c2s", LIST), said("s2c", LISTED), said("c2s", CALLED)]
-    path = record(tmp_path / "library" / "x.mcpcap", [*conversation(0), *talk, END])
-
-    async def act(stage: Stage) -> None:
-        await stage.listed()
-        await stage.press("F")
-        await stage.see("tool/arguments-invalid", "do not fit the inputSchema of 'add'", "all ", "records checked")
-        await stage.press("down")
-        await stage.see("frame 7", "the first number", "^^^^")
-        assert "long long" not in stage.text()
-
-    play(act, path, size=(140, 40))
+    asked = said("c2s", b'{"jsonrpc":"2.0","id":50,"method":"tools/list"}')
+    made = [*conversation(0), asked, said("s2c", LISTED), said("c2s", CALLED), END]
+    path = record(tmp_path / "library.mcpcap", made)
+    examined = [located.finding for _, found in Examination(path, Wanted()).to_end() for located in found]
+    (finding,) = (finding for finding in examined if finding.rule == "tool/arguments-invalid")
+    assert "do not fit the inputSchema of 'add'" in finding.message
+    with understood(path) as reading:
+        lines = finding_lines(finding, 130, proof_lines(reading, finding, 130))
+    shown = "\n".join("".join(span.text for span in line) for line in lines)
+    for text in ("tool/arguments-invalid", "frame 7", "the first number", "^^^^"):
+        assert text in shown
+    assert "long long" not in shown

@@ -1,6 +1,5 @@
 """Deleting a capture: asked first, all of it or an error, never a live one."""
 
-import os
 from pathlib import Path
 
 from analysis import tally
@@ -37,19 +36,29 @@ def left(*folders: Path) -> list[str]:
     return sorted(path.name for folder in folders for path in folder.rglob("*") if path.is_file())
 
 
-def test_all_of_it_goes_once_the_user_says_so(tmp_path: Path) -> None:
-    path = segmented(tmp_path / "captures")
-    other = captured(tmp_path / "captures", "other", stamp="20261121T101501Z-4f2a")
-    paths = [path, other]
+def test_all_of_it_goes_once_the_user_says_so_or_stays_with_a_reason(tmp_path: Path) -> None:
+    place = tmp_path / "captures"
+    path, other = segmented(place), captured(place, "other", stamp="20261121T101501Z-4f2a")
+    evil, held = captured(place, "h\x1b]0;EVIL\x07"), captured(place, "held")
+    live = place / "x" / "live.mcpcap"
+    live.parent.mkdir()
+    made = CaptureFile(live)
+    for line in lines(conversation(2, "living")):
+        made.append(line)
+    paths = [path, other, evil, held, live]
+
+    async def asked(stage: Stage, folder: str) -> None:
+        await stage.choose(folder)
+        await stage.press("d")
+        await stage.see("[y/N]")
 
     async def act(stage: Stage) -> None:
-        await stage.listed()
-        await stage.press("d")
+        await asked(stage, "library")
         await stage.see("Delete library/20261121T101502Z-4f2a? [y/N]", "2 files", "cached", "marks", str(path)[:40])
         for key in ("n", "enter", "escape", "Y"):
             await stage.press(key)
             await stage.until(lambda: not isinstance(stage.app.screen, ConfirmScreen))
-            assert path.exists()
+            assert path.exists(), key
             await stage.press("d")
             await stage.see("[y/N]")
         await stage.press("escape")
@@ -61,66 +70,29 @@ def test_all_of_it_goes_once_the_user_says_so(tmp_path: Path) -> None:
         paths.remove(path)
         await stage.press("y")
         await stage.see("deleted library/20261121T101502Z-4f2a")
-        await stage.until(lambda: "library" not in stage.text().splitlines()[2])
-        await stage.until(lambda: len(stage.app.capture_list.captures) == 1)
+        await stage.until(lambda: not any("library" in line for line in stage.text().splitlines()[2:8]))
+        await stage.until(lambda: len(stage.app.capture_list.captures) == 4)
         await stage.see("other")
+        await stage.choose("x")
+        await stage.press("d")
+        await stage.see("x/live cannot be deleted: it is still being recorded")
+        # Nothing in a name acts on the terminal.
+        await asked(stage, evil.parent.name)
+        await stage.see("\\x1b]0;EVIL\\x07")
+        assert not {"\x1b", "\x07"} & set(stage.text())
+        await stage.press("escape")
+        # An error is shown, and the capture stays in the list.
+        await asked(stage, "held")
+        held.rename(held.with_suffix(".away"))
+        held.mkdir()
+        await stage.press("y")
+        await stage.see("cannot delete held/20261121T101502Z-4f2a", "directory")
+        await stage.see("○ held")
 
-    play(act, find=lambda: list(paths), size=(100, 30))
-    assert left(tmp_path / "captures") == [other.name]
+    play(act, find=lambda: list(paths), size=(120, 30))
+    made.close()
+    assert left(place) == sorted([other.name, evil.name, "live.mcpcap", held.with_suffix(".away").name])
+    assert left(path.parent) == []
     assert not [name for name in left(tmp_path / "cache") if name.endswith(".duckdb")]
     caches = [file_of(path), tally.file_of(path)]
     assert not [file for file in caches if file is not None and file.exists()]
-
-
-def test_a_live_one_stays(tmp_path: Path) -> None:
-    (tmp_path / "x").mkdir()
-    made = CaptureFile(tmp_path / "x" / "live.mcpcap")
-    for line in lines(conversation(2)):
-        made.append(line)
-
-    async def act(stage: Stage) -> None:
-        await stage.see("● library")
-        await stage.press("d")
-        await stage.see("x/live cannot be deleted: it is still being recorded")
-
-    play(act, tmp_path / "x" / "live.mcpcap", size=(120, 30))
-    made.close()
-    assert left(tmp_path / "x") == ["live.mcpcap"]
-
-
-def test_an_error_is_shown_and_the_capture_stays_in_the_list(tmp_path: Path) -> None:
-    path = captured(tmp_path)
-
-    async def act(stage: Stage) -> None:
-        await stage.listed()
-        await stage.press("d")
-        await stage.see("[y/N]")
-        path.rename(path.with_suffix(".away"))
-        path.mkdir()
-        await stage.press("y")
-        await stage.see("cannot delete library/20261121T101502Z-4f2a", "directory")
-        await stage.see("library")
-
-    play(act, path, size=(120, 30))
-
-
-def test_an_empty_list_has_nothing_to_delete(tmp_path: Path) -> None:
-    async def act(stage: Stage) -> None:
-        await stage.listed()
-        await stage.press("d")
-        await stage.see("nothing is selected")
-
-    play(act)
-
-
-def test_nothing_in_a_name_acts_on_the_terminal(tmp_path: Path) -> None:
-    path = captured(tmp_path, "h\x1b]0;EVIL\x07")
-
-    async def act(stage: Stage) -> None:
-        await stage.listed()
-        await stage.press("d")
-        await stage.see("\\x1b]0;EVIL\\x07", "[y/N]")
-        assert not {"\x1b", "\x07"} & set(stage.text())
-
-    play(act, path)
-    assert os.path.exists(path)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.tui.details.byte_pages import PAGE
+from mcpproxy.wording import units
 from tests.captures.samples import header, in_pieces
 from tests.mcpproxy.tui.stage import CALL, END, Act, Stage, captured, play, play_each, record, said
 
@@ -84,7 +85,7 @@ class TestScreen:
         play_each(acts, captured(tmp_path))
 
     @pytest.mark.costly("5 MB are decoded, shown and searched")
-    def test_five_megabytes(self, tmp_path: Path) -> None:
+    def test_five_megabytes_are_read_to_the_end_and_searched(self, tmp_path: Path) -> None:
         lines = [f"line {n} " + ("needle" if n % 30_000 == 29_999 else "hay " * 10) for n in range(100_000)]
         answer = {"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": "\n".join(lines)}]}}
         raw = json.dumps(answer).encode()
@@ -94,11 +95,13 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("down", "enter")
-            await stage.see("line 0")
+            await stage.see("line 0", "line 1")
             await stage.press("slash", *"needle", "enter")
             await stage.see("1 of 3", "line 29999 needle")
             await stage.press("n", "n")
             await stage.see("3 of 3", "line 89999 needle")
+            await stage.press("escape", "G")
+            await stage.see("line 99999 hay")
 
         play(act, record(tmp_path / "x" / "x.mcpcap", middles), size=(80, 24))
 
@@ -106,10 +109,12 @@ class TestScreen:
         ("view", "pages"),
         [("4", 20), *(pytest.param(view, 80, marks=pytest.mark.soak) for view in "34")],
     )
-    def test_all_pages_of_raw_text_and_of_hex(self, tmp_path: Path, view: str, pages: int) -> None:
+    def test_all_pages_of_raw_text_and_of_hex_are_turned_and_searched(
+        self, tmp_path: Path, view: str, pages: int
+    ) -> None:
         # The second match begins on one page and ends on the next.
         raw = bytearray(
-            b'{"jsonrpc":"2.0","method":"x","params":{"text":"' + b"hay " * (pages * PAGE // 4 - 50) + b'"}}'
+            b'{"jsonrpc":"2.0","method":"x","params":{"text":"' + b"hay " * (pages * PAGE // 4 - 50) + b'END"}}'
         )
         for at in (100, 3 * PAGE - 3, (pages - 3) * PAGE - 999):
             raw[at : at + 6] = b"Needle"
@@ -117,7 +122,21 @@ class TestScreen:
 
         async def act(stage: Stage) -> None:
             await stage.open()
-            await stage.press("enter", view)
+            await stage.see(units.size(len(raw)))
+            await stage.press("enter")
+            await stage.see("text:", "hay hay")
+            await stage.press("3")
+            await stage.see(f"page 1 of {pages}")
+            await stage.press("right_square_bracket")
+            await stage.see(f"page 2 of {pages}")
+            await stage.press(*["right_square_bracket"] * (pages - 1))
+            await stage.see(f"page {pages} of {pages}")
+            await stage.press("G")
+            await stage.see("END")
+            await stage.press("left_square_bracket")
+            await stage.see(f"page {pages - 1} of {pages}")
+            # Another view begins with its first page.
+            await stage.press("4" if view == "3" else "3", view)
             await stage.see(f"page 1 of {pages}")
             await stage.press("slash", *"needle", "enter")
             await stage.see("1 of 3   n N", f"page 1 of {pages}")

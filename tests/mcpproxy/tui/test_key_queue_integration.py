@@ -45,7 +45,9 @@ def test_what_is_typed_at_once_goes_where_the_keys_before_lead(tmp_path: Path, t
     play(act, captured(tmp_path), size=(140, 24))
 
 
-def test_keys_wait_for_work_that_is_done_at_last(tmp_path: Path) -> None:
+def test_keys_wait_for_work_that_is_done_at_last_and_not_for_what_never_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def act(stage: Stage) -> None:
         await stage.open()
         work: Future[None] = Future()
@@ -54,25 +56,14 @@ def test_keys_wait_for_work_that_is_done_at_last(tmp_path: Path) -> None:
         assert not stage.traffic.query_one(FilterBox).display
         work.set_result(None)
         await stage.until(lambda: stage.traffic.query_one(FilterBox).value == "q")
-
-    play(act, captured(tmp_path))
-
-
-def test_keys_work_beside_what_is_never_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_queue, "LONGEST_S", 0.0)
-
-    async def act(stage: Stage) -> None:
-        await stage.open()
-        stage.app.key_queue.wait_for(Future())
-        await stage.type_ahead("t", "question_mark")
-        await stage.until(lambda: isinstance(stage.app.screen, HelpScreen))
-
-    play(act, captured(tmp_path))
-
-
-def test_ctrl_c_waits_for_nothing(tmp_path: Path) -> None:
-    async def act(stage: Stage) -> None:
-        await stage.open()
+        await stage.press("escape")
+        with monkeypatch.context() as patch:
+            patch.setattr(key_queue, "LONGEST_S", 0.0)
+            stage.app.key_queue.wait_for(Future())
+            await stage.type_ahead("t", "question_mark")
+            await stage.until(lambda: isinstance(stage.app.screen, HelpScreen))
+        await stage.press("escape")
+        # Ctrl-C waits for nothing.
         stage.app.key_queue.wait_for(Future())
         await stage.type_ahead("t", "slash", "ctrl+c")
         await stage.until(lambda: stage.app._exit)

@@ -16,25 +16,6 @@ from tests.mcpproxy.tui.stage import Act, Stage, captured, play, play_each, size
 from tests.mcpproxy.tui.test_keys import write
 
 
-@pytest.mark.parametrize("size", sizes((40, 60), soak=[(80, 70), (140, 70)]))
-def test_help_is_to_be_read_to_the_end(tmp_path: Path, size: tuple[int, int]) -> None:
-    write('[keys]\ntimes = ["ctrl+alt+shift+f11", "ctrl+alt+shift+f12"]\n')
-
-    async def act(stage: Stage) -> None:
-        await stage.open()
-        await stage.press("question_mark")
-        read: list[str] = []
-        for _ in range(8):
-            inside = [line.partition("│")[2].rpartition("│")[0] for line in stage.text().splitlines()]
-            assert [line for line in inside if "…" in line] == []
-            read += " ".join(inside).split()
-            await stage.press("pagedown")
-        # The last words of the longest texts.
-        assert {"everything", "died", "again", "message"} <= set(read)
-
-    play(act, captured(tmp_path), size=size)
-
-
 def foot(stage: Stage) -> str:
     """The line with the keys."""
     return stage.text().splitlines()[-1]
@@ -50,11 +31,12 @@ def fits(told: str, whole: str, width: int) -> bool:
     return len(told) <= width and keys.startswith(first) and (not first or first[-1] == " " or keys[len(first)] == " ")
 
 
-async def the_keys_that_are_shown_are_shown_whole_and_help_is_among_them(
+async def each_screen_shows_its_keys_whole_and_help_begins_with_them(
     stage: Stage, widths: Sequence[int] = (80, 6)
 ) -> None:
     await stage.listed()
-    for key in ("", "enter", *(entry.key for entry in entries() if entry.word != "sql")):
+    others = ((entry.key, entry.word) for entry in entries() if entry.word != "sql")
+    for key, word in (("", "sessions"), ("enter", "traffic"), *others):
         await stage.press(*([key] if key else ()))
         await stage.pilot.resize_terminal(200, 24)
         await stage.until(lambda: not key or "esc back" in foot(stage), f"esc back after {key}")  # noqa: B023
@@ -70,20 +52,11 @@ async def the_keys_that_are_shown_are_shown_whole_and_help_is_among_them(
                 assert "q quit" in foot(stage), key
                 assert key == "enter" or not key or "esc back" in foot(stage), key
         await stage.until(lambda: foot(stage) == whole, f"{whole!r} again after {key}")  # noqa: B023 - asked at once
-        await stage.press(*(["escape"] if key else ()))
-        await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen))
-
-
-async def help_begins_with_the_keys_of_the_screen_that_it_was_opened_from(stage: Stage) -> None:
-    await stage.listed()
-    for key, word in (("", "sessions"), ("enter", "traffic"), *((entry.key, entry.word) for entry in entries())):
-        if word == "sql":
-            continue
-        await stage.press(*([key] if key else ()))
         await stage.press("question_mark")
-        await stage.until(lambda: bool(section(stage)))
-        assert word in section(stage).split(", ")
-        await stage.press("escape", *(["escape"] if key not in ("", "enter") else ()))
+        await stage.until(lambda: bool(section(stage)), f"the help after {key}")
+        assert word in section(stage).split(", "), key
+        await stage.press("escape", *(["escape"] if key else ()))
+        await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen))
 
 
 async def the_palette_has_what_a_screen_does_with_its_key(stage: Stage) -> None:
@@ -100,49 +73,57 @@ async def the_palette_has_what_a_screen_does_with_its_key(stage: Stage) -> None:
 
 @pytest.mark.soak
 def test_keys_are_shown_whole_in_any_width(tmp_path: Path) -> None:
-    shown_whole = the_keys_that_are_shown_are_shown_whole_and_help_is_among_them
+    shown_whole = each_screen_shows_its_keys_whole_and_help_begins_with_them
     play(partial(shown_whole, widths=(140, 80, 40, 20, 6)), captured(tmp_path))
 
 
-def test_keys_are_drawn_anew_only_when_they_change(tmp_path: Path) -> None:
+async def keys_are_drawn_anew_only_when_they_change(stage: Stage) -> None:
+    await stage.resize((200, 30))
+    await stage.open()
+    await stage.see("? help", "T timeline")
+    line = stage.traffic.query_one(Foot)
+    before = line.texts
+    assert foot(stage).split() == " ".join(before).split()
+    drawn = []
+    for keys in (line._keys, line._keys[1:]):
+        line._keys = keys
+        line._renew()
+        drawn.append(line._repaint_required)
+    assert drawn == [False, True]
+    assert line.texts == before
+    below_mouse = []
+    for selector, place in ((Foot, (len(before[0]) + 2, 0)), ("#traffic", (5, 5)), (Foot, (len(before[0]) + 2, 0))):
+        await stage.pilot.hover(selector, offset=place)
+        await stage.drawn()
+        below_mouse.append(line._pointed)
+    assert below_mouse == [line._keys[1], None, line._keys[1]]
+    pointed, other = (line.render_line(0).crop(x, x + 1)._segments[0].style for x in (len(before[0]) + 2, 0))
+    assert pointed is not None
+    assert other is not None
+    assert pointed.bgcolor != other.bgcolor
+    await stage.press("enter")
+    await stage.until(lambda: "⏎ open" not in foot(stage))
+    assert foot(stage).split() == " ".join(line.texts).split()
+    await stage.press("escape")
+    await stage.see("⏎ open", "T timeline")
+    assert line.texts == before
+
+
+async def the_keys_that_traffic_needs_most_fit_into_80_columns(stage: Stage) -> None:
+    await stage.resize((80, 24))
+    await stage.open()
+    assert re.findall(r"\S+ (\w+)", foot(stage))[:10] == [
+        "open", "filter", "errors", "sort", "next", "pair", "follow", "help", "quit", "back",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", sizes((40, 60), soak=[(80, 70), (140, 70)]))
+def test_keys_are_those_of_the_user_and_help_is_to_be_read_to_the_end(tmp_path: Path, size: tuple[int, int]) -> None:
+    times = 'times = ["ctrl+alt+shift+f11", "ctrl+alt+shift+f12"]'
+    write(f'[keys]\npair = "P"\nmark = ["ctrl+n", "*"]\nquit = "Q"\nfly = "f"\n{times}\n')
+
     async def act(stage: Stage) -> None:
-        await stage.open()
-        await stage.see("? help", "T timeline")
-        line = stage.traffic.query_one(Foot)
-        before = line.texts
-        assert foot(stage).split() == " ".join(before).split()
-        drawn = []
-        for keys in (line._keys, line._keys[1:]):
-            line._keys = keys
-            line._renew()
-            drawn.append(line._repaint_required)
-        assert drawn == [False, True]
-        assert line.texts == before
-        below_mouse = []
-        for selector, place in ((Foot, (len(before[0]) + 2, 0)), ("#traffic", (5, 5)), (Foot, (len(before[0]) + 2, 0))):
-            await stage.pilot.hover(selector, offset=place)
-            await stage.drawn()
-            below_mouse.append(line._pointed)
-        assert below_mouse == [line._keys[1], None, line._keys[1]]
-        pointed, other = (line.render_line(0).crop(x, x + 1)._segments[0].style for x in (len(before[0]) + 2, 0))
-        assert pointed is not None
-        assert other is not None
-        assert pointed.bgcolor != other.bgcolor
-        await stage.press("enter")
-        await stage.until(lambda: "⏎ open" not in foot(stage))
-        assert foot(stage).split() == " ".join(line.texts).split()
-        await stage.press("escape")
-        await stage.see("⏎ open", "T timeline")
-        assert line.texts == before
-
-    play(act, captured(tmp_path), size=(200, 30))
-
-
-def test_keys_are_those_of_the_user(tmp_path: Path) -> None:
-    write('[keys]\npair = "P"\nmark = ["ctrl+n", "*"]\nquit = "Q"\n')
-
-    async def act(stage: Stage) -> None:
-        await stage.see("recorded")
+        await stage.see("recorded", "there is no action fly")
         # What had the key before has none on that screen, and does not show one.
         assert "Q quit" in stage.text()
         assert "Q sql" not in stage.text()
@@ -160,31 +141,22 @@ def test_keys_are_those_of_the_user(tmp_path: Path) -> None:
         await stage.see("  Q                   quit; sessions", "  P                   go from a request")
         await stage.press("G")
         await stage.see("your keys, from keys.toml", "ctrl+n,*")
+        await stage.press("escape")
+        await stage.resize(size)
+        await stage.press("question_mark")
+        read: list[str] = []
+        for _ in range(8):
+            inside = [line.partition("│")[2].rpartition("│")[0] for line in stage.text().splitlines()]
+            assert [line for line in inside if "…" in line] == []
+            read += " ".join(inside).split()
+            await stage.press("pagedown")
+        # The last words of the longest texts.
+        assert {"everything", "died", "again", "message"} <= set(read)
         await stage.press("escape", "Q")
         assert SqlScreen not in map(type, stage.app.screen_stack)
         await stage.until(lambda: stage.app._exit)
 
     play(act, captured(tmp_path), size=(100, 60))
-
-
-def test_it_is_told_on_the_screen(tmp_path: Path) -> None:
-    write("[keys]\nfly = 'f'")
-
-    async def act(stage: Stage) -> None:
-        await stage.see("there is no action fly")
-
-    play(act, captured(tmp_path))
-
-
-def test_the_keys_that_traffic_needs_most_fit_into_80_columns(tmp_path: Path) -> None:
-    async def act(stage: Stage) -> None:
-        await stage.open()
-        foot = stage.text().splitlines()[-1]
-        assert re.findall(r"\S+ (\w+)", foot)[:10] == [
-            "open", "filter", "errors", "sort", "next", "pair", "follow", "help", "quit", "back",
-        ]  # fmt: skip
-
-    play(act, captured(tmp_path), size=(80, 24))
 
 
 def section(stage: Stage) -> str:
@@ -197,8 +169,9 @@ def section(stage: Stage) -> str:
 @pytest.mark.costly("the keys and the help of nine screens, in three widths")
 def test_what_is_told_of_the_keys(tmp_path: Path) -> None:
     acts: tuple[Act, ...] = (
-        the_keys_that_are_shown_are_shown_whole_and_help_is_among_them,
-        help_begins_with_the_keys_of_the_screen_that_it_was_opened_from,
+        each_screen_shows_its_keys_whole_and_help_begins_with_them,
+        the_keys_that_traffic_needs_most_fit_into_80_columns,
+        keys_are_drawn_anew_only_when_they_change,
         the_palette_has_what_a_screen_does_with_its_key,
     )
     play_each(acts, captured(tmp_path))

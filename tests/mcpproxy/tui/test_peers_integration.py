@@ -24,9 +24,14 @@ from tests.mcpproxy.tui.test_peers import handshake
 class TestScreen:
     """The keys."""
 
-    def test_it_is_one_key_away_from_anywhere(self, tmp_path: Path) -> None:
+    def test_it_is_one_key_away_from_anywhere_and_shows_what_comes_later(self, tmp_path: Path) -> None:
+        (tmp_path / "x").mkdir()
+        made = CaptureFile(tmp_path / "x" / "live.mcpcap")
+        records = lines([("header", header(name="x")), said("c2s", INITIALIZE), said("s2c", INITIALIZED)])
+        made.append(records[0])
+
         async def act(stage: Stage) -> None:
-            await stage.listed()
+            await stage.choose("library")
             await stage.press("C")
             await stage.see("library › peers", "Cursor 2.1", "library 0.6", "tools", "2025-06-18 in use")
             await stage.press("L")
@@ -40,24 +45,15 @@ class TestScreen:
             assert isinstance(stage.app.screen, PeersScreen)
             await stage.press("escape", "ctrl+p", *"peers", "enter")
             await stage.until(lambda: isinstance(stage.app.screen, PeersScreen))
-
-        play(act, captured(tmp_path))
-
-    def test_what_comes_later_is_shown_when_it_comes(self, tmp_path: Path) -> None:
-        (tmp_path / "x").mkdir()
-        made = CaptureFile(tmp_path / "x" / "live.mcpcap")
-        records = lines([("header", header(name="x")), said("c2s", INITIALIZE), said("s2c", INITIALIZED)])
-
-        async def act(stage: Stage) -> None:
-            await stage.see("● x")
+            await stage.back()
+            await stage.choose("x")
             await stage.press("C")
             await stage.see("neither side has said anything about itself yet")
             made.append(records[1])
             made.append(records[2])
             await stage.see("Cursor 2.1", "library 0.6")
 
-        made.append(records[0])
-        play(act, tmp_path / "x" / "live.mcpcap")
+        play(act, captured(tmp_path), tmp_path / "x" / "live.mcpcap")
         made.close()
 
     @pytest.mark.parametrize("size", sizes((80, 24), soak=[(20, 5), (1, 1), (200, 60)]))

@@ -13,7 +13,7 @@ import pytest
 from tests.captures.samples import header
 from tests.mcpproxy.tui.hostile import EVIL, HOSTILE, hostile
 from tests.mcpproxy.tui.stage import END, captured, record, said, sizes
-from tests.mcpproxy.tui.terminals import DEADLINE_S, Terminal, acts, children, is_running, terminal
+from tests.mcpproxy.tui.terminals import DEADLINE_S, Terminal, acts, children, is_running, starting, terminal
 from tests.mcpproxy.tui.test_key_queue_integration import TYPED
 
 
@@ -113,29 +113,6 @@ def test_captures_that_begin_below_a_folder_come_in(tmp_path: Path) -> None:
         shown.until(lambda: "1 recorded" in shown.text())
         captured(tmp_path, name="begun later", stamp="20261121T101503Z-4f2b")
         shown.until(lambda: "2 recorded" in shown.text() and "begun later" in shown.text())
-
-
-def test_the_text_of_a_result_is_one_key_from_its_row(tmp_path: Path) -> None:
-    path = record(
-        tmp_path / "library" / "20261121T101502Z-4f2a.mcpcap",
-        [
-            ("header", header(name="library")),
-            said("c2s", b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read","arguments":{}}}'),
-            said("s2c", rb'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"first\n\tsecond"}]}}'),
-            END,
-        ],
-    )
-    captured(tmp_path, stamp="20251121T101502Z-4f2a")
-    with terminal(tmp_path, str(path.parent), str(tmp_path)) as shown:
-        shown.until(lambda: "2 recorded" in shown.text())
-        shown.press("\r")
-        shown.until(lambda: "2 frames" in shown.text())
-        shown.press("j\r")
-        shown.until(lambda: re.search(r"^ first *$\n^     second", shown.text(), re.MULTILINE))
-        shown.press("/second\r")
-        shown.until(lambda: "1 of 1" in shown.text())
-        shown.press("q")
-        shown.until(lambda: shown.process.poll() is not None)
 
 
 def test_a_kill_of_the_screen_ends_the_process_that_runs_the_rules(tmp_path: Path) -> None:
@@ -248,7 +225,7 @@ def test_a_signal_ends_it_and_the_terminal_is_as_it_was(tmp_path: Path, number: 
 
 
 def test_a_signal_ends_it_where_the_terminal_takes_nothing_more(tmp_path: Path) -> None:
-    with terminal(tmp_path, str(captured(tmp_path)), is_cold=True) as shown:
+    with terminal(tmp_path, str(captured(tmp_path))) as shown:
         shown.until(lambda: "tools/call" in shown.text())
         # As Ctrl-S does: whoever draws waits.
         termios.tcflow(shown._theirs, termios.TCOOFF)
@@ -260,9 +237,8 @@ def test_a_signal_ends_it_where_the_terminal_takes_nothing_more(tmp_path: Path) 
 
 
 def test_it_ends_when_the_terminal_is_gone_and_no_signal_tells(tmp_path: Path) -> None:
-    shown = Terminal(
-        [str(captured(tmp_path))], {**os.environ, "HOME": str(tmp_path), "TERM": "xterm-256color"}, (80, 24)
-    )
+    environment = {**os.environ, "HOME": str(tmp_path), "TERM": "xterm-256color"}
+    shown = Terminal([str(captured(tmp_path))], environment, (80, 24), start=starting())
     try:
         shown.until(lambda: "tools/call" in shown.text())
         os.close(shown.ours)
@@ -309,12 +285,20 @@ def test_a_server_without_a_capture_is_waited_for(tmp_path: Path) -> None:
         shown.until(lambda: "1 recorded" in shown.text())
 
 
-def test_the_errors_of_a_tool_are_four_keys_away(tmp_path: Path) -> None:
-    path = captured(tmp_path / "recordings")
-    captured(tmp_path / "recordings", "other")  # of one alone, the traffic is shown at once
-    with terminal(tmp_path, str(path.parent.parent), "--all", size=(80, 24)) as made:
-        made.until(lambda: "library" in made.text() and "other" in made.text(), "the list of sessions")
-        made.press("\r")
+def test_the_errors_of_a_tool_are_four_keys_away_and_the_text_of_a_result_one(tmp_path: Path) -> None:
+    place = tmp_path / "recordings"
+    captured(place)
+    read = [
+        ("header", header(name="reads")),
+        said("c2s", b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read","arguments":{}}}'),
+        said("s2c", rb'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"first\n\tsecond"}]}}'),
+        END,
+    ]
+    record(place / "reads" / "20251121T101502Z-4f2a.mcpcap", read)
+    with terminal(tmp_path, str(place), "--all", size=(80, 24)) as made:
+        made.until(lambda: "library" in made.text() and "reads" in made.text(), "the list of sessions")
+        rows = [line.split()[1] for line in made.text().split("\n")[2:4]]
+        made.press("j" * rows.index("library") + "\r")
         made.until(lambda: "found 1" in made.text(), "the traffic")
         made.press("!")
         made.until(lambda: "has:failure" in made.text(), "the errors of all tools")
@@ -324,5 +308,13 @@ def test_the_errors_of_a_tool_are_four_keys_away(tmp_path: Path) -> None:
         made.until(lambda: "has:failure name:search  3 of 16 frames" in made.text(), "the errors")
         assert made.text().count("no such page") == 2
         assert "found" not in made.text()
+        while "2 recorded" not in made.text():
+            made.press("\x1b")
+        made.press("g" + "j" * rows.index("reads") + "\r")
+        made.until(lambda: "2 frames" in made.text(), "the traffic of the other")
+        made.press("j\r")
+        made.until(lambda: re.search(r"^ first *$\n^     second", made.text(), re.MULTILINE), "the text")
+        made.press("/second\r")
+        made.until(lambda: "1 of 1" in made.text(), "a word of it")
         made.press("q")
         made.until(lambda: made.process.poll() is not None)

@@ -71,8 +71,9 @@ def numbers(shown: Terminal) -> list[int]:
     return [int(line.split()[0]) for line in lines(shown)[2:23]]
 
 
-def test_a_click_on_a_row_a_heading_a_key_a_tab_and_a_place(tmp_path: Path) -> None:
-    made = conversation(40)
+@pytest.mark.costly("a terminal reports each click and each notch")
+def test_clicks_on_what_does_something_and_the_wheel_on_lists_texts_and_trees(tmp_path: Path) -> None:
+    made = conversation(60)
     timed(tmp_path / "x" / "20261121T101502Z-4f2a.mcpcap", made, list(range(len(made))))
     captured(tmp_path, "older", stamp="20251121T101502Z-4f2a")
     with terminal(tmp_path, str(tmp_path)) as shown:
@@ -85,7 +86,7 @@ def test_a_click_on_a_row_a_heading_a_key_a_tab_and_a_place(tmp_path: Path) -> N
         x, y = mouse.place("library", 2)
         mouse.click_at(x, y)
         mouse.click_at(x, y)
-        shown.until(lambda: "84 frames" in shown.text(), "the traffic")
+        shown.until(lambda: "124 frames" in shown.text(), "the traffic")
         mouse.click("status", 1)
         shown.until(lambda: "by status ▼" in lines(shown)[0])
         # A key of the footer does what the key does.
@@ -110,14 +111,9 @@ def test_a_click_on_a_row_a_heading_a_key_a_tab_and_a_place(tmp_path: Path) -> N
         shown.until(lambda: "› findings" in lines(shown)[0])
         mouse.click("sessions", 0)
         shown.until(lambda: "2 recorded" in shown.text())
-
-
-def test_the_wheel_turns_lists_texts_and_trees(tmp_path: Path) -> None:
-    made = conversation(60)
-    timed(tmp_path / "x" / "20261121T101502Z-4f2a.mcpcap", made, list(range(len(made))))
-    with terminal(tmp_path, str(tmp_path)) as shown:
-        mouse = Mouse(shown)
-        shown.until(lambda: "124 frames" in shown.text())
+        # The wheel turns lists, texts and trees.
+        shown.press("g\r")
+        shown.until(lambda: "124 frames" in shown.text(), "the traffic")
         assert "+0.001" in lines(shown)[2]
         mouse.wheel(WHEEL_DOWN, 30, 10, lambda: "+0.001" not in shown.text())
         mouse.wheel(WHEEL_UP, 30, 10, lambda: "+0.001" in lines(shown)[2])

@@ -4,32 +4,39 @@ import base64
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.mcpproxy.tui.http_talk import http_talk
 from tests.mcpproxy.tui.stage import captured, conversation, timed, wrong
 from tests.mcpproxy.tui.terminals import Terminal, terminal
 
 
-def listed(shown: Terminal) -> None:
-    """Wait for the list of sessions."""
-    shown.until(lambda: "2 recorded" in shown.text(), "the list")
+def chosen(shown: Terminal, name: str) -> None:
+    """Go back to the list of sessions, and in it to a server."""
+    while "4 recorded" not in shown.text():
+        shown.press("\x1b")
+    rows = [line.split()[1] for line in shown.text().split("\n")[2:6]]
+    shown.press("g" + "j" * rows.index(name))
 
 
-def test_one_key_shows_the_proof_of_a_finding(tmp_path: Path) -> None:
+@pytest.mark.costly("a terminal shows what each key leads to, on four captures")
+def test_how_few_keys_lead_to_what_is_looked_for(tmp_path: Path) -> None:
+    made = conversation(6, "timed")
+    stamps_ms = [number if number < 13 else number + 700 for number in range(len(made))]
+    timed(tmp_path / "timed" / "20261121T101502Z-4f2a.mcpcap", made, stamps_ms)
     wrong(tmp_path)
-    captured(tmp_path, "older", stamp="20251121T101502Z-4f2a")
-    with terminal(tmp_path, str(tmp_path)) as shown:
-        listed(shown)
+    http_talk(tmp_path)
+    captured(tmp_path, "calls")
+    with terminal(tmp_path, str(tmp_path), size=(140, 24)) as shown:
+        shown.until(lambda: "4 recorded" in shown.text() and "timed" in shown.text(), "the list")
+        # One shows the proof of a finding.
+        chosen(shown, "wrong")
         shown.press("F")
         shown.until(lambda: "  Loaded 3 plugins" in shown.text() and "  ^^^^^^^^^^^^^^^^" in shown.text(), "the proof")
         shown.press("r")
         shown.until(lambda: "Why it matters" in shown.text(), "the page of the rule")
-
-
-def test_one_key_leads_from_a_row_of_sql_to_its_frame(tmp_path: Path) -> None:
-    captured(tmp_path)
-    captured(tmp_path, "older", stamp="20251121T101502Z-4f2a")
-    with terminal(tmp_path, str(tmp_path), size=(140, 24)) as shown:
-        listed(shown)
+        # One leads from a row of SQL to its frame.
+        chosen(shown, "calls")
         shown.press("\rQ")
         shown.until(lambda: "each row is" in shown.text(), "the views")
         shown.press("select request, outcome from calls order by request desc limit 3\r")
@@ -40,31 +47,18 @@ def test_one_key_leads_from_a_row_of_sql_to_its_frame(tmp_path: Path) -> None:
         shown.until(lambda: "16 frames" in shown.text() and "unanswered" in shown.text(), "the frame")
         shown.press("\r")
         shown.until(lambda: "frame 17" in shown.text(), "its detail")
-
-
-def test_two_keys_lead_to_the_slowest_call_and_three_to_its_answer(tmp_path: Path) -> None:
-    made = conversation(6)
-    stamps_ms = [number if number < 13 else number + 700 for number in range(len(made))]
-    timed(tmp_path / "x" / "20261121T101502Z-4f2a.mcpcap", made, stamps_ms)
-    captured(tmp_path, "older", stamp="20251121T101502Z-4f2a")
-    with terminal(tmp_path, str(tmp_path)) as shown:
-        listed(shown)
+        # Two lead to the slowest call, and three to its answer.
+        chosen(shown, "timed")
         shown.press("L")
         shown.until(lambda: "701ms" in shown.text(), "the latencies")
         shown.press("w")
         shown.until(lambda: "frame 12" in shown.text() and "n: 5" in shown.text(), "the slowest call")
-        # One more shows its answer, as text.
         shown.press("p")
-        shown.until(lambda: "frame 13" in shown.text() and "\n found 5 " in shown.text(), "its answer")
-
-
-def test_two_keys_copy_a_row_as_a_curl_command(tmp_path: Path) -> None:
-    http_talk(tmp_path)
-    captured(tmp_path, "older", stamp="20251121T101502Z-4f2a")
-    with terminal(tmp_path, str(tmp_path)) as shown:
-        listed(shown)
+        shown.until(lambda: "frame 13" in shown.text() and "\n found 5 " in shown.text(), "its answer, as text")
+        # Two copy a row as a curl command.
+        chosen(shown, "library")
         shown.press("\r")
-        shown.until(lambda: "initialize" in shown.text(), "the traffic")
+        shown.until(lambda: "initialize" in shown.text() and "findings" in shown.text(), "the traffic")
         shown.press("c")
         shown.until(lambda: "a curl command" in shown.text(), "the ways to copy")
         shown.press("c")

@@ -20,25 +20,34 @@ from mcpproxy.wording.resending import Posted, curl, to_stdin
 from tests.captures.samples import CAPTURE, header
 from tests.examples import examples
 from tests.mcpproxy.cli.typed import mcpproxy
-from tests.mcpproxy.tui.stage import END, Stage, captured, conversation, play, record, said, sizes
+from tests.mcpproxy.tui.stage import END, Stage, captured, conversation, play, record, said
 
 EVIL = "it's $(touch EVIL) `touch EVIL`; touch EVIL\n\x1b]52;c;x\x07 %s %n \\n \u202e € !x ~ & | > EVIL"
+
+
+async def noted(stage: Stage, note: str) -> None:
+    """Write a note on the row at the cursor."""
+    await stage.press("M")
+    await stage.until(lambda: isinstance(stage.app.screen, LineScreen))
+    await stage.press("ctrl+u", *(one if one != " " else "space" for one in note), "enter")
 
 
 class TestMarks:
     """The file beside the capture."""
 
-    def test_a_row_is_marked_noted_and_found_again(self, tmp_path: Path) -> None:
-        path = captured(tmp_path)
+    @pytest.mark.costly("marks and notes in two captures and two widths")
+    def test_rows_are_marked_noted_found_again_and_asked_for(self, tmp_path: Path) -> None:
+        path, other = captured(tmp_path), captured(tmp_path, "other")
+        beside = path.with_name("20261121T101502Z-4f2a.marks.json")
+        marks_path(other).write_text('{"not": "ours"}')
 
         async def act(stage: Stage) -> None:
-            await stage.open()
+            await stage.open("library")
             assert "◆" not in stage.text()
             await stage.press("down", "m")
             await stage.see("◆+0.002")
-            await stage.press("down", "down", "M")
-            await stage.until(lambda: isinstance(stage.app.screen, LineScreen))
-            await stage.press(*"why now", "enter")
+            await stage.press("down", "down")
+            await noted(stage, "why now")
             await stage.see("◆+0.004", "why now")
             await stage.press("g", "apostrophe")
             assert stage.traffic.entry == 2
@@ -48,89 +57,53 @@ class TestMarks:
             assert stage.traffic.entry == 2
             await stage.press("m")
             await stage.until(lambda: stage.text().count("◆") == 1)
-
-        play(act, path, size=(140, 30))
-        beside = path.with_name("20261121T101502Z-4f2a.marks.json")
-        assert json.loads(beside.read_text()) == {
-            "marks": 1,
-            "capture": CAPTURE,
-            "rows": [{"seq": 4, "note": "why now"}],
-        }
-        assert beside.stat().st_mode & 0o777 == 0o600
-
-        async def again(stage: Stage) -> None:
-            await stage.open()
+            assert json.loads(beside.read_text()) == {
+                "marks": 1,
+                "capture": CAPTURE,
+                "rows": [{"seq": 4, "note": "why now"}],
+            }
+            assert beside.stat().st_mode & 0o777 == 0o600
+            # Another look at the capture reads the file.
+            await stage.back()
+            await stage.open("library")
             await stage.see("◆+0.004", "why now")
             await stage.press("down", "down", "down", "m")
             await stage.see("to remove the note and the mark, clear the note (M)", "◆+0.004")
-            await stage.press("M")
-            await stage.until(lambda: isinstance(stage.app.screen, LineScreen))
-            await stage.press("ctrl+u", "enter")
+            await noted(stage, "")
             await stage.until(lambda: "◆" not in stage.text())
-
-        play(again, path, size=(140, 30))
-        assert not beside.exists()
-
-    @pytest.mark.costly("two commands are run beside the screen")
-    def test_marked_rows_can_be_asked_for(self, tmp_path: Path) -> None:
-        path = captured(tmp_path)
-
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("down", "m", "down", "down", "down", "down", "m")
+            assert not beside.exists()
+            await stage.press("g", "down", "m", "down", "down", "down", "down", "m")
             await stage.until(lambda: stage.text().count("◆") == 2)
             await stage.press("slash", *"has:mark method:tools/*", "enter")
             await stage.see("1 of 16 frames")
             assert list(stage.traffic.listing.entries()) == [6]
-
-        play(act, path)
-        for command in ("show", "check"):
-            done = mcpproxy(command, "--filter", "not has:mark", str(path))
-            assert done.returncode == 2
-            assert b"has:mark" in done.stderr or b"marks" in done.stderr
-
-    def test_what_cannot_be_kept_is_told_and_nothing_is_lost(self, tmp_path: Path) -> None:
-        path = captured(tmp_path)
-        marks_path(path).write_text('{"not": "ours"}')
-
-        async def act(stage: Stage) -> None:
-            await stage.open()
+            await stage.press("escape", "escape")
+            # In a narrow terminal, a note takes the room that is free, and a mark leaves the clock whole.
+            await stage.resize((80, 24))
+            for row, note in ((1, "why"), (2, "why does it come so late here"), (3, "the first call of all")):
+                stage.traffic.table.go(row)
+                await noted(stage, note)
+                await stage.see(f"  {note}" if row < 3 else note)
+            await stage.see("◆+0.002")
+            await stage.see("notifications/initialized  why does it come so late here", "tools/call search")
+            await stage.press("t", "t")
+            await stage.until(lambda: re.search(r"◆\d\d:\d\d:\d\d\.\d\d ", stage.text()))
+            # What cannot be kept is told, and nothing is lost.
+            await stage.back()
+            await stage.open("other")
             await stage.press("m")
             await stage.see("marks.json")
             assert "◆" not in stage.text()
 
-        play(act, path)
-        assert marks_path(path).read_text() == '{"not": "ours"}'
+        play(act, path, other, size=(140, 30))
+        assert marks_path(other).read_text() == '{"not": "ours"}'
 
-    def test_a_note_stands_in_a_narrow_row_too(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("down", "M")
-            await stage.until(lambda: isinstance(stage.app.screen, LineScreen))
-            await stage.press(*"why", "enter")
-            await stage.see("◆+0.002", "  why")
-
-        play(act, captured(tmp_path), size=(80, 24))
-
-    def test_a_note_takes_the_room_that_is_free(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            for row, note in ((2, "why does it come so late here"), (3, "the first call of all")):
-                stage.traffic.table.go(row)
-                await stage.press("M")
-                await stage.press(*(one if one != " " else "space" for one in note), "enter")
-                await stage.see(note)
-            await stage.see("notifications/initialized  why does it come so late here", "tools/call search")
-
-        play(act, captured(tmp_path), size=(80, 24))
-
-    def test_a_mark_leaves_the_clock_whole(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("m", "t", "t")
-            await stage.until(lambda: re.search(r"◆\d\d:\d\d:\d\d\.\d\d ", stage.text()))
-
-        play(act, captured(tmp_path), size=(80, 24))
+    @pytest.mark.costly("the first two commands of a process that has to load the program")
+    def test_commands_know_no_marks(self, tmp_path: Path) -> None:
+        for command in ("show", "check"):
+            done = mcpproxy(command, "--filter", "not has:mark", str(captured(tmp_path)))
+            assert done.returncode == 2
+            assert b"has:mark" in done.stderr or b"marks" in done.stderr
 
 
 def copied_file(home: Path) -> Path:
@@ -143,11 +116,15 @@ def copied_file(home: Path) -> Path:
 class TestCopying:
     """What is copied, and that it does nothing where it is pasted."""
 
-    def test_a_form_is_chosen_and_said(self, tmp_path: Path) -> None:
+    def test_a_form_is_chosen_and_said_and_goes_to_the_clipboard_or_to_a_private_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         path = captured(tmp_path)
+        large = b'{"jsonrpc":"2.0","method":"x","params":"' + b"x" * 80_000 + b'"}'
+        heavy = record(tmp_path / "heavy" / "a.mcpcap", [("header", header(name="heavy")), said("c2s", large), END])
 
         async def act(stage: Stage) -> None:
-            await stage.open()
+            await stage.open("library")
             copied = {}
             for key in "jrlc":
                 await stage.press("g", "c")
@@ -160,14 +137,7 @@ class TestCopying:
             assert json.loads(copied["r"]) == json.loads(copied["j"]) == json.loads(copied["l"])["message"]
             assert copied["l"] == mcpproxy("show", "--json", str(path)).stdout.decode().splitlines()[1]
             assert copied["c"] == f"{{ printf '%s\\n' {shlex.quote(copied['r'])}; cat; }} | server"
-            await stage.press("c", "escape")
-            assert isinstance(stage.app.screen, TrafficScreen)
-
-        play(act, path, size=(80, 24))
-
-    def test_a_message_covers_no_choice_and_no_other_screen(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
+            # A message covers no choice and no other screen.
             for key, shown in (("c", "copy as"), ("M", "Enter accepts"), ("L", "latency")):
                 await stage.press("c", "j")
                 await stage.see("copied")
@@ -175,48 +145,34 @@ class TestCopying:
                 await stage.see(shown)
                 assert "copied" not in stage.text()
                 await stage.press("escape")
-
-        play(act, captured(tmp_path), size=(80, 24))
-
-    def test_what_is_too_large_is_told(self, tmp_path: Path) -> None:
-        large = b'{"jsonrpc":"2.0","method":"x","params":"' + b"x" * 80_000 + b'"}'
-        path = record(tmp_path / "a.mcpcap", [("header", header()), said("c2s", large), END])
-
-        async def act(stage: Stage) -> None:
-            await stage.open()
+                assert isinstance(stage.app.screen, TrafficScreen)
+            # A capital letter writes a file, and the next replaces it.
+            await stage.resize((100, 24))
+            clipboard = stage.app.clipboard
+            for key, word in (("J", "JSON"), ("R", "raw text")):
+                await stage.press("c")
+                await stage.see("a capital letter writes a file")
+                await stage.press(key)
+                await stage.see(f"wrote {word}")
+            assert b"\n" not in copied_file(tmp_path).read_bytes()[:-1]
+            # What is too large is told.
+            await stage.back()
+            await stage.open("heavy")
             await stage.press("c")
             await stage.see("unsafe in a shell; to a file")
             await stage.press("r")
             await stage.see("wrote raw text")
-
-        play(act, path)
-        assert copied_file(tmp_path).read_bytes() == large + b"\n"
-
-    def test_where_the_terminal_has_no_clipboard_it_goes_to_a_private_file(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
+            assert copied_file(tmp_path).read_bytes() == large + b"\n"
+            # Where the terminal has no clipboard, all goes to the file.
+            monkeypatch.setenv("TERM", "linux")
+            await stage.back()
+            await stage.open("library")
             await stage.press("c", "r")
             await stage.see("no clipboard here: wrote raw text")
-            assert stage.app.clipboard == ""
+            assert stage.app.clipboard == clipboard, "only forms in small letters go there"
 
-        monkeypatch.setenv("TERM", "linux")
-        play(act, captured(tmp_path), size=(100, 24))
+        play(act, path, heavy, size=(80, 24))
         assert copied_file(tmp_path).read_bytes().startswith(b'{"jsonrpc"')
-
-    def test_a_capital_letter_writes_the_file_and_the_next_replaces_it(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("c")
-            await stage.see("a capital letter writes a file")
-            for key in ("J", "R"):
-                await stage.press(*([] if key == "J" else ["c"]), key)
-                await stage.see("wrote " + {"J": "JSON", "R": "raw text"}[key])
-            assert stage.app.clipboard == ""
-
-        play(act, captured(tmp_path), size=(100, 24))
-        assert b"\n" not in copied_file(tmp_path).read_bytes()[:-1]
 
     @pytest.mark.parametrize(
         "raw",
@@ -277,88 +233,52 @@ class TestCopying:
         assert [found.name for found in tmp_path.iterdir()] == ["bin"]
 
 
-class TestCompletion:
-    """Tab in the filter."""
+def test_a_filter_is_completed_and_what_it_selects_is_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = captured(tmp_path)
+    damaged = record(tmp_path / "damaged" / "a.mcpcap", [*conversation(4), END])
+    data = damaged.read_bytes().splitlines(keepends=True)
+    damaged.write_bytes(b"".join([*data[:6], b"rubbish\x1b\n", *data[6:]]))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
 
-    def test_terms_methods_and_names(self, tmp_path: Path) -> None:
-        path = captured(tmp_path)
-
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            box = stage.app.screen.query_one(FilterBox)
-            await stage.press("slash", *"me", "tab")
-            assert box.value == "method:"
-            await stage.press("tab")
-            await stage.see("method:initialize  method:tools/call")
-            await stage.press("t", "tab", *" na", "tab", "s", "tab", *" or h", "tab", "e", "tab")
-            assert box.value == "method:tools/call name:search or has:error"
-            await stage.press("enter")
-            await stage.see("of 16 frames")
-
-        play(act, path)
-
-
-class TestExport:
-    """What is with_placeholders, as lines of JSON in a new file."""
-
-    def test_the_filtered_rows_and_nothing_else(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        path = captured(tmp_path)
-        (tmp_path / "here").mkdir()
-        monkeypatch.chdir(tmp_path / "here")
-
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("slash", *"kind:error", "enter")
-            await stage.see("2 of 16 frames")
-            await stage.press("e")
-            await stage.see("export 2 rows as JSON lines to", "library-20261121T101502Z-4f2a.jsonl")
-            await stage.press("enter")
-            await stage.see("exported 2 rows to")
-            await stage.press("e", "enter")
-            await stage.see("exists")
-            await stage.press("e", "ctrl+u", *"/none/such/x", "enter")
-            await stage.see("cannot write", "No such file")
-            await stage.press("e", "ctrl+u", *"~nobody-is-called-so/x", "enter")
-            await stage.see("cannot write ~nobody-is-called-so/x")
-            await stage.press("e", "escape")
-
-        play(act, path)
+    async def act(stage: Stage) -> None:
+        await stage.open("library")
+        box = stage.app.screen.query_one(FilterBox)
+        await stage.press("slash", *"me", "tab")
+        assert box.value == "method:"
+        await stage.press("tab")
+        await stage.see("method:initialize  method:tools/call")
+        await stage.press("t", "tab", *" na", "tab", "s", "tab", *" or h", "tab", "e", "tab")
+        assert box.value == "method:tools/call name:search or has:error"
+        await stage.press("enter")
+        await stage.see("of 16 frames")
+        await stage.press("slash", "ctrl+u", *"kind:error", "enter")
+        await stage.see("2 of 16 frames")
+        await stage.press("e")
+        await stage.see("export 2 rows as JSON lines to", "library-20261121T101502Z-4f2a.jsonl")
+        await stage.press("enter")
+        await stage.see("exported 2 rows to")
+        await stage.press("e", "enter")
+        await stage.see("exists")
+        await stage.press("e", "ctrl+u", *"/none/such/x", "enter")
+        await stage.see("cannot write", "No such file")
+        await stage.press("e", "ctrl+u", *"~nobody-is-called-so/x", "enter")
+        await stage.see("cannot write ~nobody-is-called-so/x")
+        await stage.press("e", "escape")
         (made,) = (tmp_path / "here").iterdir()
         assert made.stat().st_mode & 0o777 == 0o600
         shown_lines = mcpproxy("show", "--json", "--filter", "kind:error", str(path)).stdout.decode()
         assert made.read_text() == shown_lines
+        await stage.back()
+        await stage.open("damaged")
+        await stage.press("e", "ctrl+u", *"all", "enter")
+        await stage.see("exported")
+        await stage.press("x", "e", "ctrl+u", *"pairs", "enter")
+        await stage.see("rows to pairs")
 
-    def test_all_rows_exchanges_and_damage(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        path = record(tmp_path / "a.mcpcap", [*conversation(4), END])
-        data = path.read_bytes().splitlines(keepends=True)
-        path.write_bytes(b"".join([*data[:6], b"rubbish\x1b\n", *data[6:]]))
-        monkeypatch.chdir(tmp_path)
-
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("e", "ctrl+u", *"all", "enter")
-            await stage.see("exported")
-            await stage.press("x", "e", "ctrl+u", *"pairs", "enter")
-            await stage.see("rows to pairs")
-
-        play(act, path)
-        everything = [json.loads(line) for line in (tmp_path / "all").read_text().splitlines()]
-        assert {line["rec"] for line in everything} == {"frame", "stderr", "damage", "close"}
-        pairs = [json.loads(line) for line in (tmp_path / "pairs").read_text().splitlines()]
-        assert [line["kind"] for line in pairs].count("request") == 6
-        assert len(pairs) == 11
-
-
-@pytest.mark.parametrize("size", sizes((1, 1), (3, 3), soak=[(2, 2), (40, 10)]))
-def test_any_size_survives_all_that_is_asked_for(tmp_path: Path, size: tuple[int, int]) -> None:
-    async def act(stage: Stage) -> None:
-        await stage.listed()
-        await stage.press("Q", *"from latency", "ctrl+j", "enter")
-        await stage.until(lambda: stage.app.sql.answer is not None)
-        await stage.press("tab", "right", "enter", "escape", "escape", "escape", "enter")
-        await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-        await stage.press("M", "x", "escape", "c")
-        await stage.until(lambda: isinstance(stage.app.screen, ChoiceScreen))
-        await stage.press("escape", "e", "escape", "question_mark", "escape", "slash", "m", "tab", "escape")
-
-    play(act, captured(tmp_path), size=size)
+    play(act, path, damaged)
+    everything = [json.loads(line) for line in (tmp_path / "here/all").read_text().splitlines()]
+    assert {line["rec"] for line in everything} == {"frame", "stderr", "damage", "close"}
+    pairs = [json.loads(line) for line in (tmp_path / "here/pairs").read_text().splitlines()]
+    assert [line["kind"] for line in pairs].count("request") == 6
+    assert len(pairs) == 11

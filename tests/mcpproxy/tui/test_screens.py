@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
+from captures.file import CaptureFile
 from captures.listing import find_captures
+from captures.record import members
 from mcpproxy.tui.data import capture_list as list_module
-from mcpproxy.tui.data.capture_list import CaptureList
+from mcpproxy.tui.data.capture_list import CaptureList, ListedCapture
 from mcpproxy.tui.details.detail import detail
-from tests.captures.samples import header
+from mcpproxy.tui.rows.row_text import text_of
+from mcpproxy.tui.screens.sessions import SessionRows
+from mcpproxy.tui.screens.traffic_title import Place, peers, title
+from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.alone import Alone as Reading
-from tests.mcpproxy.tui.stage import (
-    CALL,
-    END,
-    captured,
-    record,
-    said,
-)
+from tests.mcpproxy.tui.stage import CALL, END, captured, conversation, lossy, record, said
+from tests.mcpproxy.tui.test_rows import understood
 
 
 class TestShelf:
@@ -63,8 +63,95 @@ class TestShelf:
         capture_list.close()
 
 
+def session_row(path: Path) -> str:
+    """What the list says of a capture that was read to its end, or as far as it is recorded."""
+    capture = ListedCapture(path)
+    capture.begin()
+    while capture.step():
+        pass
+    rows = SessionRows(CaptureList(list), lambda _: None)
+    rows.items = [capture]
+    line = rows.line(0)
+    capture.close()
+    shown = (column for column in ("mark", "server", "client", "revision", "frames", "errors", "p95", "traffic"))
+    return " | ".join("".join(span.text for span in line.cells.get(column, ())) for column in shown)
+
+
+class TestSessions:
+    """The rows of the list."""
+
+    def test_marks_tell_live_dead_lossy_and_unreadable(self, tmp_path: Path) -> None:
+        crash = ("close", members(ending="server", status=1, totals={}))
+        made = CaptureFile(tmp_path / "live.mcpcap")
+        for line in lines(conversation(2, "living")):
+            made.append(line)
+        broken = tmp_path / "none" / "broken.mcpcap"
+        broken.parent.mkdir()
+        broken.write_bytes(b"nothing of ours")
+        (tmp_path / "loop.mcpcap").symlink_to("loop.mcpcap")
+        for path, told in (
+            (tmp_path / "live.mcpcap", ("● | living", " | 8 | ")),
+            (record(tmp_path / "dead.mcpcap", conversation(1, "killed")), ("✝ | killed", "killed")),
+            (record(tmp_path / "failed.mcpcap", [*conversation(1, "failing"), crash]), ("✝ | failing", "exit 1")),
+            (lossy(tmp_path / "lossy.mcpcap", conversation(1, "losing"), 7), ("▲ | losing",)),
+            (broken, ("▲ | none | cannot be read",)),
+            (tmp_path / "loop.mcpcap", ("▲ | ", "cannot be read")),
+        ):
+            row = session_row(path)
+            assert row.startswith(told[0]), row
+            assert all(text in row for text in told), row
+        made.close()
+
+    def test_a_summary_says_the_same_when_it_was_kept(self, tmp_path: Path) -> None:
+        path = captured(tmp_path)
+        row = session_row(path)
+        assert row.startswith("○ | library | Cursor 2.1 | 2025-06-18 | 16 | 2 | 1.0ms | ")
+        assert "█" in row
+        assert len(list((tmp_path / "cache/mcpproxy/summaries").glob("*.json"))) == 1
+        capture = ListedCapture(path)
+        capture.begin()
+        assert capture.is_summed, "nothing is left to read"
+        assert session_row(path) == row
+
+
 class TestTraffic:
     """The messages of one capture."""
+
+    def test_the_title_says_how_it_ended_and_who_talks(self, tmp_path: Path) -> None:
+        place = Place(None, None, is_searching=False, beside="", order="", exporting="")
+        killed, ended = record(tmp_path / "a.mcpcap", conversation()), captured(tmp_path)
+        for path, words in ((killed, "  ✝ killed  16 frames"), (ended, "  ○ exited 0  16 frames")):
+            with understood(path) as reading:
+                assert "".join(span.text for span in title(reading, place)) == words
+                sides = "".join(span.text for span in peers(reading, 60))
+                assert sides == "  Cursor 2.1 → library 0.6 · 2025-06-18"
+
+    def test_rows_say_what_show_says(self, tmp_path: Path) -> None:
+        with understood(captured(tmp_path)) as reading:
+            rows = [text_of(reading, row) for row in range(len(reading.index))]
+            shown = [
+                (
+                    row.way.text,
+                    "".join(span.text for span in row.what).strip(),
+                    row.id,
+                    row.status.word if row.status else "",
+                    row.more,
+                )
+                for row in rows
+            ]
+        assert shown[1][:3] == ("→", "initialize", "0")
+        assert shown[4] == ("→", "tools/call search", "1", "", '{"n":1}')
+        assert shown[5] == ("←", "tools/call search", "1", "ok", "found 1")
+        assert shown[9][3:] == ("error -32602", "no such page")
+        assert shown[16][1] == "stderr: warning: low on shelves"
+        assert shown[-1][:2] == ("■", "server exited 0")
+
+    def test_a_frame_without_a_byte_is_called_so(self, tmp_path: Path) -> None:
+        path = record(tmp_path / "x.mcpcap", [("header", header()), said("s2c", b""), END])
+        with understood(path) as reading:
+            text = detail(reading, 1, "text")
+            assert ["".join(span.text for span in line) for line in text.lines] == ["no bytes"]
+            assert "content" not in "".join(span.text for line in text.exchange for span in line)
 
     def test_an_answer_that_is_empty_is_called_so(self, tmp_path: Path) -> None:
         cases = (

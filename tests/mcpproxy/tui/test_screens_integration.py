@@ -6,126 +6,23 @@ from threading import Event
 import pytest
 
 from captures.file import CaptureFile
-from captures.record import members, seal
+from captures.record import seal
 from mcpproxy.cli.selection import all_captures
 from mcpproxy.clients.overview import RoutedServer
 from mcpproxy.tui.screens.help import HelpScreen
+from mcpproxy.tui.screens.prompts import ChoiceScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
-from tests.captures.samples import header, in_pieces, lines
+from tests.captures.samples import lines
 from tests.harness import DEADLINE_S
-from tests.mcpproxy.tui.stage import (
-    CALL,
-    END,
-    FINE,
-    Stage,
-    captured,
-    conversation,
-    lossy,
-    play,
-    play_each,
-    record,
-    said,
-    sizes,
-)
+from tests.mcpproxy.tui.stage import CALL, FINE, Stage, captured, conversation, lossy, play, play_each, said, sizes
 
 
 class TestSessions:
     """The list."""
 
-    def test_nothing_recorded_says_what_to_do(self) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.see("Nothing recorded yet", "    mcpproxy run --")
-            await stage.press("enter", "s", "down")
-
-        play(act)
-
-    def test_title_counts_the_captures_that_the_rows_show(self, tmp_path: Path) -> None:
-        """Else it counts a capture that is not there yet, and a key that should open it does nothing."""
-
-        async def act(stage: Stage) -> None:
-            await stage.settled()
-            screen, known = stage.app.screen, stage.app.capture_list
-            assert isinstance(screen, SessionsScreen)
-            found, known.captures = known.captures, []
-            screen.show_title()
-            known.captures = found
-            await stage.drawn()
-            assert "1 recorded" in stage.text()
-
-        play(act, captured(tmp_path))
-
-    def test_summaries_fill_in_and_are_kept(self, tmp_path: Path) -> None:
-        path = captured(tmp_path)
-
-        async def act(stage: Stage) -> None:
-            await stage.see("○", "library", "Cursor 2.1", "2025-06-18", "0 live · 1 recorded", "1.0ms", "█")
-            assert " 16 " in stage.text()
-
-        play(act, path)
-        assert len(list((tmp_path / "cache/mcpproxy/summaries").glob("*.json"))) == 1
-        play(act, path)
-
-    def test_marks_tell_live_dead_lossy_and_unreadable(self, tmp_path: Path) -> None:
-        living = CaptureFile(tmp_path / "live.mcpcap")
-        for line in lines(conversation(2, "living")):
-            living.append(line)
-        dead = record(tmp_path / "dead.mcpcap", conversation(1, "killed"))
-        crash = ("close", members(ending="server", status=1, totals={}))
-        failed = record(tmp_path / "failed.mcpcap", [*conversation(1, "failing"), crash])
-        losing = lossy(tmp_path / "lossy.mcpcap", conversation(1, "losing"), 7)
-        broken = tmp_path / "none" / "broken.mcpcap"
-        broken.parent.mkdir()
-        broken.write_bytes(b"nothing of ours")
-
-        async def act(stage: Stage) -> None:
-            await stage.see(
-                "● living", "✝ killed", " killed ", "✝ failing", "exit 1", "▲ losing", "▲ none", "cannot be read"
-            )
-            assert stage.text().splitlines()[2].startswith("● living")
-            await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen) and stage.app.screen.selected)
-            await stage.press("g", "down", "enter")
-            await stage.see("cannot read")
-            living.append(seal(50, 10**9, "frame", said("c2s", CALL % (50, 1))[1]))
-            await stage.see("      9 ")
-
-        play(act, dead, failed, losing, tmp_path / "live.mcpcap", broken, size=(110, 30))
-        living.close()
-
-    def test_filter_sort_and_order(self, tmp_path: Path) -> None:
-        paths = [captured(tmp_path, name, calls) for name, calls in (("beta", 2), ("alpha", 9), ("gamma", 4))]
-
-        async def act(stage: Stage) -> None:
-            def servers() -> list[str]:
-                return [line.split()[1] for line in stage.text().splitlines() if line.startswith("○")]
-
-            known = stage.app.capture_list
-            await stage.until(lambda: all(capture.is_summed for capture in known.captures) and servers())
-            assert servers() == ["beta", "alpha", "gamma"]
-            await stage.press("s")
-            assert servers() == ["alpha", "beta", "gamma"]
-            await stage.press("s")
-            assert servers() == ["alpha", "gamma", "beta"]
-            await stage.press("slash", *"MA 2025")
-            await stage.until(lambda: servers() == ["gamma"])
-            await stage.press("enter")
-            await stage.see("filter: MA 2025 (1)")
-            await stage.press("escape")
-            await stage.until(lambda: len(servers()) == 3)
-
-        play(act, *paths)
-
-    def test_new_captures_come_by_themselves(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.see("Nothing recorded yet")
-            captured(tmp_path / "found")
-            await stage.see("library", "1 recorded")
-            assert "Nothing" not in stage.text()
-
-        play(act, find=lambda: sorted((tmp_path / "found").rglob("*.mcpcap")))
-
-    def test_the_first_capture_can_be_opened_however_long_the_search_for_it_took(self, tmp_path: Path) -> None:
+    def test_from_an_empty_list_to_the_first_capture_however_long_the_search_for_it_took(self, tmp_path: Path) -> None:
         """The empty list was drawn, and is then hidden: Textual takes the focus away from what it hides."""
         searches = Event()
 
@@ -136,133 +33,160 @@ class TestSessions:
         async def act(stage: Stage) -> None:
             await stage.see("0 recorded")
             searches.set()
-            await stage.see("Nothing recorded yet")
+            await stage.see("Nothing recorded yet", "    mcpproxy run --", "routed, no traffic yet: library (Cursor)")
             await stage.settled()
+            await stage.press("enter", "s", "down", "d")
+            await stage.see("nothing is selected")
             captured(tmp_path / "found")
-            await stage.see("1 recorded", "open")
+            await stage.see("1 recorded", "open", "library")
+            assert "Nothing recorded" not in stage.text()
             await stage.press("enter")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
 
-        play(act, find=find)
+        play(act, find=find, routed=lambda: [RoutedServer("Cursor", "library")])
 
-    def test_the_cursor_stays_on_top_until_it_is_moved(self, tmp_path: Path) -> None:
-        found = tmp_path / "found"
-        captured(found, "first", stamp="20261121T101502Z-0001")
-
-        async def act(stage: Stage) -> None:
-            screen = stage.app.screen
-            assert isinstance(screen, SessionsScreen)
-            await stage.see("1 recorded", "first")
-            captured(found, "second", stamp="20261121T101502Z-0002")
-            await stage.see("2 recorded", "second")
-            assert screen.selected is screen.capture_list.captures[0]
-            await stage.press("down")
-            held = screen.selected
-            captured(found, "third", stamp="20261121T101502Z-0003")
-            await stage.see("3 recorded", "third")
-            assert screen.selected is held
-
-        play(act, find=lambda: sorted(found.rglob("*.mcpcap"), reverse=True))
-
-    def test_a_link_that_leads_in_a_circle_is_a_row_like_any_other(
+    def test_what_cannot_be_read_and_what_is_being_recorded_are_rows_like_any_other(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv("MCPPROXY_CAPTURES", str(tmp_path / "all"))
-        captured(tmp_path / "all")
-        (tmp_path / "all/loop.mcpcap").symlink_to("loop.mcpcap")
-
-        async def act(stage: Stage) -> None:
-            await stage.see("2 recorded", "cannot be read", "Cursor 2.1")
-            await stage.press("G", "enter")
-            await stage.see("cannot read", "symbolic")
-
-        play(act, find=all_captures)
-
-    def test_a_capture_without_its_first_line_is_looked_at_again(self, tmp_path: Path) -> None:
-        made = CaptureFile(tmp_path / "live.mcpcap")
-
-        async def act(stage: Stage) -> None:
-            await stage.see("1 recorded" if not stage.app.capture_list.captures else "live")
-            for line in lines(conversation(2, "late")):
-                made.append(line)
-            await stage.see("● late", "Cursor 2.1")
-
-        play(act, tmp_path / "live.mcpcap")
-        made.close()
-
-
-def test_routed_servers_without_a_capture_are_named(tmp_path: Path) -> None:
-    routed = [RoutedServer("Cursor", "library"), RoutedServer("Claude Code", "weather\x1b[2J")]
-
-    async def act(stage: Stage) -> None:
-        await stage.see("1 recorded", "routed, no traffic yet: weather\\x1b[2J (Claude Code)")
-        assert "library (Cursor)" not in stage.text()
-
-    play(act, captured(tmp_path), size=(80, 24), routed=lambda: routed)
-    play(lambda stage: stage.see("routed, no traffic yet: library (Cursor)"), routed=lambda: routed[:1])
-
-
-class TestShelf:
-    """What is known of each capture, while the list is drawn."""
-
-    def test_a_filter_fills_as_summaries_arrive(self, tmp_path: Path) -> None:
-        paths = [captured(tmp_path, "library")]
+        place = tmp_path / "all"
+        monkeypatch.setenv("MCPPROXY_CAPTURES", str(place))
+        captured(place)
+        (place / "loop.mcpcap").symlink_to("loop.mcpcap")
+        (place / "none").mkdir()
+        (place / "none/broken.mcpcap").write_bytes(b"nothing of ours")
+        living, late = CaptureFile(place / "live.mcpcap"), CaptureFile(place / "late.mcpcap")
+        for line in lines(conversation(2, "living")):
+            living.append(line)
 
         async def act(stage: Stage) -> None:
             await stage.listed()
-            await stage.press("slash", *"cursor")
-            await stage.see("filter: cursor (1)")
+            screen = stage.app.screen
+            assert isinstance(screen, SessionsScreen)
+            await stage.see("● living", "▲ none", "cannot be read", "○ library", "Cursor 2.1")
+            assert "living" in stage.text().splitlines()[2] + stage.text().splitlines()[3], "live ones come first"
+            for name, reason in (("loop", "symbolic"), ("broken", "broken.mcpcap")):
+                screen.table.go([capture.path.stem for capture in screen.captures].index(name))
+                await stage.press("enter")
+                await stage.see("cannot read", reason)
+                assert isinstance(stage.app.screen, SessionsScreen), name
+            living.append(seal(50, 10**9, "frame", said("c2s", CALL % (50, 1))[1]))
+            await stage.see("      9 ")
+            # Its first line is there only now.
+            for line in lines(conversation(2, "late")):
+                late.append(line)
+            await stage.see("● late")
+
+        play(act, find=all_captures, size=(110, 30))
+        living.close()
+        late.close()
+
+    def test_it_is_sorted_and_filtered_and_the_cursor_stays_where_it_is_put_while_captures_come(
+        self, tmp_path: Path
+    ) -> None:
+        paths = [captured(tmp_path, name, calls) for name, calls in (("beta", 2), ("alpha", 9), ("gamma", 4))]
+        routed = [RoutedServer("Cursor", "alpha"), RoutedServer("Claude Code", "weather\x1b[2J")]
+
+        async def act(stage: Stage) -> None:
+            def servers() -> list[str]:
+                return [line.split()[1] for line in stage.text().splitlines() if line.startswith("○")]
+
+            screen, known = stage.app.screen, stage.app.capture_list
+            assert isinstance(screen, SessionsScreen)
+            await stage.until(lambda: all(capture.is_summed for capture in known.captures) and servers())
+            await stage.see("0 live · 3 recorded", "routed, no traffic yet: weather\\x1b[2J (Claude Code)")
+            assert "alpha (Cursor)" not in stage.text()
+            assert servers() == ["beta", "alpha", "gamma"]
+            await stage.press("s")
+            assert servers() == ["alpha", "beta", "gamma"], "by server"
+            await stage.press("s")
+            assert servers() == ["alpha", "gamma", "beta"], "by frames"
+            await stage.press(*"sss")
+            assert servers() == ["beta", "alpha", "gamma"], "the newest first again"
+            await stage.press("slash", *"MA 2025")
+            await stage.until(lambda: servers() == ["gamma"])
+            await stage.press("enter")
+            await stage.see("filter: MA 2025 (1)")
+            await stage.press("escape")
+            await stage.until(lambda: len(servers()) == 3)
+            # A filter fills as captures come and are read; the cursor is on top until it is moved.
+            await stage.press("slash", *"cursor", "enter")
+            await stage.see("filter: cursor (3)")
             paths.insert(0, captured(tmp_path, "later", stamp="20261122T101500Z-0000"))
-            await stage.see("filter: cursor (2)", "later")
+            await stage.see("filter: cursor (4)", "later")
+            assert screen.selected is screen.capture_list.captures[0]
+            await stage.press("escape", "down")
+            held = screen.selected
+            paths.insert(0, captured(tmp_path, "last", stamp="20261122T101500Z-0001"))
+            await stage.see("5 recorded", "last")
+            assert screen.selected is held
+            # The title counts what the rows show; else a key that should open a capture does nothing.
+            found, known.captures = known.captures, []
+            screen.show_title()
+            known.captures = found
+            await stage.drawn()
+            assert "5 recorded" in stage.text()
 
-        play(act, find=lambda: list(paths))
+        play(act, find=lambda: list(paths), routed=lambda: routed)
 
 
-def begun(path: Path) -> CaptureFile:
-    """A capture that is being recorded."""
-    made = CaptureFile(path)
-    made.append(b"".join(lines(conversation(3))))
-    return made
-
-
-async def pair_jumps_there_and_back(stage: Stage) -> None:
+async def from_row_to_row_in_frames_and_in_exchanges(stage: Stage) -> None:
     await stage.open()
+    traffic = stage.traffic
     await stage.press("p")
-    assert stage.traffic.entry == 2
+    assert traffic.entry == 2, "the response"
     await stage.press("p")
-    assert stage.traffic.entry == 1
+    assert traffic.entry == 1, "its request"
     await stage.press("down", "down", "p")
-    assert stage.traffic.entry == 3
+    assert traffic.entry == 3
     await stage.see("no request or response to go to")
-
-
-async def errors_are_found_without_a_filter(stage: Stage) -> None:
-    await stage.open()
+    await stage.press("g")
     seen = []
     for _ in range(3):
         await stage.press("n")
-        seen.append(stage.traffic.entry)
-    assert seen == [9, 15, 17]
+        seen.append(traffic.entry)
+    assert seen == [9, 15, 17], "what is wrong"
     await stage.press("n")
     await stage.see("no error below")
     await stage.press("N", "N")
-    assert stage.traffic.entry == 9
-
-
-async def a_filter_stays_where_one_was_and_following_is_of_what_is_live(stage: Stage) -> None:
-    await stage.open()
-    await stage.press("G")
-    assert "following" not in stage.text()
-    await stage.press(*["up"] * 4)
-    assert stage.traffic.entry == 14
-    await stage.press("slash", *"has:error", "enter")
-    await stage.see("has:error", "2 of 16 frames")
-    await stage.until(lambda: stage.traffic.entry == 15)
-    assert "following" not in stage.text()
+    assert traffic.entry == 9
+    # An exchange is a line.
+    await stage.press("x")
+    assert len(traffic.table.rows) == 8
+    assert traffic.entry == 8
+    await stage.see("outcome", "error -32602", "unanswered")
+    await stage.press("p")
+    assert traffic.entry == 9, "the response, among frames"
+    await stage.press("x", "x")
+    assert len(traffic.table.rows) == 18
+    # What is of no exchange leads to the one before.
+    await stage.press("G", "up", "up")
+    assert traffic.entry == 16
+    await stage.press("x")
+    assert traffic.entry == 14
+    await stage.press("g")
+    for key, entry in (("n", 8), ("n", 14), ("n", 17), ("N", 14), ("N", 8), ("N", 8)):
+        await stage.press(key)
+        assert traffic.entry == entry, f"{key}: what is wrong among exchanges"
+    await stage.press("x")
+    await stage.see("+0.009", " time ")
+    await stage.press("t")
+    await stage.until(lambda: "+0.009" not in stage.text())
+    await stage.see(" delta ")
+    await stage.press("t")
+    await stage.until(lambda: "+0.001" not in stage.text())
+    await stage.see(" clock ")
+    await stage.press("x")
+    await stage.see(" clock ")
+    await stage.press("x", "t")
+    await stage.see("+0.009", " time ")
 
 
 async def filter_selects_points_at_mistakes_and_remembers(stage: Stage) -> None:
     await stage.open()
+    await stage.press("G")
+    assert "following" not in stage.text(), "only what is live is followed"
+    await stage.press(*["up"] * 4)
+    assert stage.traffic.entry == 14
     await stage.press("slash", *"code:x")
     await stage.see("expected an error code", "^")
     await stage.press("enter")
@@ -270,6 +194,8 @@ async def filter_selects_points_at_mistakes_and_remembers(stage: Stage) -> None:
     await stage.press(*["backspace"] * 6, *"has:error", "enter")
     await stage.see("has:error", "2 of 16 frames")
     assert [stage.traffic.listing.rows.entry(row) for row in range(2)] == [9, 15]
+    await stage.until(lambda: stage.traffic.entry == 15, "the cursor to stay near")
+    assert "following" not in stage.text()
     await stage.press("escape")
     await stage.see("initialize")
     # A filter that was dropped is not followed any more.
@@ -289,66 +215,13 @@ async def filter_selects_points_at_mistakes_and_remembers(stage: Stage) -> None:
     await stage.see("0 of 16 frames", "nothing matches rule:x; Esc shows 18 rows")
     await stage.press("slash", *(["backspace"] * 6), *"FOUND", "enter")
     await stage.see("nothing matches FOUND; case matters; Esc shows 18 rows")
-    await stage.press("slash", *["backspace"] * 6, "enter")
+    await stage.press("slash", *["backspace"] * 5, *"kind:request not has:answer", "enter")
+    await stage.see("1 of 16 frames", "unanswered")
+    await stage.press("slash", "ctrl+u", "enter")
     await stage.see("initialize")
 
 
-async def a_request_is_found_by_what_became_of_it(stage: Stage) -> None:
-    await stage.open()
-    await stage.press("slash", *"kind:request not has:answer", "enter")
-    await stage.see("1 of 16 frames", "unanswered")
-
-
-async def exchanges_are_a_line_each(stage: Stage) -> None:
-    await stage.open()
-    await stage.press("n", "x")
-    assert len(stage.traffic.table.rows) == 8
-    assert stage.traffic.entry == 8
-    await stage.see("outcome", "error -32602", "unanswered")
-    await stage.press("p")
-    assert stage.traffic.entry == 9
-    await stage.press("x", "x")
-    assert len(stage.traffic.table.rows) == 18
-
-
-async def what_is_of_no_exchange_leads_to_the_one_before(stage: Stage) -> None:
-    await stage.open()
-    await stage.press("G", "up", "up")
-    assert stage.traffic.entry == 16
-    await stage.press("x")
-    assert stage.traffic.entry == 14
-
-
-async def what_is_wrong_is_found_among_exchanges(stage: Stage) -> None:
-    await stage.open()
-    await stage.press("x", "g", "n")
-    assert stage.traffic.entry == 8
-    await stage.press("n")
-    assert stage.traffic.entry == 14
-    await stage.press("n")
-    assert stage.traffic.entry == 17
-    await stage.press("N", "N")
-    assert stage.traffic.entry == 8
-    await stage.press("N")
-    assert stage.traffic.entry == 8
-
-
-async def times(stage: Stage) -> None:
-    await stage.open()
-    await stage.see("+0.009", " time ")
-    await stage.press("t")
-    await stage.until(lambda: "+0.009" not in stage.text())
-    await stage.see(" delta ")
-    await stage.press("t")
-    await stage.until(lambda: "+0.001" not in stage.text())
-    await stage.see(" clock ")
-    await stage.press("x")
-    await stage.see(" clock ")
-    await stage.press("x", "t")
-    await stage.see("+0.009", " time ")
-
-
-async def detail_in_its_views(stage: Stage) -> None:
+async def detail_in_its_views_and_help(stage: Stage) -> None:
     await stage.open()
     await stage.press("down", "down", "down", "enter")
     await stage.see("tools/call search", "n: 1", "1 text", "5 headers")
@@ -375,12 +248,13 @@ async def detail_in_its_views(stage: Stage) -> None:
     await stage.press("tab", "h", "escape")
     assert stage.traffic.table.has_focus
     assert not stage.traffic.query_one("#below").display
-    await stage.press("escape")
+    # Another screen leads to an entry.
+    await stage.press("question_mark")
+    stage.app.show(9)
+    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+    assert stage.traffic.entry == 9
+    await stage.press("escape", "escape", "escape")
     assert isinstance(stage.app.screen, SessionsScreen)
-
-
-async def help_lists_the_keys(stage: Stage) -> None:
-    await stage.listed()
     await stage.press("question_mark")
     await stage.see("everywhere", "PgUp")
     await stage.press("question_mark")
@@ -389,48 +263,19 @@ async def help_lists_the_keys(stage: Stage) -> None:
     assert not isinstance(stage.app.screen, HelpScreen)
 
 
-async def going_to_an_entry_from_another_screen(stage: Stage) -> None:
-    await stage.open()
-    await stage.press("question_mark")
-    stage.app.show(9)
-    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-    assert stage.traffic.entry == 9
-
-
 class TestTraffic:
     """The messages of one capture."""
 
     @pytest.mark.costly("every key of the traffic, with what its filters and views show")
     def test_the_keys(self, tmp_path: Path) -> None:
         acts = (
-            pair_jumps_there_and_back,
-            errors_are_found_without_a_filter,
-            a_filter_stays_where_one_was_and_following_is_of_what_is_live,
+            from_row_to_row_in_frames_and_in_exchanges,
             filter_selects_points_at_mistakes_and_remembers,
-            a_request_is_found_by_what_became_of_it,
-            exchanges_are_a_line_each,
-            what_is_of_no_exchange_leads_to_the_one_before,
-            what_is_wrong_is_found_among_exchanges,
-            times,
-            detail_in_its_views,
-            going_to_an_entry_from_another_screen,
-            help_lists_the_keys,
+            detail_in_its_views_and_help,
         )
         play_each(acts, captured(tmp_path))
 
-    def test_rows_say_what_show_says(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.see("Cursor 2.1 → library 0.6", "2025-06-18", "tools/call search", "error -32602", "1.0 ms")
-            await stage.see("stderr: warning: low on shelves", "unanswered", "■", "server exited 0", "initialize")
-            # Wide terminals show the exchange beside the detail.
-            await stage.pilot.resize_terminal(140, 40)
-            await stage.press("g", "enter")
-            await stage.see("initialize", "clientInfo:", "sent", "took")
-
-        play(act, captured(tmp_path), size=(120, 40))
-
-    def test_moving(self, tmp_path: Path) -> None:
+    def test_moving_with_keys_and_with_the_mouse(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
             await stage.open()
             table = stage.traffic.table
@@ -444,100 +289,32 @@ class TestTraffic:
             ):  # fmt: skip
                 await stage.press(*keys)
                 assert table.cursor == row, keys
+            await stage.pilot.click("#traffic", offset=(20, 4))
+            assert table.cursor == 3
+            await stage.pilot.click("#traffic", offset=(20, 4), times=2)
+            await stage.see("1 text")
+            table.scroll_to(y=10, animate=False, immediate=True)
+            await stage.pilot.pause()
+            assert table.cursor >= 10
 
         play(act, captured(tmp_path, calls=60), size=(80, 24))
 
-    def test_a_capture_without_an_end_says_killed(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.see("✝ killed")
-
-        play(act, record(tmp_path / "a" / "a.mcpcap", conversation()))
-
-    def test_who_reads_a_message_is_left_alone(self, tmp_path: Path) -> None:
-        path = tmp_path / "x.mcpcap"
-        made = begun(path)
-
-        async def act(stage: Stage) -> None:
-            await stage.see("● following")
-            await stage.press("enter")
-            await stage.until(lambda: not stage.traffic.table.following)
-            assert "● following" not in stage.text()
-            await stage.press("escape", "f")
-            await stage.see("● following")
-
-        try:
-            play(act, path, first=path)
-        finally:
-            made.close()
-
-    @pytest.mark.parametrize("screen", ["L", "E", ""])
-    def test_a_screen_says_so_when_nothing_more_comes(self, tmp_path: Path, screen: str) -> None:
-        path = tmp_path / "x.mcpcap"
-        made = begun(path)
-
-        async def act(stage: Stage) -> None:
-            await stage.see("● following")
-            await stage.press(*screen)
-            await stage.see("●")
-            await stage.settled()
-            made.close()
-            await stage.until(lambda: "●" not in stage.text())
-
-        play(act, path, first=path)
-
-    def test_what_is_empty_is_told_beside_the_detail(self, tmp_path: Path) -> None:
-        answer = b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
-        middles = [("header", header()), said("c2s", CALL % (1, 1)), said("s2c", answer), said("s2c", b""), END]
-
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("enter")
-            await stage.see("outcome   ok with empty content")
-            await stage.press("tab", "down", "down")
-            await stage.see("no bytes")
-            assert "empty content" not in stage.text()
-
-        play(act, record(tmp_path / "x" / "x.mcpcap", middles), size=(140, 30))
-
-    def test_long_frames_come_in_pages(self, tmp_path: Path) -> None:
-        raw = b'{"jsonrpc":"2.0","method":"x","params":{"text":"' + b"a" * 1_400_000 + b'END"}}'
-        path = record(tmp_path / "x.mcpcap", [("header", header()), *in_pieces("s2c", raw, 1 << 20), END])
-
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.see("1.4 MB")
-            await stage.press("enter")
-            await stage.see("text:", "aaaa")
-            await stage.press("3")
-            await stage.see("page 1 of 22")
-            await stage.press("right_square_bracket")
-            await stage.see("page 2 of 22")
-            await stage.press(*["right_square_bracket"] * 21)
-            await stage.see("page 22 of 22")
-            await stage.press("G")
-            await stage.see("END")
-            await stage.press("left_square_bracket")
-            await stage.see("page 21 of 22")
-
-        play(act, path)
-
-    def test_live_sessions_are_followed_until_the_user_looks_away(self, tmp_path: Path) -> None:
-        made = CaptureFile(tmp_path / "live.mcpcap")
+    def test_what_is_live_is_followed_until_the_user_looks_away_or_nothing_more_comes(self, tmp_path: Path) -> None:
+        """A capture that is named opens at once; the other screens say so, too, when nothing more comes."""
+        live = {name: CaptureFile(tmp_path / f"{name}.mcpcap") for name in ("x", "L", "E")}
         known = lines(conversation(40))
-        for line in known:
-            made.append(line)
+        for made in live.values():
+            for line in known:
+                made.append(line)
         count = len(known)
 
         def more(n: int) -> None:
             nonlocal count
-            made.append(seal(count, count * 10**6, "frame", said("c2s", CALL % (n, n))[1]))
-            made.append(seal(count + 1, (count + 5) * 10**6, "frame", said("s2c", FINE % (n, n))[1]))
+            live["x"].append(seal(count, count * 10**6, "frame", said("c2s", CALL % (n, n))[1]))
+            live["x"].append(seal(count + 1, (count + 5) * 10**6, "frame", said("s2c", FINE % (n, n))[1]))
             count += 2
 
         async def act(stage: Stage) -> None:
-            await stage.listed()
-            await stage.press("enter")
             await stage.see("● following", "waiting")
             more(500)
             await stage.see(" 500 ", "5.0 ms")
@@ -552,27 +329,42 @@ class TestTraffic:
             await stage.press("G")
             more(502)
             await stage.see(" 502 ", "● following")
-            made.close()
+            # Who reads a message is left alone.
+            await stage.press("enter")
+            await stage.until(lambda: not stage.traffic.table.following)
+            assert "● following" not in stage.text()
+            await stage.press("escape", "f")
+            await stage.see("● following")
+            live.pop("x").close()
             await stage.until(lambda: stage.traffic.reading.has_ended)
-
-        play(act, tmp_path / "live.mcpcap")
-
-    def test_a_capture_that_is_named_opens_at_once(self, tmp_path: Path) -> None:
-        path = captured(tmp_path)
-
-        async def act(stage: Stage) -> None:
-            await stage.see("tools/call search")
-            assert isinstance(stage.app.screen, TrafficScreen)
-            await stage.press("escape")
+            await stage.until(lambda: "●" not in stage.text(), "the traffic to say that it has ended")
+            await stage.back()
             await stage.see("1 recorded")
+            for name in ("L", "E"):
+                screen = stage.app.screen
+                assert isinstance(screen, SessionsScreen)
+                screen.table.go([capture.path.stem for capture in screen.captures].index(name))
+                await stage.press("enter")
+                await stage.see("● following")
+                await stage.press(name)
+                await stage.see("●")
+                await stage.settled()
+                live.pop(name).close()
+                await stage.until(lambda: "●" not in stage.text(), f"{name} to say that it has ended")
+                await stage.back()
 
-        play(act, path, first=path)
+        paths = [tmp_path / f"{name}.mcpcap" for name in live]
+        try:
+            play(act, *paths, first=paths[0])
+        finally:
+            for made in live.values():
+                made.close()
 
 
 class TestEverywhere:
     """What holds on all screens."""
 
-    def test_the_palette_survives_any_height(self, tmp_path: Path) -> None:
+    def test_the_palette_survives_any_height_and_q_quits(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
             await stage.listed()
             for rows in (1, 3, 4, 5, 8):
@@ -580,20 +372,14 @@ class TestEverywhere:
                 await stage.press("ctrl+p", "pagedown", "pageup", "down", "pagedown", "end", "pageup", "up", "z", "z")
                 await stage.press("pagedown", "pageup", "home", "escape", "escape")
                 await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen), f"the list in {rows} rows")
+            await stage.press("q")
+            assert stage.app._exit
 
         play(act, captured(tmp_path), size=(80, 1))
 
-    @pytest.mark.parametrize(("key", "inside"), [("q", False), ("ctrl+c", True)])
-    def test_quitting(self, tmp_path: Path, key: str, inside: bool) -> None:
-        async def act(stage: Stage) -> None:
-            if inside:
-                await stage.open()
-            await stage.press(key)
-            assert stage.app._exit
-
-        play(act, captured(tmp_path))
-
-    def test_in_a_tiny_terminal_the_rows_come_before_the_lines_about_losses(self, tmp_path: Path) -> None:
+    def test_in_a_tiny_terminal_the_rows_come_before_the_lines_about_losses_and_ctrl_c_quits(
+        self, tmp_path: Path
+    ) -> None:
         path = lossy(tmp_path / "x" / "x.mcpcap", conversation(1), 10)
 
         async def act(stage: Stage) -> None:
@@ -603,51 +389,36 @@ class TestEverywhere:
             assert "lost" not in stage.text()
             await stage.pilot.resize_terminal(40, 12)
             await stage.see("10 records lost", "initialize")
+            await stage.press("ctrl+c")
+            assert stage.app._exit
 
         play(act, path, size=(20, 5))
 
+    @pytest.mark.costly("every key of the traffic, and SQL and all prompts in a second size, too")
     @pytest.mark.parametrize("size", sizes((1, 1), soak=[(20, 10), (2, 3), (10, 4), (40, 12), (80, 24), (300, 100)]))
     def test_any_size_survives_every_key(self, tmp_path: Path, size: tuple[int, int]) -> None:
         async def act(stage: Stage) -> None:
             await stage.open()
-            for key in (
-                "down",
-                "enter",
-                "2",
-                "3",
-                "4",
-                "6",
-                "slash",
-                "a",
-                "escape",
-                "tab",
-                "G",
-                "x",
-                "x",
-                "p",
-                "n",
-                "slash",
-                "a",
-                "enter",
-                "t",
-            ):
-                await stage.press(key)
+            await stage.press(
+                "down", "enter", "2", "3", "4", "6", "slash", "a", "escape", "tab", "G", "x", "x", "p", "n"
+            )
+            await stage.press("slash", "a", "enter", "t")
             await stage.pilot.resize_terminal(60, 20)
             await stage.pilot.resize_terminal(*size)
             await stage.press("question_mark", "escape", "escape", "escape", "escape")
+            await stage.back()
+            for other in (size, (3, 3)):
+                await stage.resize(other)
+                await all_that_is_asked_for(stage)
+                await stage.back()
+
+        async def all_that_is_asked_for(stage: Stage) -> None:
+            await stage.press("Q", "ctrl+u", *"from latency", "ctrl+j", "enter")
+            await stage.until(lambda: stage.app.sql.answer is not None)
+            await stage.press("tab", "right", "enter", "escape", "escape", "escape", "enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+            await stage.press("M", "x", "escape", "c")
+            await stage.until(lambda: isinstance(stage.app.screen, ChoiceScreen))
+            await stage.press("escape", "e", "escape", "question_mark", "escape", "slash", "m", "tab", "escape")
 
         play(act, captured(tmp_path), size=size)
-
-    def test_the_mouse_selects_opens_and_scrolls(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.pilot.click("#traffic", offset=(20, 4))
-            assert stage.traffic.table.cursor == 3
-            await stage.pilot.click("#traffic", offset=(20, 4), times=2)
-            await stage.see("1 text")
-            table = stage.traffic.table
-            table.scroll_to(y=10, animate=False, immediate=True)
-            await stage.pilot.pause()
-            assert table.cursor >= 10
-
-        play(act, captured(tmp_path, calls=40))

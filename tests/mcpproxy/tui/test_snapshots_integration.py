@@ -16,7 +16,7 @@ import pytest
 from pytest_textual_snapshot import SVGImageExtension
 from syrupy.assertion import SnapshotAssertion
 
-from tests.mcpproxy.tui.scenes import SCENES, SIZES, app_of, freeze
+from tests.mcpproxy.tui.scenes import SCENES, SIZES, app_of, freeze, shared
 from tests.mcpproxy.tui.stage import on_stage
 
 SVGImageExtension.file_extension = "svg"  # the plugin sets it by a name that syrupy does not read any more
@@ -38,26 +38,35 @@ def words(svg: str) -> list[str]:
 
 
 @pytest.mark.costly("each scene is read, judged and drawn in two sizes; one has 10,000 frames")
-@pytest.mark.parametrize("name", SCENES)
-def test_it_looks_as_it_did(name: str, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
-    pictures: dict[tuple[int, int], str] = {}
-    with app_of(SCENES[name], tmp_path) as app:
+@pytest.mark.parametrize("first", shared())
+def test_it_looks_as_it_did(first: str, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    pictures: dict[tuple[str, int, int], str] = {}
+    with app_of(SCENES[first], tmp_path) as app:
 
         async def draw() -> None:
-            # Every other scene begins large: what is drawn at first is right in either size, and so is what is resized.
-            sizes = SIZES if list(SCENES).index(name) % 2 else SIZES[::-1]
-            async with on_stage(app, sizes[0]) as stage:
-                await SCENES[name].act(stage)
-                pictures[sizes[0]] = app.export_screenshot(title=app.title, simplify=True)
-                await stage.pilot.resize_terminal(*sizes[1])
-                await stage.settled()
-                pictures[sizes[1]] = app.export_screenshot(title=app.title, simplify=True)
+            async with on_stage(app, sizes_of(first)[0]) as stage:
+                for name in shared()[first]:
+                    await stage.resize(sizes_of(name)[0])
+                    await SCENES[name].act(stage)
+                    for size in sizes_of(name):
+                        await stage.pilot.resize_terminal(*size)
+                        await stage.settled()
+                        pictures[name, *size] = app.export_screenshot(title=app.title, simplify=True)
+                    await stage.back()
 
         asyncio.run(draw())
-    for (columns, rows), svg in pictures.items():
-        known = snapshot(name=f"{columns}x{rows}", extension_class=SVGImageExtension)
+    wrong: list[str] = []
+    for (name, columns, rows), svg in pictures.items():
+        known = snapshot(name=f"{name}-{columns}x{rows}", extension_class=SVGImageExtension)
         if known != svg:
             made = tmp_path / f"{name}-{columns}x{rows}.svg"
             made.write_text(svg)
             changes = difflib.unified_diff(words(str(known)), words(svg), "as it did", "as it does", lineterm="", n=1)
-            pytest.fail(f"{name} looks different at {columns}x{rows}: {made}\n" + "\n".join(changes), pytrace=False)
+            wrong += [f"{name} looks different at {columns}x{rows}: {made}", *changes]
+    if wrong:
+        pytest.fail("\n".join(wrong), pytrace=False)
+
+
+def sizes_of(name: str) -> tuple[tuple[int, int], ...]:
+    """Every other scene begins large: what is drawn at first is right in either size, and so is what is resized."""
+    return SIZES if list(SCENES).index(name) % 2 else SIZES[::-1]

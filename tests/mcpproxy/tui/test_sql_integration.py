@@ -82,11 +82,11 @@ async def a_row_leads_to_its_frame_and_escape_back_to_the_rows(stage: Stage) -> 
     await stage.see("word  again")
 
 
-async def an_answer_that_is_an_older_one_is_called_so(stage: Stage) -> None:
+async def what_is_wrong_is_told_below_with_the_answer_before_and_a_query_can_be_stopped(stage: Stage) -> None:
     await enter(stage)
     await ask(stage, "selct 1")
-    await stage.see("syntax error", "each row is")
-    assert "answer before" not in stage.text()
+    await stage.see('syntax error at or near "selct"', "^^^^^", "each row is")
+    assert "previous result" not in stage.text()
     await ask(stage, "select 'good' as n")
     await stage.see("good", "1 row")
     await ask(stage, "selct 2")
@@ -94,13 +94,7 @@ async def an_answer_that_is_an_older_one_is_called_so(stage: Stage) -> None:
     assert "1 row" not in stage.text()
     await ask(stage, "select 'better' as n")
     await stage.see("better", "1 row")
-    assert "answer before" not in stage.text()
-
-
-async def what_is_wrong_is_told_below_and_a_query_can_be_stopped(stage: Stage) -> None:
-    await enter(stage)
-    await ask(stage, "selct 1")
-    await stage.see('syntax error at or near "selct"', "^^^^^")
+    assert "previous result" not in stage.text()
     for key in ("escape", "ctrl+c"):
         screen_of(stage).query_one(Editor).put(RUNAWAY)
         await stage.press("enter")
@@ -160,45 +154,16 @@ async def an_answer_its_rows_and_its_columns(stage: Stage) -> None:
     await stage.see("each row is")
 
 
-def test_a_row_of_all_captures_leads_to_the_one_that_it_names(tmp_path: Path) -> None:
-    ids = [f"{number:032x}" for number in (1, 2)]
-    paths = [
-        record(tmp_path / f"x{id_[-1]}" / f"{id_}.mcpcap", [("header", header(capture=id_)), *conversation(2)[1:]])
-        for id_ in ids
-    ]
-
-    async def act(stage: Stage) -> None:
-        await enter(stage)
-        await ask(stage, "select seq, capture from frames where seq = 4 order by capture")
-        await stage.see("2 rows", "2 captures")
-        for path in paths:
-            await stage.press("tab", "enter")
-            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-            await stage.until(lambda: stage.traffic.entry == 4)
-            assert stage.traffic.reading.path == path
-            await stage.press("escape")
-            await stage.see("2 rows")
-            await stage.press("down")
-            await stage.press("tab")
-        await ask(stage, "select 4 as frame")
-        await stage.see("1 row ")
-        await stage.press("tab", "enter")
-        await stage.see("frame  4")
-        await ask(stage, "select 4 as frame, 'nothing' as capture")
-        await stage.press("tab", "enter")
-        await stage.see("the row does not say which capture")
-
-    play(act, *paths)
-
-
 RISKY = "select '=1+1' as formula, null as nothing, 1500000 as took_ns, chr(27) || 'x' as escape from range(10002)"
 
 
-async def all_rows_are_exported_as_they_are(stage: Stage) -> None:
+async def all_rows_are_exported_as_they_are_and_those_that_are_shown_copied_so_that_nothing_acts(stage: Stage) -> None:
     await stage.resize((120, 30))
     await enter(stage)
     await stage.press("tab", "e")
     await stage.see("there is no result to export")
+    await stage.press("y")
+    await stage.see("there is no result to copy")
     await ask(stage, RISKY)
     await stage.see("the first 10,000 rows")
     await stage.press("tab", "e")
@@ -218,16 +183,7 @@ async def all_rows_are_exported_as_they_are(stage: Stage) -> None:
     stage.app.screen.query_one(FilterBox).value = "y.jsonl"
     await stage.press("enter")
     await stage.see("exported 10,002 rows to y.jsonl")
-
-
-async def a_result_is_copied_and_nothing_in_it_acts_on_a_terminal(stage: Stage) -> None:
-    await stage.resize((120, 30))
-    await enter(stage)
-    await stage.press("tab", "y")
-    await stage.see("there is no result to copy")
-    await ask(stage, RISKY)
-    await stage.see("the first 10,000 rows")
-    await stage.press("tab", "y")
+    await stage.press("y")
     await stage.see("CSV", "JSON lines", "this row")
     await stage.press("c")
     await stage.see("copied CSV: the first", "e exports all")
@@ -287,56 +243,60 @@ async def a_row_in_full_is_all_of_it(stage: Stage) -> None:
         assert shown().count("x") == (70 if "'x'" in sql else 0), sql
 
 
+@pytest.mark.costly("four captures are loaded, and one of them again after it has grown")
 def test_all_that_are_listed_or_the_one_that_is_open(tmp_path: Path) -> None:
-    paths = [captured(tmp_path, name) for name in ("one", "two")]
-
-    async def act(stage: Stage) -> None:
-        await enter(stage)
-        await stage.see("2 captures")
-        await ask(stage, "select count(*)::varchar || ' asked' as n from captures")
-        await stage.see("2 asked")
-        await stage.press("escape")
-        await stage.open()
-        await stage.press("Q")
-        await ask(stage, "select count(*)::varchar || ' asked' as n from captures")
-        await stage.see("1 asked", "one › sql")
-
-    play(act, *paths)
-
-
-def test_a_name_that_is_no_utf8_hides_no_capture(tmp_path: Path) -> None:
-    odd = Path(os.fsdecode(b"caf\xe9-\xff.mcpcap"))
-    paths = [captured(tmp_path), captured(tmp_path, "other")]
-    paths[1] = paths[1].rename(paths[1].with_name(odd.name))
+    """Whatever they are called, while one of them grows, and although one cannot be read."""
+    ids = [f"{number:032x}" for number in (1, 2, 3)]
+    made = [[("header", header(capture=id_, name=f"x{id_[-1]}")), *conversation(2)[1:]] for id_ in ids]
+    paths = [record(tmp_path / f"x{id_[-1]}" / f"{id_}.mcpcap", own) for id_, own in zip(ids[:2], made, strict=False)]
+    odd = captured(tmp_path, "other").rename(tmp_path / "other" / os.fsdecode(b"caf\xe9-\xff.mcpcap"))
     rotten = tmp_path / os.fsdecode(b"\xfe.mcpcap")
     rotten.write_bytes(b"nothing of ours")
-
-    async def act(stage: Stage) -> None:
-        await enter(stage)
-        await ask(stage, "select count(*)::varchar || ' asked' as n, max(path) as path from captures")
-        await stage.see("2 asked")
-
-    play(act, *paths, rotten)
-
-
-def test_a_capture_that_grows_is_asked_up_to_its_end(tmp_path: Path) -> None:
     live = CaptureFile(tmp_path / "live.mcpcap")
-    for line in lines(conversation(2)):
+    for line in lines(made[2]):
         live.append(line)
 
     async def act(stage: Stage) -> None:
         await enter(stage)
-        await ask(stage, "select count(*)::varchar || ' frames' as n from frames")
+        await stage.see("5 captures")
+        await ask(stage, "select count(*)::varchar || ' asked' as n, max(path) as path from captures")
+        await stage.see("4 asked")
+        frames = f"select count(*)::varchar || ' frames' as n from frames where capture = '{ids[2]}'"
+        await ask(stage, frames)
         await stage.see("8 frames")
         live.append(seal(50, 10**9, "frame", said("c2s", CALL % (50, 1))[1]))
-        await ask(stage, "select count(*)::varchar || ' frames' as n from frames")
+        await ask(stage, frames)
         await stage.until(lambda: "9 frames" in stage.text() or "a capture has grown: ctrl+r" in stage.text())
         if "9 frames" not in stage.text():
             # On a busy machine, loading took too long to be repeated unasked.
             await stage.press("ctrl+r")
         await stage.see("9 frames")
+        # A row leads to the capture that it names.
+        await ask(stage, f"select seq, capture from frames where seq = 4 and capture < '{ids[2]}' order by capture")
+        await stage.see("2 rows")
+        for path in paths:
+            await stage.press("tab", "enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+            await stage.until(lambda: stage.traffic.entry == 4)
+            assert stage.traffic.reading.path == path
+            await stage.press("escape")
+            await stage.see("2 rows")
+            await stage.press("down")
+            await stage.press("tab")
+        await ask(stage, "select 4 as frame")
+        await stage.see("1 row ")
+        await stage.press("tab", "enter")
+        await stage.see("frame  4")
+        await ask(stage, "select 4 as frame, 'nothing' as capture")
+        await stage.press("tab", "enter")
+        await stage.see("the row does not say which capture")
+        await stage.back()
+        await stage.choose("x1")
+        await stage.press("enter", "Q")
+        await ask(stage, "select count(*)::varchar || ' asked' as n from captures")
+        await stage.see("1 asked", "x1 › sql")
 
-    play(act, tmp_path / "live.mcpcap")
+    play(act, *paths, odd, rotten, tmp_path / "live.mcpcap")
     live.close()
 
 
@@ -374,13 +334,11 @@ def test_questions_and_their_answers_in_one_run(tmp_path: Path, monkeypatch: pyt
         tab_completes_and_up_goes_back,  # first: what was asked yesterday is what was asked last
         it_shows_what_there_is_to_ask_and_takes_an_example,
         a_row_leads_to_its_frame_and_escape_back_to_the_rows,
-        an_answer_that_is_an_older_one_is_called_so,
-        what_is_wrong_is_told_below_and_a_query_can_be_stopped,
+        what_is_wrong_is_told_below_with_the_answer_before_and_a_query_can_be_stopped,
         hostile_names_and_values_are_only_text,
         an_example_takes_the_place_of_what_is_typed_and_loses_none_of_it,
         an_answer_its_rows_and_its_columns,
-        all_rows_are_exported_as_they_are,
-        a_result_is_copied_and_nothing_in_it_acts_on_a_terminal,
+        all_rows_are_exported_as_they_are_and_those_that_are_shown_copied_so_that_nothing_acts,
         an_answer_of_thousands_of_columns_takes_a_moment,
         a_row_in_full_is_all_of_it,
         in_eighty_columns_the_slowest_calls_have_names_and_the_rows_their_keys,

@@ -11,113 +11,109 @@ from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.hostile import HOSTILE_NAMES
-from tests.mcpproxy.tui.stage import END, Stage, play, record, sizes
+from tests.mcpproxy.tui.stage import END, Stage, play, play_each, record, sizes
 from tests.mcpproxy.tui.test_stderr import talkative, wrote
+
+
+def of(stage: Stage) -> StderrScreen:
+    """The screen."""
+    assert isinstance(stage.app.screen, StderrScreen)
+    return stage.app.screen
+
+
+async def alone_when_narrow_and_beside_frames_when_wide(stage: Stage) -> None:
+    await stage.resize((80, 24))
+    await stage.open("library")
+    await stage.press("E")
+    await stage.see("library › stderr", "41 lines", "Ready to lend", "WARNING low on shelves call 5", "+0.003")
+    assert "tools/call" not in stage.text()
+    await stage.pilot.resize_terminal(140, 40)
+    await stage.see("meanwhile", "tools/call search", "ok", "+0.004")
+    screen = of(stage)
+    # No frame is hidden where there is room.
+    await stage.press(*["down"] * 13)
+    page, at = screen.frames.page, screen.frames.cursor
+    assert page // 2 < at < page * 3 // 4
+    assert screen.frames.scroll_y == 0
+    # Further on the moment is in the middle.
+    await stage.press(*["down"] * 7)
+    assert screen.frames.cursor - screen.frames.scroll_y == page // 2
+    await stage.press("g")
+    assert screen.frames.scroll_y == 0
+    await stage.press("G", "up")
+    entry = screen.entry
+    assert entry is not None
+    beside_it = screen._frames.entry(screen.frames.cursor)
+    assert beside_it is not None
+    assert beside_it > entry
+    await stage.press("t")
+    await stage.press("t")
+    await stage.until(lambda: ":" in stage.text().splitlines()[3])
+    await stage.press("escape")
+    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+
+
+async def words_and_the_way_to_the_traffic_at_that_time(stage: Stage) -> None:
+    await stage.choose("library")
+    await stage.press("E")
+    await stage.see("41 lines")
+    screen = of(stage)
+    await stage.press("slash", *"low WARN", "enter")
+    await stage.see("low WARN  8 of 41", "shelves call 20")
+    assert "info call" not in stage.text()
+    await stage.press("down")
+    assert screen.entry == screen.reading.stderr[10]
+    await stage.press("escape")
+    await stage.see("41 lines", "info call")
+    assert screen.entry == screen.reading.stderr[10]
+    await stage.press("slash", *"zzz", "enter")
+    await stage.see("zzz  0 of 41", "no line contains all of these words")
+    await stage.press("slash", "escape")
+    assert not screen.query_one(FilterBox).display
+    await stage.press("enter", "escape")
+    await stage.see("41 lines")
+    await stage.press("down", "down")
+    entry = screen.entry
+    await stage.press("enter")
+    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+    assert stage.traffic.entry == entry
+    assert stage.traffic.reading.index.sort(stage.traffic.entry or 0) == "stderr"
+    # From there it opens where the cursor is.
+    await stage.press("G", "E")
+    await stage.see("41 lines")
+    assert of(stage).table.cursor == 40
+    await stage.press("escape", "escape", "escape")
+    await stage.see("recorded")
+
+
+async def nothing_was_written(stage: Stage) -> None:
+    for name, why in (
+        ("http", "over HTTP, mcpproxy cannot see the server's stderr"),
+        ("silent", "wrote nothing to stderr"),
+    ):
+        await stage.choose(name)
+        await stage.press("E")
+        await stage.see("0 lines", why)
+        await stage.press("enter", "down", "f", "t", "G", "slash", "a", "enter", "escape", "escape")
+        await stage.see("recorded")
 
 
 class TestScreen:
     """The keys."""
 
-    def test_alone_when_narrow_and_beside_frames_when_wide(self, tmp_path: Path) -> None:
-        path = record(tmp_path / "x" / "x.mcpcap", [*talkative(), END])
-
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("E")
-            await stage.see("library › stderr", "21 lines", "Ready to lend", "WARNING low on shelves call 5", "+0.003")
-            assert "tools/call" not in stage.text()
-            await stage.pilot.resize_terminal(140, 40)
-            await stage.see("meanwhile", "tools/call search", "ok")
-            screen = stage.app.screen
-            assert isinstance(screen, StderrScreen)
-            await stage.press("G", "up")
-            entry = screen.entry
-            assert entry is not None
-            beside_it = screen._frames.entry(screen.frames.cursor)
-            assert beside_it is not None
-            assert beside_it > entry
-            await stage.press("t")
-            await stage.press("t")
-            await stage.until(lambda: ":" in stage.text().splitlines()[3])
-            await stage.press("escape")
-            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-
-        play(act, path, size=(80, 24))
-
-    def test_no_frame_is_hidden_where_there_is_room(self, tmp_path: Path) -> None:
-        path = record(tmp_path / "x" / "x.mcpcap", [*talkative(40), END])
-
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("E")
-            await stage.see("41 lines")
-            screen = stage.app.screen
-            assert isinstance(screen, StderrScreen)
-            await stage.pilot.resize_terminal(140, 40)
-            await stage.see("meanwhile", "+0.004")
-            for _ in range(13):
-                await stage.press("down")
-            page, at = screen.frames.page, screen.frames.cursor
-            assert page // 2 < at < page * 3 // 4
-            assert screen.frames.scroll_y == 0
-            # Further on the moment is in the middle.
-            for _ in range(7):
-                await stage.press("down")
-            assert screen.frames.cursor - screen.frames.scroll_y == page // 2
-            await stage.press("g")
-            assert screen.frames.scroll_y == 0
-
-        play(act, path, size=(80, 24))
-
-    def test_enter_goes_to_that_time(self, tmp_path: Path) -> None:
-        path = record(tmp_path / "x" / "x.mcpcap", [*talkative(), END])
-
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("E", "down", "down")
-            screen = stage.app.screen
-            assert isinstance(screen, StderrScreen)
-            entry = screen.entry
-            await stage.press("enter")
-            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-            assert stage.traffic.entry == entry
-            assert stage.traffic.reading.index.sort(stage.traffic.entry or 0) == "stderr"
-            # From there it opens where the cursor is.
-            await stage.press("G", "E")
-            await stage.see("21 lines")
-            screen = stage.app.screen
-            assert isinstance(screen, StderrScreen)
-            assert screen.table.cursor == 20
-
-        play(act, path)
-
-    def test_words(self, tmp_path: Path) -> None:
-        path = record(tmp_path / "x" / "x.mcpcap", [*talkative(), END])
-
-        async def act(stage: Stage) -> None:
-            await stage.see("library")
-            await stage.press("E")
-            await stage.see("21 lines")
-            await stage.press("slash", *"low WARN", "enter")
-            await stage.see("low WARN  4 of 21", "shelves call 20")
-            assert "info call" not in stage.text()
-            await stage.press("down")
-            screen = stage.app.screen
-            assert isinstance(screen, StderrScreen)
-            assert screen.entry == screen.reading.stderr[10]
-            await stage.press("escape")
-            await stage.see("21 lines", "info call")
-            assert screen.entry == screen.reading.stderr[10]
-            await stage.press("slash", *"zzz", "enter")
-            await stage.see("zzz  0 of 21", "no line contains all of these words")
-            await stage.press("slash", "escape")
-            assert not screen.query_one(FilterBox).display
-            await stage.press("enter", "escape")
-            await stage.see("21 lines")
-            await stage.press("escape")
-            await stage.see("1 recorded")
-
-        play(act, path)
+    @pytest.mark.costly("every key, in three widths and on three captures")
+    def test_the_keys(self, tmp_path: Path) -> None:
+        closed = ("close", members(ending="client"))
+        quiet = [
+            record(tmp_path / name / "x.mcpcap", [("header", header(transport=via, name=name)), closed])
+            for name, via in (("http", "http"), ("silent", "stdio"))
+        ]
+        acts = (
+            alone_when_narrow_and_beside_frames_when_wide,
+            words_and_the_way_to_the_traffic_at_that_time,
+            nothing_was_written,
+        )
+        play_each(acts, record(tmp_path / "library" / "x.mcpcap", [*talkative(40), END]), *quiet)
 
     def test_it_follows(self, tmp_path: Path) -> None:
         (tmp_path / "x").mkdir()
@@ -174,23 +170,3 @@ class TestScreen:
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
 
         play(act, path, size=size)
-
-    @pytest.mark.parametrize("transport", ["stdio", "http"])
-    def test_nothing_was_written(self, tmp_path: Path, transport: str) -> None:
-        path = record(
-            tmp_path / "x" / "x.mcpcap", [("header", header(transport=transport)), ("close", members(ending="client"))]
-        )
-
-        async def act(stage: Stage) -> None:
-            await stage.see("1 recorded")
-            await stage.press("E")
-            await stage.see(
-                "0 lines",
-                "over HTTP, mcpproxy cannot see the server's stderr"
-                if transport == "http"
-                else "wrote nothing to stderr",
-            )
-            await stage.press("enter", "down", "f", "t", "G", "slash", "a", "enter", "escape", "escape")
-            await stage.see("1 recorded")
-
-        play(act, path, size=(120, 30))

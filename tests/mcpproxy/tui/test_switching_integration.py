@@ -1,6 +1,7 @@
 """From each screen of a capture to each other, and back to where the first of them was opened."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,32 +30,33 @@ MODULES = {
 }  # fmt: skip
 
 
-@pytest.mark.costly("five screens are opened from one, and left again")
-@pytest.mark.parametrize("key", ["Q", *(pytest.param(key, marks=pytest.mark.soak) for key in "EFLOT")])
-def test_each_screen_of_a_capture_leads_to_each_other(tmp_path: Path, key: str) -> None:
-    async def act(stage: Stage) -> None:
-        await stage.open()
-        depth = len(stage.app.screen_stack) + 1
-        at: list[str] = []
-        for other in MODULES:
-            if other == key:
-                continue
-            at[:] = [other]
-            await stage.press(key)
-            await stage.until(lambda: of(stage) == MODULES[key])
-            if key == "Q":
-                stage.app.screen.set_focus(stage.app.screen.query_one(Table))
-            await stage.pilot.resize_terminal(200, 30)
-            await stage.until(lambda: f"{at[0]} {KEYS[at[0]]}" in stage.text().splitlines()[-1])
-            assert f"{key} {KEYS[key]}" not in stage.text().splitlines()[-1]
-            await stage.press(other)
-            await stage.until(lambda: of(stage) == MODULES[at[0]])
-            assert len(stage.app.screen_stack) == depth
-            await stage.press("escape")
-            await stage.until(lambda: len(stage.app.screen_stack) == depth - 1)
-            stage.traffic  # noqa: B018 - it asserts
+async def leads_to_each_other(stage: Stage, key: str) -> None:
+    await stage.open()
+    depth = len(stage.app.screen_stack) + 1
+    at: list[str] = []
+    for other in MODULES:
+        if other == key:
+            continue
+        at[:] = [other]
+        await stage.press(key)
+        await stage.until(lambda: of(stage) == MODULES[key])
+        if key == "Q":
+            stage.app.screen.set_focus(stage.app.screen.query_one(Table))
+        await stage.resize((200, 30))
+        await stage.until(lambda: f"{at[0]} {KEYS[at[0]]}" in stage.text().splitlines()[-1])
+        assert f"{key} {KEYS[key]}" not in stage.text().splitlines()[-1]
+        await stage.press(other)
+        await stage.until(lambda: of(stage) == MODULES[at[0]])
+        assert len(stage.app.screen_stack) == depth
+        await stage.press("escape")
+        await stage.until(lambda: len(stage.app.screen_stack) == depth - 1)
+        stage.traffic  # noqa: B018 - it asserts
 
-    play(act, captured(tmp_path))
+
+@pytest.mark.soak
+@pytest.mark.parametrize("key", "EFLOT")
+def test_each_screen_of_a_capture_leads_to_each_other(tmp_path: Path, key: str) -> None:
+    play(partial(leads_to_each_other, key=key), captured(tmp_path))
 
 
 async def what_is_typed_stays_text(stage: Stage) -> None:
@@ -74,42 +76,44 @@ async def help_says_that_they_lead_to_each_other(stage: Stage) -> None:
     await stage.see("screens of a capture", "  Q  ")
 
 
-def test_sql_over_all_captures_leads_to_no_screen_of_one(tmp_path: Path) -> None:
-    async def act(stage: Stage) -> None:
-        await stage.open()
-        await stage.press("escape", "Q")
-        await stage.until(lambda: isinstance(stage.app.screen, SqlScreen))
-        stage.app.screen.set_focus(stage.app.screen.query_one(Table))
-        await stage.press("F")
-        assert isinstance(stage.app.screen, SqlScreen)
-        await stage.press("escape", "escape")
-        await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen))
-
-    play(act, captured(tmp_path), captured(tmp_path, "other"))
+async def sql_over_all_captures_leads_to_no_screen_of_one(stage: Stage) -> None:
+    await stage.listed()
+    await stage.press("Q")
+    await stage.until(lambda: isinstance(stage.app.screen, SqlScreen))
+    stage.app.screen.set_focus(stage.app.screen.query_one(Table))
+    await stage.press("F")
+    assert isinstance(stage.app.screen, SqlScreen)
+    await stage.press("escape", "escape")
+    await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen))
 
 
-def test_typing_and_help(tmp_path: Path) -> None:
+async def a_resize_of_a_screen_that_is_being_left_does_no_harm(stage: Stage, key: str = "T") -> None:
+    await stage.open()
+    # How far the screen is taken down when it comes is a matter of turns of the loop.
+    for turns in range(6):
+        await stage.press(key)
+        left = stage.app.screen
+        stage.app.pop_screen()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        size = Size(120 + turns, 30)
+        left.post_message(Resize(size, size))
+        await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+    await stage.settled()
+
+
+@pytest.mark.soak
+def test_a_resize_of_another_screen_that_is_being_left(tmp_path: Path) -> None:
+    play(partial(a_resize_of_a_screen_that_is_being_left_does_no_harm, key="E"), captured(tmp_path))
+
+
+@pytest.mark.costly("five screens are opened from one, and left again")
+def test_from_screen_to_screen(tmp_path: Path) -> None:
     acts: tuple[Act, ...] = (
+        partial(leads_to_each_other, key="Q"),
         what_is_typed_stays_text,
         help_says_that_they_lead_to_each_other,
+        sql_over_all_captures_leads_to_no_screen_of_one,
+        a_resize_of_a_screen_that_is_being_left_does_no_harm,
     )
-    play_each(acts, captured(tmp_path))
-
-
-@pytest.mark.parametrize("key", ["T", pytest.param("E", marks=pytest.mark.soak)])
-def test_a_resize_of_a_screen_that_is_being_left_does_no_harm(tmp_path: Path, key: str) -> None:
-    async def act(stage: Stage) -> None:
-        await stage.open()
-        # How far the screen is taken down when it comes is a matter of key_queue of the loop.
-        for key_queue in range(6):
-            await stage.press(key)
-            left = stage.app.screen
-            stage.app.pop_screen()
-            for _ in range(key_queue):
-                await asyncio.sleep(0)
-            size = Size(120 + key_queue, 30)
-            left.post_message(Resize(size, size))
-            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-        await stage.settled()
-
-    play(act, captured(tmp_path))
+    play_each(acts, captured(tmp_path), captured(tmp_path, "other"))
