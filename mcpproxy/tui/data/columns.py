@@ -156,7 +156,7 @@ class Columns:
 
     def unusual(self, row: int) -> list[Unusual]:
         """The messages of a row that it alone does not show, in their order; those of any other row are none."""
-        if not self.marks[row] & UNUSUAL:
+        if row >= self.understood or not self.marks[row] & UNUSUAL:
             return []
         words = self._unusual
         found = words[bisect_left(words, row << _OF_ROW) : bisect_left(words, (row + 1) << _OF_ROW)]

@@ -3,23 +3,35 @@
 So the screens word a call as every command does (`mcpproxy.wording`).
 """
 
-from typing import Final
+from typing import Final, TypeVar
 
+from analysis.conversation.assembly import Assembly
 from analysis.conversation.call import REASON, Call, Outcome
 from analysis.conversation.cancellations import CANCELLATIONS
 from analysis.conversation.mark import Mark
-from analysis.conversation.message import Message, Notification, Request, Response, message_of, messages, parse_exactly
+from analysis.conversation.message import (
+    Message,
+    Notification,
+    Request,
+    Response,
+    invalid,
+    message_of,
+    messages,
+    parse_exactly,
+)
 from analysis.facts import raw_of
 from captures.frame import Frame
-from mcpproxy.tui.data.columns import NONE
+from mcpproxy.tui.data.columns import AS_RESPONSE, NONE, UNJUDGED
 from mcpproxy.tui.data.reading import Reading
+
+_Half = TypeVar("_Half", Request, Response)
 
 LARGE: Final = 1 << 20
 """Bytes. A row of a larger frame shows only members of its record: drawing a line must not parse a gigabyte."""
 
 
 def message_at(reading: Reading, row: int, frame: Frame) -> Message:
-    """The first message of a row, with all the lines that it spans."""
+    """The first message of a row, with all the lines that it spans, and taken as the worker has taken it."""
     last = reading.joined_to(row)
     if last is not None:
         items = [reading.index.item(item) for item in range(row, min(last, row + 10_000) + 1)]
@@ -30,27 +42,53 @@ def message_at(reading: Reading, row: int, frame: Frame) -> Message:
             return messages(frame)[0]
         whole.frames = frames
         return whole
-    return messages(frame)[0]
+    unusual = unusual_in(reading, row, frame)
+    return unusual[0][0] if unusual else messages(frame)[0]
+
+
+def unusual_in(reading: Reading, row: int, frame: Frame) -> list[tuple[Message, int]]:
+    """The messages of a row that its frame alone does not show, with their calls; none for an ordinary row."""
+    unusual = reading.columns.unusual(row)
+    if not unusual:
+        return []
+    lines = [reading.index.item(line) for line in reading.lines_of(row)]
+    assembly = Assembly()
+    found = [message for line in (frame, *lines) if isinstance(line, Frame) for message in assembly.feed(line)]
+    found += assembly.end()
+    return [(_as_taken(message, one.taken), one.call) for message, one in zip(found, unusual, strict=False)]
+
+
+def _as_taken(message: Message, taken: int) -> Message:
+    if taken == UNJUDGED:
+        return invalid(message.frames[0], "unjudged", message.index)
+    response = message.as_response() if taken == AS_RESPONSE and isinstance(message, Request) else None
+    return message if response is None else response
+
+
+def own_message(reading: Reading, row: int, frame: Frame, number: int, kind: type[_Half]) -> _Half | None:
+    """The request or the response of a call, in its row; None if the row does not tell which of several it is."""
+    unusual = unusual_in(reading, row, frame)
+    if unusual:
+        return next((one for one, own in unusual if own == number and isinstance(one, kind)), None)
+    message = message_at(reading, row, frame) if frame.verdict.kind != "batch" else None
+    return message if isinstance(message, kind) else None
 
 
 def request_of(reading: Reading, number: int) -> Request | None:
     """The request of a call, unless it is too large to be read for a line."""
-    row = reading.calls.request[number]
-    item = reading.index.item(row) if reading.index.entry(row).size <= LARGE else None
-    if not isinstance(item, Frame):
-        return None
-    if item.verdict.kind == "batch":
-        return next((request for request in messages(item) if isinstance(request, Request)), None)
-    message = message_at(reading, row, item)
-    return message if isinstance(message, Request) else None
+    return _half(reading, reading.calls.request[number], number, Request)
 
 
 def response_of(reading: Reading, number: int) -> Response | None:
-    """The response of a call; None if there is none, or if it is in a batch or too large to be read for a line."""
-    row = reading.calls.response[number]
-    item = reading.index.item(row) if row != NONE and reading.index.entry(row).size <= LARGE else None
-    message = message_at(reading, row, item) if isinstance(item, Frame) and item.verdict.kind != "batch" else None
-    return message if isinstance(message, Response) else None
+    """The response of a call; None if there is none, or if it is too large to be read for a line."""
+    return _half(reading, reading.calls.response[number], number, Response)
+
+
+def _half(reading: Reading, row: int, number: int, kind: type[_Half]) -> _Half | None:
+    if row == NONE or reading.index.entry(row).size > LARGE:
+        return None
+    item = reading.index.item(row)
+    return own_message(reading, row, item, number, kind) if isinstance(item, Frame) else None
 
 
 def call_at(reading: Reading, number: int, response: Response | None) -> Call | None:

@@ -9,6 +9,7 @@ import pytest
 from rich.style import Style
 
 from analysis import clock
+from analysis.reading import Reading as Whole
 from analysis.summary import Summary
 from captures.frame import Frame
 from captures.record import members
@@ -23,11 +24,12 @@ from mcpproxy.tui.data.sorting import Sorting
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.safe_text import segments
 from mcpproxy.tui.screens.sessions import COLUMNS, age
+from mcpproxy.wording.lines import Line, line_of
 from mcpproxy.wording.spans import Span
 from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result
 from tests.captures.samples import header
 from tests.mcpproxy.tui.alone import Alone as Reading
-from tests.mcpproxy.tui.stage import END, captured, conversation, record, timed
+from tests.mcpproxy.tui.stage import CALL, END, FINE, Middles, captured, conversation, record, said, timed
 
 RUN = 100
 """Rows that are sorted in one step."""
@@ -169,3 +171,34 @@ def test_a_body_where_no_message_is_due_is_not_called_a_message(tmp_path: Path) 
         texts = ["".join(span.text for span in text_of(reading, row).what) for row in range(reading.understood)]
     assert not [item for item in bad if isinstance(item, Frame)]
     assert [text for text in texts if "body" in text] == ['body  {"status": "accepted"}', "body  {}"]
+
+
+def lines_of(path: Path) -> dict[int, Line]:
+    """What `show` says of each message that is alone in its frame, by the number of that."""
+    seen = [seen for step in Whole(path).to_end() for seen in step.messages]
+    return {one.message.frames[0].seq: line_of(one) for one in seen if one.message.index is None}
+
+
+PINGS = b'[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":8,"method":"tools/list"}]'
+TWICE = CALL % (1, 1) + CALL.replace(b"search", b"find") % (2, 2)
+BOTH = b'{"jsonrpc":"2.0","id":1,"method":"ping","result":{"tools":[]}}'
+
+
+@pytest.mark.parametrize(
+    "middles",
+    [
+        [said("c2s", PINGS), said("s2c", FINE % (8, 8)), said("s2c", FINE % (7, 7))],
+        [said("c2s", TWICE), said("s2c", FINE % (2, 2)), said("s2c", FINE % (1, 1))],
+        [said("c2s", CALL % (1, 1)), said("s2c", BOTH)],
+        [said("c2s", (CALL % (1, 1)).replace(b'"n"', b'"%b"' % (b"n" * (1 << 20)))), said("s2c", FINE % (1, 1))],
+    ],
+    ids=["requests in a batch", "requests on one line", "a method and a result", "a request too large for a line"],
+)
+def test_a_row_says_of_a_response_what_show_says(tmp_path: Path, middles: Middles) -> None:
+    path = record(tmp_path / "x.mcpcap", [("header", header()), *middles, END])
+    with understood(path) as reading:
+        for row in range(2, 1 + len(middles)):
+            line, text = lines_of(path)[reading.index.entry(row).seq], text_of(reading, row)
+            assert (text.way, text.status, text.id) == (line.way, line.status, line.id[1:])
+            words = "".join(span.text for span in text.what).split()
+            assert words == [*filter(None, (line.subject.text, line.name, line.problem))]
