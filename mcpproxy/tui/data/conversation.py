@@ -18,6 +18,8 @@ from mcpproxy.tui.data.http_exchanges import HttpExchanges
 
 PEERS: Final = 10_000
 """Sessions whose two sides are remembered."""
+_MOST: Final = 1 << 128
+"""Above all sums of numbers that a capture can hold."""
 
 
 class Loss(NamedTuple):
@@ -65,7 +67,7 @@ class Conversation:
         """What had to be forgotten because too much was open at once, as sentences."""
         self.missing: Sequence[Loss] = ()
         """Where records are missing; beyond the maximum, the last range includes all that follow."""
-        self.unknown: tuple[int, ...] = (0, 0, 0)
+        self.unknown: tuple[int, int, int] = (0, 0, 0)
         """How many requests are above the maximum, how many probable responses are not noted, and how many messages
         that span lines are shown as lines."""
         self.probable_answers: dict[int, ProbableAnswer] = {}
@@ -98,27 +100,29 @@ class Conversation:
         """
         if "probable" in news:
             number, seq, id_ = news["probable"]
-            self.probable_answers[int(number)] = ProbableAnswer(int(seq), None if id_ is None else str(id_))
+            self.probable_answers[as_number(number)] = ProbableAnswer(as_number(seq), None if id_ is None else str(id_))
         if "cancelled" in news:
-            number, row = map(int, news["cancelled"])
+            number, row = map(as_number, news["cancelled"])
             self.cancelled_at[number] = row
         if "cancels" in news:
             row, number, waited_ns = news["cancels"]
-            self.cancellations[int(row)] = Cancellation(int(number), None if waited_ns is None else int(waited_ns))
+            abandoned_ns = None if waited_ns is None else as_number(waited_ns)
+            self.cancellations[as_number(row)] = Cancellation(as_number(number), abandoned_ns)
         if "session" in news:
             if len(self._peers) >= PEERS:
                 self._peers.pop(next(iter(self._peers)))
-            self._peers[int(news["session"])] = Peers(*map(_peer, news["peers"]))
+            self._peers[as_number(news["session"])] = Peers(*map(_peer, news["peers"]))
         if "about" in news:
             self.capture = _about(About(*news["about"]))
         if "lost" in news:
-            self.losses = Lost(*map(int, news["lost"]))
+            self.losses = Lost(*map(as_number, news["lost"]))
         if "losses" in news:
-            self.missing = [Loss(*map(int, loss)) for loss in news["losses"]]
+            self.missing = [Loss(*map(as_number, loss)) for loss in news["losses"]]
         if "forgotten" in news:
             self.forgotten = [*map(str, news["forgotten"])]
         if "unknown" in news:
-            self.unknown = tuple(map(int, news["unknown"]))
+            left_out, unnoted, unjoined = map(as_number, news["unknown"])
+            self.unknown = left_out, unnoted, unjoined
 
 
 def _about(told: About) -> About:
@@ -130,8 +134,20 @@ def _about(told: About) -> About:
     return told._replace(client=_peer(told.client), server=_peer(told.server))
 
 
+def as_number(told: object) -> int:
+    """What is told as a number of records, rows or nanoseconds.
+
+    Raises:
+        ValueError: it is none, or greater than any that a screen can show.
+    """
+    if type(told) is not int or not 0 <= told < _MOST:
+        raise ValueError("no number")
+    return told
+
+
 def _is_number(told: object) -> bool:
-    return type(told) is int and abs(told) < 1 << 63
+    # A header may say any time that a capture can hold.
+    return type(told) is int and abs(told) < 1 << 64
 
 
 def _peer(told: Any) -> Peer | None:
