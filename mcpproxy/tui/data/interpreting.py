@@ -4,7 +4,6 @@ A call is an object that shows what has become of it, so its cells are written a
 """
 
 from array import array
-from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from itertools import chain
 from typing import Any, Final
@@ -17,6 +16,7 @@ from analysis.reading import Reading, Step
 from captures.damage import Damage
 from captures.frame import Frame
 from captures.gaps import lost_range
+from captures.index import place_of
 from captures.record import Record
 from mcpproxy.tui.data.call_kinds import CallKinds
 from mcpproxy.tui.data.columns import (
@@ -302,7 +302,11 @@ class Interpreter:
             if event.id_state in MISFITS:
                 columns.marks[row] |= MISFIT * (1 + MISFITS.index(event.id_state))
             return
-        number = columns.call_of[self._row_of(event.cancels.seq, row)]
+        # A row of several requests refers to the last of them.
+        known = event.cancelled
+        number = columns.call_of[self._row_of(event.cancels.seq, row)] if known is None else known.number
+        if known is not None and number >= len(columns.calls):
+            number = NONE
         if number != NONE and self._cancellations < CANCELLATIONS:
             self._cancellations += 1
             abandoned_ns = None if event.cancelled is None else event.cancelled.abandoned_ns
@@ -319,13 +323,8 @@ class Interpreter:
         seqs = self._seqs
         if not seqs or seqs[-1] == seq:
             return row if row != NONE else len(seqs) - 1
-        if self._is_sorted:
-            at = bisect_left(seqs, seq)
-            return at if at < len(seqs) and seqs[at] == seq else row
-        try:
-            return seqs.index(seq)
-        except ValueError:
-            return row
+        at = place_of(seqs, seq, len(seqs), is_sorted=self._is_sorted)
+        return row if at is None else at
 
     def _note_unusual(self, message: Message, row: int, number: int) -> None:
         """Note a message that its row alone does not show, for filters."""

@@ -181,6 +181,7 @@ def lines_of(path: Path) -> dict[int, Line]:
 
 PINGS = b'[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":8,"method":"tools/list"}]'
 TWICE = CALL % (1, 1) + CALL.replace(b"search", b"find") % (2, 2)
+CANCEL = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}'
 BOTH = b'{"jsonrpc":"2.0","id":1,"method":"ping","result":{"tools":[]}}'
 
 
@@ -188,17 +189,25 @@ BOTH = b'{"jsonrpc":"2.0","id":1,"method":"ping","result":{"tools":[]}}'
     "middles",
     [
         [said("c2s", PINGS), said("s2c", FINE % (8, 8)), said("s2c", FINE % (7, 7))],
+        [said("c2s", PINGS), said("c2s", CANCEL % 7), said("c2s", CANCEL % 8)],
         [said("c2s", TWICE), said("s2c", FINE % (2, 2)), said("s2c", FINE % (1, 1))],
         [said("c2s", CALL % (1, 1)), said("s2c", BOTH)],
         [said("c2s", (CALL % (1, 1)).replace(b'"n"', b'"%b"' % (b"n" * (1 << 20)))), said("s2c", FINE % (1, 1))],
     ],
-    ids=["requests in a batch", "requests on one line", "a method and a result", "a request too large for a line"],
+    ids=[
+        "requests in a batch",
+        "cancelled in a batch",
+        "requests on one line",
+        "a method and a result",
+        "a request too large for a line",
+    ],
 )
-def test_a_row_says_of_a_response_what_show_says(tmp_path: Path, middles: Middles) -> None:
+def test_a_row_says_of_a_call_what_show_says(tmp_path: Path, middles: Middles) -> None:
     path = record(tmp_path / "x.mcpcap", [("header", header()), *middles, END])
     with understood(path) as reading:
         for row in range(2, 1 + len(middles)):
             line, text = lines_of(path)[reading.index.entry(row).seq], text_of(reading, row)
             assert (text.way, text.status, text.id) == (line.way, line.status, line.id[1:])
             words = "".join(span.text for span in text.what).split()
+            assert text.more == (line.gist if line.status is None else line.status).text
             assert words == [*filter(None, (line.subject.text, line.name, line.problem))]
