@@ -47,6 +47,14 @@ class Cancellation(NamedTuple):
     """How long its sender had waited, if it abandons the call."""
 
 
+class Carrier(NamedTuple):
+    """The HTTP exchange by which a call ended without a response."""
+
+    exchange: int
+    broken: int | None
+    """Row of the record with which it broke off; None if that did not end the call."""
+
+
 class Conversation:
     """What is known so far. Filled by one thread while others read."""
 
@@ -76,6 +84,8 @@ class Conversation:
         """By the number of a call: the row of the message that cancelled it, or of the end of its HTTP exchange."""
         self.cancellations: dict[int, Cancellation] = {}
         """Messages that cancel a call, by row. The worker limits the number of both."""
+        self.carriers: dict[int, Carrier] = {}
+        """By the number of a call: how it ended, if the exchange of its request does not say so."""
         self._peers: dict[int, Peers] = {}
         self._index, self._http = index, http
 
@@ -108,6 +118,10 @@ class Conversation:
             row, number, waited_ns = news["cancels"]
             abandoned_ns = None if waited_ns is None else as_number(waited_ns)
             self.cancellations[as_number(row)] = Cancellation(as_number(number), abandoned_ns)
+        if "carried" in news:
+            number, exchange, broken = news["carried"]
+            carrier = Carrier(as_number(exchange), None if broken is None else as_number(broken))
+            self.carriers[as_number(number)] = carrier
         if "session" in news:
             if len(self._peers) >= PEERS:
                 self._peers.pop(next(iter(self._peers)))

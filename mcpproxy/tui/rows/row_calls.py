@@ -108,16 +108,24 @@ def call_at(reading: Reading, number: int, response: Response | None) -> Call | 
         call.stall_ns = max(0, response.t_ns - request.t_ns - calls.latency_ns[number])
     else:
         call.settled = reading.outcome(number)
-        carrier = request.frames[0].exchange
-        http = None if carrier is None else reading.conversation.exchange(carrier)
-        # A redirected request has failed where it was repeated, if it was.
-        call.http = None if http is None or http.is_redirect else http
-        if call.settled is Outcome.FAILED and call.http is not None:
-            call.broken = call.http.over
+        _carry(reading, number, call)
     row = reading.conversation.cancelled_at.get(number)
     if row is not None and row < len(reading.index):
         _cancel(reading, number, call, row)
     return call
+
+
+def _carry(reading: Reading, number: int, call: Call) -> None:
+    """Note which HTTP exchange carried a call last, and when that broke off."""
+    told = reading.conversation.carriers.get(number)
+    carrier = call.request.frames[0].exchange if told is None else told.exchange
+    call.http = None if carrier is None else reading.conversation.exchange(carrier)
+    if call.settled is not Outcome.FAILED or call.http is None:
+        return
+    if told is None:
+        call.broken = call.http.over
+    elif told.broken is not None and told.broken < len(reading.index):
+        call.broken = Mark(reading.index.entry(told.broken).seq, reading.index.t_ns(told.broken))
 
 
 def late_ns(reading: Reading, number: int) -> int | None:

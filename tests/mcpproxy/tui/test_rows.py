@@ -21,9 +21,11 @@ from mcpproxy.tui.data.http_exchanges import HttpExchanges
 from mcpproxy.tui.data.interpreting import LEAST
 from mcpproxy.tui.data.row_views import Left, Without
 from mcpproxy.tui.data.sorting import Sorting
+from mcpproxy.tui.details.detail import exchange_lines
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.safe_text import segments
 from mcpproxy.tui.screens.sessions import COLUMNS, age
+from mcpproxy.wording.facts import status_of
 from mcpproxy.wording.lines import Line, line_of
 from mcpproxy.wording.spans import Span
 from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result
@@ -211,3 +213,20 @@ def test_a_row_says_of_a_call_what_show_says(tmp_path: Path, middles: Middles) -
             words = "".join(span.text for span in text.what).split()
             assert text.more == (line.gist if line.status is None else line.status).text
             assert words == [*filter(None, (line.subject.text, line.name, line.problem))]
+
+
+@pytest.mark.parametrize("repeats", [False, True], ids=["not repeated", "repeated, and refused there"])
+def test_a_redirected_call_has_failed_where_all_commands_say(tmp_path: Path, repeats: bool) -> None:
+    trace = HttpTrace()
+    trace.answer(trace.post(request(0, "initialize", **ASKED)), result(0, **SERVED))
+    trace.answer(trace.post(request(1, "ping")), status="307 Temporary Redirect", Location="/mcp/")
+    if repeats:
+        trace.answer(trace.post(request(1, "ping"), path="/mcp/"), status="502 Bad Gateway")
+    path = tmp_path / "x.mcpcap"
+    path.write_bytes(b"".join(line for _, line in trace.case().records()))
+    _, call = {call.number: call for step in Whole(path).to_end() for call in step.changed}.values()
+    assert call.redirects == repeats
+    with understood(path) as reading:
+        lines = exchange_lines(reading, reading.calls.request[1])
+    said = ["".join(span.text for span in line) for line in lines]
+    assert f"outcome   {status_of(call).word}{status_of(call).text}" in said
