@@ -14,6 +14,7 @@ from analysis.conversation.message import (
     Notification,
     Request,
     Response,
+    id_of,
     invalid,
     message_of,
     messages,
@@ -148,7 +149,9 @@ def _cancel(reading: Reading, number: int, call: Call, row: int) -> None:
         # Leaving abandons at any time.
         call.has_left, call.broken = abandoned_ns is not None, mark
         return
-    of_row = [one for one in messages(item) if isinstance(one, Notification) and one.method in CANCELLATIONS]
-    params = of_row[0].params if len(of_row) == 1 else None
-    reason = params.get("reason") if isinstance(params, dict) else None
+    of_row = [one.params for one in messages(item) if isinstance(one, Notification) and one.method in CANCELLATIONS]
+    told = [params for params in of_row if isinstance(params, dict)]
+    own = [params for params in told if id_of(params.get("requestId")) == call.request.id]
+    # An id of another JSON type names it, too, but not which of several does.
+    reason = (own or (told if len(of_row) == 1 else []) or [{}])[0].get("reason")
     call.cancel_reason = reason[:REASON] if isinstance(reason, str) else None

@@ -22,6 +22,7 @@ from mcpproxy.tui.data.interpreting import LEAST
 from mcpproxy.tui.data.row_views import Left, Without
 from mcpproxy.tui.data.sorting import Sorting
 from mcpproxy.tui.details.detail import exchange_lines
+from mcpproxy.tui.rows.row_calls import call_at
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.safe_text import segments
 from mcpproxy.tui.screens.sessions import COLUMNS, age
@@ -230,3 +231,17 @@ def test_a_redirected_call_has_failed_where_all_commands_say(tmp_path: Path, rep
         lines = exchange_lines(reading, reading.calls.request[1])
     said = ["".join(span.text for span in line) for line in lines]
     assert f"outcome   {status_of(call).word}{status_of(call).text}" in said
+
+
+def test_the_reason_of_a_cancellation_in_a_batch_is_its_own(tmp_path: Path) -> None:
+    cancels = [CANCEL.replace(b"}}", b',"reason":"of %d"}}') % (n, n) for n in (8, 7)]
+    middles = [("header", header()), said("c2s", PINGS), said("c2s", b"[%b,%b]" % (*cancels,)), END]
+    path = record(tmp_path / "x.mcpcap", middles)
+    calls = {call.number: call for step in Whole(path).to_end() for call in step.changed}
+    with understood(path) as reading:
+        again = [call_at(reading, number, None) for number in range(2)]
+    assert (
+        [call and call.cancel_reason for call in again]
+        == [calls[n].cancel_reason for n in range(2)]
+        == ["of 7", "of 8"]
+    )
