@@ -18,6 +18,8 @@ from mcpproxy.tui.data.http_exchanges import HttpExchanges
 
 PEERS: Final = 10_000
 """Sessions whose two sides are remembered."""
+NOTED: Final = 100_000
+"""Calls and messages of each sort of which something is believed; the worker tells of no more."""
 _MOST: Final = 1 << 128
 """Above all sums of numbers that a capture can hold."""
 
@@ -83,7 +85,7 @@ class Conversation:
         self.cancelled_at: dict[int, int] = {}
         """By the number of a call: the row of the message that cancelled it, or of the end of its HTTP exchange."""
         self.cancellations: dict[int, Cancellation] = {}
-        """Messages that cancel a call, by row. The worker limits the number of both."""
+        """Messages that cancel a call, by row."""
         self.carriers: dict[int, Carrier] = {}
         """By the number of a call: how it ended, if the exchange of its request does not say so."""
         self._peers: dict[int, Peers] = {}
@@ -108,20 +110,7 @@ class Conversation:
         Raises:
             LookupError, TypeError, ValueError: it makes no sense.
         """
-        if "probable" in news:
-            number, seq, id_ = news["probable"]
-            self.probable_answers[as_number(number)] = ProbableAnswer(as_number(seq), None if id_ is None else str(id_))
-        if "cancelled" in news:
-            number, row = map(as_number, news["cancelled"])
-            self.cancelled_at[number] = row
-        if "cancels" in news:
-            row, number, waited_ns = news["cancels"]
-            abandoned_ns = None if waited_ns is None else as_number(waited_ns)
-            self.cancellations[as_number(row)] = Cancellation(as_number(number), abandoned_ns)
-        if "carried" in news:
-            number, exchange, broken = news["carried"]
-            carrier = Carrier(as_number(exchange), None if broken is None else as_number(broken))
-            self.carriers[as_number(number)] = carrier
+        self._take_of_call(news)
         if "session" in news:
             if len(self._peers) >= PEERS:
                 self._peers.pop(next(iter(self._peers)))
@@ -137,6 +126,25 @@ class Conversation:
         if "unknown" in news:
             left_out, unnoted, unjoined = map(as_number, news["unknown"])
             self.unknown = left_out, unnoted, unjoined
+
+    def _take_of_call(self, news: dict[str, Any]) -> None:
+        if "probable" in news:
+            number, seq, id_ = news["probable"]
+            self.probable_answers[as_number(number)] = ProbableAnswer(as_number(seq), None if id_ is None else str(id_))
+        if "cancelled" in news:
+            number, row = map(as_number, news["cancelled"])
+            self.cancelled_at[number] = row
+        if "cancels" in news:
+            row, number, waited_ns = news["cancels"]
+            abandoned_ns = None if waited_ns is None else as_number(waited_ns)
+            self.cancellations[as_number(row)] = Cancellation(as_number(number), abandoned_ns)
+        if "carried" in news:
+            number, exchange, broken = news["carried"]
+            carrier = Carrier(as_number(exchange), None if broken is None else as_number(broken))
+            self.carriers[as_number(number)] = carrier
+        noted = (len(self.probable_answers), len(self.cancelled_at), len(self.cancellations), len(self.carriers))
+        if max(noted) > NOTED:
+            raise ValueError("more than the worker may tell")
 
 
 def _about(told: About) -> About:

@@ -12,8 +12,23 @@ from hypothesis import strategies as st
 from analysis.child_process import as_json
 from analysis.reading import findings
 from captures.file import CaptureFile
+from mcpproxy.tui.data import columns as columns_module
+from mcpproxy.tui.data import conversation as conversation_module
+from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data import worker
-from mcpproxy.tui.data.columns import CALLS, NONE, OF_ROWS, OPEN, ROWS, Batch, Columns, batch_in, runs
+from mcpproxy.tui.data.columns import (
+    CALLS,
+    NONE,
+    OF_ROWS,
+    OPEN,
+    ROWS,
+    UNUSUAL_WORDS,
+    Batch,
+    Columns,
+    batch_in,
+    runs,
+    word_part,
+)
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.details.detail import exchange_lines
 from mcpproxy.tui.rows.finding_lines import row_lines
@@ -151,6 +166,32 @@ def test_words_that_make_no_sense_are_refused_and_harm_nothing(
     assert all(reading.forgotten)
     reading.close()
     made.close()
+
+
+def test_a_worker_that_tells_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, waiting = indexed(captured(tmp_path)), Reading(tmp_path / "library/20261121T101502Z-4f2a.mcpcap")
+    count = len(reading.index)
+    last_seq = reading.index.entry(count - 1).seq
+    monkeypatch.setattr(conversation_module, "NOTED", 10)
+    monkeypatch.setattr(columns_module, "MOST_WORDS", 10)
+    monkeypatch.setattr(reading_module, "MOST_WAITING", 10 * reading_module.OF_BATCH)
+    for number in range(10):
+        reading.take_news({"cancelled": [number, 1]})
+        reading.take(Batch(1, count, last_seq, 0, has_ended=False, parts=word(number)))
+        waiting.take(Batch(1, 5, 4, 0, has_ended=False))
+    with pytest.raises(ValueError, match="more than"):
+        reading.take_news({"cancelled": [10, 1]})
+    with pytest.raises(ValueError, match="cells"):
+        reading.take(Batch(1, count, last_seq, 0, has_ended=False, parts=word(10)))
+    with pytest.raises(ValueError, match="cells"):
+        waiting.take(Batch(1, 5, 4, 0, has_ended=False))
+    waiting.close()
+    reading.close()
+
+
+def word(row: int) -> bytes:
+    """An unusual message without a call."""
+    return word_part(UNUSUAL_WORDS, [row << 43 | (1 << 21) - 1])
 
 
 def spoilt(message: bytes, rng: random.Random) -> bytes:
