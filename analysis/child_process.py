@@ -230,7 +230,7 @@ class PythonChild:
                 while (messages := self._incoming.some()) is not None:
                     for message in messages:
                         take(message)
-            except (LookupError, OSError, TypeError, ValueError) as error:
+            except (ArithmeticError, LookupError, OSError, RecursionError, TypeError, ValueError) as error:
                 fault = error
                 self.kill()
             status = self.wait()

@@ -192,14 +192,7 @@ class Index:
     def of_seq(self, seq: int) -> int | None:
         """The entry of the record with this number."""
         count = len(self)
-        at = bisect_left(self._seqs, seq, 0, count) if self._is_sorted else self._search(seq, count)
-        return at if at < count and self._seqs[at] == seq else None
-
-    def _search(self, seq: int, count: int) -> int:
-        try:
-            return self._seqs.index(seq, 0, count)
-        except ValueError:
-            return count
+        return place_of(self._seqs, seq, count, is_sorted=self._is_sorted)
 
     def item(self, number: int) -> Frame | Record | Damage | None:
         """The item that an entry stands for, read from the file; None if the ring has deleted it.
@@ -331,6 +324,22 @@ class Index:
                 self._append_unfinished(giant)
         self._abandoned, self._open = [], {}
         self.has_ended = True
+
+
+def place_of(seqs: "array[int]", seq: int, count: int, *, is_sorted: bool) -> int | None:
+    """Where a number is among the first `count` of some.
+
+    Numbers out of order are forged, but usually few of very many: bisection still finds most of the others.
+    """
+    at = bisect_left(seqs, seq, 0, count)
+    if at < count and seqs[at] == seq:
+        return at
+    if is_sorted:
+        return None
+    try:
+        return seqs.index(seq, 0, count)
+    except ValueError:
+        return None
 
 
 class _Giant:

@@ -195,6 +195,13 @@ def test_a_thread_takes_what_it_says_until_it_ends(module: Path) -> None:
         assert [heard.get(timeout=DEADLINE_S) for _ in range(2)] == [1, 1]
         status, fault = heard.get(timeout=DEADLINE_S)
         assert (status, type(fault)) == (-signal.SIGKILL, ValueError)
+    nonsense: list[tuple[bytes, type[Exception]]] = [(b"1e999", OverflowError), (b"[" * 100_000, RecursionError)]
+    for message, kind in nonsense:
+        with closing(PythonChild("own_module")) as child:
+            child.listen(lambda message: heard.put(int(from_json(message))), lambda *how: heard.put(how))
+            child.send(message)
+            status, fault = heard.get(timeout=DEADLINE_S)
+            assert (status, type(fault)) == (-signal.SIGKILL, kind)
 
 
 def test_a_busy_child_ends_with_its_stdin_and_with_a_message_that_it_cannot_take(module: Path) -> None:

@@ -33,7 +33,7 @@ class CallKind(NamedTuple):
         Raises:
             ValueError: it is no kind.
         """
-        texts = method, name or ""
+        texts = method, "" if name is None else name
         if side not in ("client", "server") or not all(isinstance(text, str) and len(text) <= KEPT for text in texts):
             raise ValueError("no kind of requests")
         return cls(side, method, name, bool(is_rest))

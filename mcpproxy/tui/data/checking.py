@@ -16,6 +16,7 @@ from analysis.child_process import PythonChild, as_json, from_json
 from analysis.rules.finding import Finding, Level
 from analysis.tally import Tally
 from mcpproxy.tui.data.columns import batch_in
+from mcpproxy.tui.data.conversation import as_number
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
 
@@ -149,21 +150,30 @@ def take_report(report: dict[str, Any], findings: Findings) -> bool:
         LookupError, TypeError, ValueError: it makes no sense.
     """
     if "found" in report:
-        finding = Finding(*report["found"])
-        findings.take(finding._replace(level=Level(finding.level), related=tuple(finding.related)))
+        findings.take(_finding(Finding(*report["found"])))
         return False
     if "more" in report:
         rule, level, frame, count = report["more"]
-        findings.take_more(rule, Level(level), frame, count)
+        findings.take_more(str(rule), Level(level), as_number(frame), as_number(count))
         return False
     if "failed" in report:
         findings.trouble = str(report["failed"])
     elif "checked" in report:
-        findings.tally, findings.faults = Tally(*report["tally"]), tuple(report["faults"])
+        findings.tally, findings.faults = Tally(*map(as_number, report["tally"])), tuple(map(str, report["faults"]))
         findings.forgotten = tuple(map(str, report["forgotten"]))
-        findings.checked, findings.has_caught_up = int(report["checked"]), bool(report["even"])
+        findings.checked, findings.has_caught_up = as_number(report["checked"]), bool(report["even"])
         findings.has_ended = bool(report["ended"])
     return True
+
+
+def _finding(told: Finding) -> Finding:
+    """What is told as a finding, if it is what it should be."""
+    texts = told.rule, told.blames, told.message, told.pointer, told.source, told.method
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("no finding")
+    for number in (told.session, told.frame, told.t_ns, told.more, 0 if told.item is None else told.item):
+        as_number(number)
+    return told._replace(level=Level(told.level), related=tuple(map(as_number, told.related)))
 
 
 def _ending(status: int) -> str:

@@ -51,6 +51,8 @@ AT_ONCE: Final = 1000
 """The most cells of a column in a part of a batch."""
 MOST_BYTES: Final = 60 << 10
 """The most bytes of a batch, unless one part is larger."""
+MOST_WORDS: Final = 1_100_000
+"""The most words of messages that are unusual, or that span lines; above what the worker remembers."""
 MOST_PLACES: Final = 1 << 20
 """The most messages of a row that are told apart."""
 _NUMBER: Final = 21
@@ -156,7 +158,7 @@ class Columns:
 
     def unusual(self, row: int) -> list[Unusual]:
         """The messages of a row that it alone does not show, in their order; those of any other row are none."""
-        if not self.marks[row] & UNUSUAL:
+        if row >= self.understood or not self.marks[row] & UNUSUAL:
             return []
         words = self._unusual
         found = words[bisect_left(words, row << _OF_ROW) : bisect_left(words, (row + 1) << _OF_ROW)]
@@ -224,6 +226,8 @@ class Columns:
             if not is_merged:
                 column[first : first + count] = cells
                 continue
+            if len(column) + count > MOST_WORDS:
+                raise ValueError("more words than the worker may tell")
             for word in cells:
                 insert(column, word)
         return end

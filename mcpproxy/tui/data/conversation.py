@@ -18,6 +18,10 @@ from mcpproxy.tui.data.http_exchanges import HttpExchanges
 
 PEERS: Final = 10_000
 """Sessions whose two sides are remembered."""
+NOTED: Final = 100_000
+"""Calls and messages of each sort of which something is believed; the worker tells of no more."""
+_MOST: Final = 1 << 128
+"""Above all sums of numbers that a capture can hold."""
 
 
 class Loss(NamedTuple):
@@ -45,6 +49,14 @@ class Cancellation(NamedTuple):
     """How long its sender had waited, if it abandons the call."""
 
 
+class Carrier(NamedTuple):
+    """The HTTP exchange by which a call ended without a response."""
+
+    exchange: int
+    broken: int | None
+    """Row of the record with which it broke off; None if that did not end the call."""
+
+
 class Conversation:
     """What is known so far. Filled by one thread while others read."""
 
@@ -65,7 +77,7 @@ class Conversation:
         """What had to be forgotten because too much was open at once, as sentences."""
         self.missing: Sequence[Loss] = ()
         """Where records are missing; beyond the maximum, the last range includes all that follow."""
-        self.unknown: tuple[int, ...] = (0, 0, 0)
+        self.unknown: tuple[int, int, int] = (0, 0, 0)
         """How many requests are above the maximum, how many probable responses are not noted, and how many messages
         that span lines are shown as lines."""
         self.probable_answers: dict[int, ProbableAnswer] = {}
@@ -73,7 +85,9 @@ class Conversation:
         self.cancelled_at: dict[int, int] = {}
         """By the number of a call: the row of the message that cancelled it, or of the end of its HTTP exchange."""
         self.cancellations: dict[int, Cancellation] = {}
-        """Messages that cancel a call, by row. The worker limits the number of both."""
+        """Messages that cancel a call, by row."""
+        self.carriers: dict[int, Carrier] = {}
+        """By the number of a call: how it ended, if the exchange of its request does not say so."""
         self._peers: dict[int, Peers] = {}
         self._index, self._http = index, http
 
@@ -96,29 +110,41 @@ class Conversation:
         Raises:
             LookupError, TypeError, ValueError: it makes no sense.
         """
-        if "probable" in news:
-            number, seq, id_ = news["probable"]
-            self.probable_answers[int(number)] = ProbableAnswer(int(seq), None if id_ is None else str(id_))
-        if "cancelled" in news:
-            number, row = map(int, news["cancelled"])
-            self.cancelled_at[number] = row
-        if "cancels" in news:
-            row, number, waited_ns = news["cancels"]
-            self.cancellations[int(row)] = Cancellation(int(number), None if waited_ns is None else int(waited_ns))
+        self._take_of_call(news)
         if "session" in news:
             if len(self._peers) >= PEERS:
                 self._peers.pop(next(iter(self._peers)))
-            self._peers[int(news["session"])] = Peers(*map(_peer, news["peers"]))
+            self._peers[as_number(news["session"])] = Peers(*map(_peer, news["peers"]))
         if "about" in news:
             self.capture = _about(About(*news["about"]))
         if "lost" in news:
-            self.losses = Lost(*map(int, news["lost"]))
+            self.losses = Lost(*map(as_number, news["lost"]))
         if "losses" in news:
-            self.missing = [Loss(*map(int, loss)) for loss in news["losses"]]
+            self.missing = [Loss(*map(as_number, loss)) for loss in news["losses"]]
         if "forgotten" in news:
             self.forgotten = [*map(str, news["forgotten"])]
         if "unknown" in news:
-            self.unknown = tuple(map(int, news["unknown"]))
+            left_out, unnoted, unjoined = map(as_number, news["unknown"])
+            self.unknown = left_out, unnoted, unjoined
+
+    def _take_of_call(self, news: dict[str, Any]) -> None:
+        if "probable" in news:
+            number, seq, id_ = news["probable"]
+            self.probable_answers[as_number(number)] = ProbableAnswer(as_number(seq), None if id_ is None else str(id_))
+        if "cancelled" in news:
+            number, row = map(as_number, news["cancelled"])
+            self.cancelled_at[number] = row
+        if "cancels" in news:
+            row, number, waited_ns = news["cancels"]
+            abandoned_ns = None if waited_ns is None else as_number(waited_ns)
+            self.cancellations[as_number(row)] = Cancellation(as_number(number), abandoned_ns)
+        if "carried" in news:
+            number, exchange, broken = news["carried"]
+            carrier = Carrier(as_number(exchange), None if broken is None else as_number(broken))
+            self.carriers[as_number(number)] = carrier
+        noted = (len(self.probable_answers), len(self.cancelled_at), len(self.cancellations), len(self.carriers))
+        if max(noted) > NOTED:
+            raise ValueError("more than the worker may tell")
 
 
 def _about(told: About) -> About:
@@ -130,8 +156,20 @@ def _about(told: About) -> About:
     return told._replace(client=_peer(told.client), server=_peer(told.server))
 
 
+def as_number(told: object) -> int:
+    """What is told as a number of records, rows or nanoseconds.
+
+    Raises:
+        ValueError: it is none, or greater than any that a screen can show.
+    """
+    if type(told) is not int or not 0 <= told < _MOST:
+        raise ValueError("no number")
+    return told
+
+
 def _is_number(told: object) -> bool:
-    return type(told) is int and abs(told) < 1 << 63
+    # A header may say any time that a capture can hold.
+    return type(told) is int and abs(told) < 1 << 64
 
 
 def _peer(told: Any) -> Peer | None:

@@ -4,7 +4,6 @@ A call is an object that shows what has become of it, so its cells are written a
 """
 
 from array import array
-from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from itertools import chain
 from typing import Any, Final
@@ -17,6 +16,7 @@ from analysis.reading import Reading, Step
 from captures.damage import Damage
 from captures.frame import Frame
 from captures.gaps import lost_range
+from captures.index import place_of
 from captures.record import Record
 from mcpproxy.tui.data.call_kinds import CallKinds
 from mcpproxy.tui.data.columns import (
@@ -57,6 +57,8 @@ PROBABLE: Final = 20_000
 """Probable responses, of which that many are remembered."""
 CANCELLATIONS: Final = 100_000
 """Cancelled calls, and messages that cancel one, of which that many are remembered."""
+CARRIED: Final = 20_000
+"""Calls that ended by another HTTP exchange than that of their request, of which that many are remembered."""
 MOST_UNUSUAL: Final = 1_000_000
 """Unusual messages that are remembered; a filter takes the others for ordinary ones."""
 LONGEST: Final = 1000
@@ -105,6 +107,7 @@ class Interpreter:
         """By the number of a session, whether it has begun."""
         self._probable: set[int] = set()
         self._cancelled = self._cancellations = 0
+        self._carried: dict[int, tuple[int, int | None]] = {}
         self._places: dict[int, int] = {}
         """How many unusual messages each row of this batch has."""
         self._durations: dict[int, Durations] = {}
@@ -179,6 +182,7 @@ class Interpreter:
             return
         code = _CODES[call.outcome if settled is None else settled]
         self._note_cancelled(call, row)
+        self._note_carrier(call, row)
         abandoned_ns = call.abandoned_ns if calls.is_cancelled[number] else None
         is_news = abandoned_ns is not None and calls.abandoned_ns[number] < 0
         if abandoned_ns is not None:
@@ -208,6 +212,19 @@ class Interpreter:
             self._cancelled += 1
             self._news.append({"cancelled": [call.number, self._row_of(seq, row)]})
         is_cancelled[call.number] = seq is not None
+
+    def _note_carrier(self, call: Call, row: int) -> None:
+        """Note by which HTTP exchange a call ended, and when, if the one of its request does not say so."""
+        http, carrier = call.http, call.request.frames[0].exchange
+        if http is None or call.response is not None:
+            return
+        broken, is_failed = call.broken, call.outcome is Outcome.FAILED
+        if http.number == carrier and not (is_failed and broken != http.over):
+            return
+        told = http.number, None if broken is None else self._row_of(broken.seq, row)
+        if self._carried.get(call.number) != told and (call.number in self._carried or len(self._carried) < CARRIED):
+            self._carried[call.number] = told
+            self._news.append({"carried": [call.number, *told]})
 
     def _add_call(self, call: Call, row: int) -> None:
         calls, kind, usual_ns = self.columns.calls, self.kinds.number(call), self.columns.usual_ns
@@ -302,7 +319,11 @@ class Interpreter:
             if event.id_state in MISFITS:
                 columns.marks[row] |= MISFIT * (1 + MISFITS.index(event.id_state))
             return
-        number = columns.call_of[self._row_of(event.cancels.seq, row)]
+        # A row of several requests refers to the last of them.
+        known = event.cancelled
+        number = columns.call_of[self._row_of(event.cancels.seq, row)] if known is None else known.number
+        if known is not None and number >= len(columns.calls):
+            number = NONE
         if number != NONE and self._cancellations < CANCELLATIONS:
             self._cancellations += 1
             abandoned_ns = None if event.cancelled is None else event.cancelled.abandoned_ns
@@ -319,13 +340,8 @@ class Interpreter:
         seqs = self._seqs
         if not seqs or seqs[-1] == seq:
             return row if row != NONE else len(seqs) - 1
-        if self._is_sorted:
-            at = bisect_left(seqs, seq)
-            return at if at < len(seqs) and seqs[at] == seq else row
-        try:
-            return seqs.index(seq)
-        except ValueError:
-            return row
+        at = place_of(seqs, seq, len(seqs), is_sorted=self._is_sorted)
+        return row if at is None else at
 
     def _note_unusual(self, message: Message, row: int, number: int) -> None:
         """Note a message that its row alone does not show, for filters."""

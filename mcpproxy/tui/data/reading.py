@@ -53,6 +53,8 @@ AWAITED_S: Final = 0.05
 """How long the thread waits for the worker before it looks for more rows."""
 MOST_WAITING: Final = 256 << 20
 """Bytes of batches that wait for their rows; the worker never gets so far ahead."""
+OF_BATCH: Final = 300
+"""Bytes of one besides its parts."""
 MOST_KINDS: Final = 10_000
 """The most kinds of requests that are believed; the worker distinguishes half as many."""
 _BAD: Final = re.compile(rb"[\x80-\xff]")
@@ -372,7 +374,7 @@ class Reading:
             ValueError: they refer to something that does not exist.
         """
         self._waiting.append(batch)
-        self._waiting_bytes += len(batch.parts)
+        self._waiting_bytes += len(batch.parts) + OF_BATCH
         self._write_due()
         if self._is_refused or self._waiting_bytes > MOST_WAITING:
             raise ValueError("cells that refer to nothing")
@@ -400,7 +402,7 @@ class Reading:
         with self._writing:
             while self._waiting and (self._waiting[0].rows <= len(self.index) or self.index.has_ended):
                 batch = self._waiting.popleft()
-                self._waiting_bytes -= len(batch.parts)
+                self._waiting_bytes -= len(batch.parts) + OF_BATCH
                 if not self._has_rows_of(batch):
                     # A ring has deleted what one of the two had not read.
                     self._refuse("parts of the capture were deleted while it was read")

@@ -10,9 +10,8 @@ messages are paired again, and a filter that asks for nothing else needs no fram
 from collections.abc import Container, Iterator
 from typing import Final
 
-from analysis.conversation.assembly import Assembly
 from analysis.conversation.call import ENDLESS, ERRORS, FAILURES, Outcome
-from analysis.conversation.message import Message, Notification, Request, Response, invalid, messages
+from analysis.conversation.message import Message, Notification, Request, Response, messages
 from analysis.facts import is_error, kind_of, name_in, raw_of
 from analysis.filter import Facts, facts_of_batch, facts_of_record
 from analysis.filter.facts import Fact
@@ -21,9 +20,9 @@ from captures.frame import Frame
 from captures.record import Record
 from captures.verdict import Direction, Kind
 from mcpproxy.tui.data.call_kinds import CallKind
-from mcpproxy.tui.data.columns import AS_RESPONSE, NONE, UNJUDGED, UNUSUAL
+from mcpproxy.tui.data.columns import NONE, UNUSUAL
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.rows.row_calls import message_at
+from mcpproxy.tui.rows.row_calls import message_at, own_message, unusual_in
 
 OF_COLUMNS: Final = frozenset(
     {"method", "name", "dir", "kind", "latency", "frame", "session", "rule", "level"}
@@ -226,25 +225,6 @@ def facts_in(
         yield Row(reading, row, entry, message, number, marks)
 
 
-def unusual_in(reading: Reading, row: int, frame: Frame) -> list[tuple[Message, int]]:
-    """The messages of a row that its frame alone does not show, with their calls; none for an ordinary row."""
-    unusual = reading.columns.unusual(row)
-    if not unusual:
-        return []
-    lines = [reading.index.item(line) for line in reading.lines_of(row)]
-    assembly = Assembly()
-    found = [message for line in (frame, *lines) if isinstance(line, Frame) for message in assembly.feed(line)]
-    found += assembly.end()
-    return [(_as_taken(message, one.taken), one.call) for message, one in zip(found, unusual, strict=False)]
-
-
-def _as_taken(message: Message, taken: int) -> Message:
-    if taken == UNJUDGED:
-        return invalid(message.frames[0], "unjudged", message.index)
-    response = message.as_response() if taken == AS_RESPONSE and isinstance(message, Request) else None
-    return message if response is None else response
-
-
 def _of_row(facts: Facts, reading: Reading, row: int, marks: Container[int]) -> Facts:
     """Facts with what is known of their row."""
     of_row = Row(reading, row, marks=marks)
@@ -259,9 +239,7 @@ def _request(reading: Reading, number: int) -> Request | None:
     item = reading.index.item(row)
     if not isinstance(item, Frame):
         return None
-    unusual = [message for message, own in unusual_in(reading, row, item) if own == number]
-    message = unusual[0] if unusual else message_at(reading, row, item)
-    return message if isinstance(message, Request) else None
+    return own_message(reading, row, item, number, Request)
 
 
 def _has_failed(reading: Reading, number: int) -> bool:

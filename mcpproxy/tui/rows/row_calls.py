@@ -3,23 +3,36 @@
 So the screens word a call as every command does (`mcpproxy.wording`).
 """
 
-from typing import Final
+from typing import Final, TypeVar
 
+from analysis.conversation.assembly import Assembly
 from analysis.conversation.call import REASON, Call, Outcome
 from analysis.conversation.cancellations import CANCELLATIONS
 from analysis.conversation.mark import Mark
-from analysis.conversation.message import Message, Notification, Request, Response, message_of, messages, parse_exactly
+from analysis.conversation.message import (
+    Message,
+    Notification,
+    Request,
+    Response,
+    id_of,
+    invalid,
+    message_of,
+    messages,
+    parse_exactly,
+)
 from analysis.facts import raw_of
 from captures.frame import Frame
-from mcpproxy.tui.data.columns import NONE
+from mcpproxy.tui.data.columns import AS_RESPONSE, NONE, UNJUDGED
 from mcpproxy.tui.data.reading import Reading
+
+_Half = TypeVar("_Half", Request, Response)
 
 LARGE: Final = 1 << 20
 """Bytes. A row of a larger frame shows only members of its record: drawing a line must not parse a gigabyte."""
 
 
 def message_at(reading: Reading, row: int, frame: Frame) -> Message:
-    """The first message of a row, with all the lines that it spans."""
+    """The first message of a row, with all the lines that it spans, and taken as the worker has taken it."""
     last = reading.joined_to(row)
     if last is not None:
         items = [reading.index.item(item) for item in range(row, min(last, row + 10_000) + 1)]
@@ -30,27 +43,53 @@ def message_at(reading: Reading, row: int, frame: Frame) -> Message:
             return messages(frame)[0]
         whole.frames = frames
         return whole
-    return messages(frame)[0]
+    unusual = unusual_in(reading, row, frame)
+    return unusual[0][0] if unusual else messages(frame)[0]
+
+
+def unusual_in(reading: Reading, row: int, frame: Frame) -> list[tuple[Message, int]]:
+    """The messages of a row that its frame alone does not show, with their calls; none for an ordinary row."""
+    unusual = reading.columns.unusual(row)
+    if not unusual:
+        return []
+    lines = [reading.index.item(line) for line in reading.lines_of(row)]
+    assembly = Assembly()
+    found = [message for line in (frame, *lines) if isinstance(line, Frame) for message in assembly.feed(line)]
+    found += assembly.end()
+    return [(_as_taken(message, one.taken), one.call) for message, one in zip(found, unusual, strict=False)]
+
+
+def _as_taken(message: Message, taken: int) -> Message:
+    if taken == UNJUDGED:
+        return invalid(message.frames[0], "unjudged", message.index)
+    response = message.as_response() if taken == AS_RESPONSE and isinstance(message, Request) else None
+    return message if response is None else response
+
+
+def own_message(reading: Reading, row: int, frame: Frame, number: int, kind: type[_Half]) -> _Half | None:
+    """The request or the response of a call, in its row; None if the row does not tell which of several it is."""
+    unusual = unusual_in(reading, row, frame)
+    if unusual:
+        return next((one for one, own in unusual if own == number and isinstance(one, kind)), None)
+    message = message_at(reading, row, frame) if frame.verdict.kind != "batch" else None
+    return message if isinstance(message, kind) else None
 
 
 def request_of(reading: Reading, number: int) -> Request | None:
     """The request of a call, unless it is too large to be read for a line."""
-    row = reading.calls.request[number]
-    item = reading.index.item(row) if reading.index.entry(row).size <= LARGE else None
-    if not isinstance(item, Frame):
-        return None
-    if item.verdict.kind == "batch":
-        return next((request for request in messages(item) if isinstance(request, Request)), None)
-    message = message_at(reading, row, item)
-    return message if isinstance(message, Request) else None
+    return _half(reading, reading.calls.request[number], number, Request)
 
 
 def response_of(reading: Reading, number: int) -> Response | None:
-    """The response of a call; None if there is none, or if it is in a batch or too large to be read for a line."""
-    row = reading.calls.response[number]
-    item = reading.index.item(row) if row != NONE and reading.index.entry(row).size <= LARGE else None
-    message = message_at(reading, row, item) if isinstance(item, Frame) and item.verdict.kind != "batch" else None
-    return message if isinstance(message, Response) else None
+    """The response of a call; None if there is none, or if it is too large to be read for a line."""
+    return _half(reading, reading.calls.response[number], number, Response)
+
+
+def _half(reading: Reading, row: int, number: int, kind: type[_Half]) -> _Half | None:
+    if row == NONE or reading.index.entry(row).size > LARGE:
+        return None
+    item = reading.index.item(row)
+    return own_message(reading, row, item, number, kind) if isinstance(item, Frame) else None
 
 
 def call_at(reading: Reading, number: int, response: Response | None) -> Call | None:
@@ -70,16 +109,24 @@ def call_at(reading: Reading, number: int, response: Response | None) -> Call | 
         call.stall_ns = max(0, response.t_ns - request.t_ns - calls.latency_ns[number])
     else:
         call.settled = reading.outcome(number)
-        carrier = request.frames[0].exchange
-        http = None if carrier is None else reading.conversation.exchange(carrier)
-        # A redirected request has failed where it was repeated, if it was.
-        call.http = None if http is None or http.is_redirect else http
-        if call.settled is Outcome.FAILED and call.http is not None:
-            call.broken = call.http.over
+        _carry(reading, number, call)
     row = reading.conversation.cancelled_at.get(number)
     if row is not None and row < len(reading.index):
         _cancel(reading, number, call, row)
     return call
+
+
+def _carry(reading: Reading, number: int, call: Call) -> None:
+    """Note which HTTP exchange carried a call last, and when that broke off."""
+    told = reading.conversation.carriers.get(number)
+    carrier = call.request.frames[0].exchange if told is None else told.exchange
+    call.http = None if carrier is None else reading.conversation.exchange(carrier)
+    if call.settled is not Outcome.FAILED or call.http is None:
+        return
+    if told is None:
+        call.broken = call.http.over
+    elif told.broken is not None and told.broken < len(reading.index):
+        call.broken = Mark(reading.index.entry(told.broken).seq, reading.index.t_ns(told.broken))
 
 
 def late_ns(reading: Reading, number: int) -> int | None:
@@ -102,7 +149,9 @@ def _cancel(reading: Reading, number: int, call: Call, row: int) -> None:
         # Leaving abandons at any time.
         call.has_left, call.broken = abandoned_ns is not None, mark
         return
-    of_row = [one for one in messages(item) if isinstance(one, Notification) and one.method in CANCELLATIONS]
-    params = of_row[0].params if len(of_row) == 1 else None
-    reason = params.get("reason") if isinstance(params, dict) else None
+    of_row = [one.params for one in messages(item) if isinstance(one, Notification) and one.method in CANCELLATIONS]
+    told = [params for params in of_row if isinstance(params, dict)]
+    own = [params for params in told if id_of(params.get("requestId")) == call.request.id]
+    # An id of another JSON type names it, too, but not which of several does.
+    reason = (own or (told if len(of_row) == 1 else []) or [{}])[0].get("reason")
     call.cancel_reason = reason[:REASON] if isinstance(reason, str) else None

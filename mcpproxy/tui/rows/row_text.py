@@ -114,7 +114,11 @@ def short_call(what: Sequence[Span]) -> Sequence[Span]:
 
 def _message(reading: Reading, row: int, message: Message) -> RowText:
     is_final = row < reading.understood
-    said = lines.line(message, _meaning(reading, row, message))
+    meaning = _meaning(reading, row, message)
+    said = lines.line(message, meaning)
+    number = reading.call(row)
+    if isinstance(message, Response) and meaning.call is None and number is not None:
+        said = _of_unread(said, reading, number, message)
     if not is_final:
         said = _unknown_yet(said, message)
     if said.kind == "invalid":
@@ -131,6 +135,16 @@ def _message(reading: Reading, row: int, message: Message) -> RowText:
         id_, http = id_text(message.id).removeprefix(" #"), message.frames[0].exchange
         return RowText(said.way, what, id_, said.status, said.status.text, http, is_final=is_final)
     return RowText(said.way, what, said.id.removeprefix("#"), more=said.gist.text, is_final=is_final)
+
+
+def _of_unread(said: Line, reading: Reading, number: int, response: Response) -> Line:
+    """What a response says whose request is too large to be read for a line, or is gone: what is kept of its call."""
+    kind = reading.kinds.all[reading.calls.kind[number]]
+    method = said.subject.text if kind.is_rest else sanitise(kind.method, EXCERPT)
+    name = "" if kind.name is None else sanitise(kind.name, EXCERPT)
+    return said._replace(
+        subject=Span(method, "dim"), name=name, status=content(response)._replace(late_ns=late_ns(reading, number))
+    )
 
 
 def _unknown_yet(said: Line, message: Message) -> Line:

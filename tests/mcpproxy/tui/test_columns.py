@@ -1,5 +1,6 @@
 """What the worker sends is believed only as far as it can be checked, and rules never hold up what messages mean."""
 
+import json
 import random
 from contextlib import suppress
 from pathlib import Path
@@ -8,19 +9,48 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.child_process import as_json
 from analysis.reading import findings
 from captures.file import CaptureFile
+from mcpproxy.tui.data import columns as columns_module
+from mcpproxy.tui.data import conversation as conversation_module
+from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data import worker
-from mcpproxy.tui.data.columns import CALLS, NONE, OF_ROWS, OPEN, ROWS, Batch, Columns, batch_in, runs
+from mcpproxy.tui.data.columns import (
+    CALLS,
+    NONE,
+    OF_ROWS,
+    OPEN,
+    ROWS,
+    UNUSUAL_WORDS,
+    Batch,
+    Columns,
+    batch_in,
+    runs,
+    word_part,
+)
 from mcpproxy.tui.data.reading import Reading
-from tests.captures.samples import lines
+from mcpproxy.tui.details.detail import exchange_lines
+from mcpproxy.tui.rows.finding_lines import row_lines
+from mcpproxy.tui.rows.row_text import text_of
+from tests.captures.samples import header, lines
 from tests.examples import examples
 from tests.mcpproxy.tui.alone import Alone, hear
-from tests.mcpproxy.tui.stage import END, FLOAT, NOISE, captured, conversation, record, said
+from tests.mcpproxy.tui.stage import CALL, END, FINE, FLOAT, NOISE, UNKNOWN, captured, conversation, record, said
 
 SPANNING = [said("c2s", line) for line in (b"{", b'  "jsonrpc": "2.0", "id": 5,', b'  "method": "ping"', b"}")]
 PINGS = b'[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":8,"method":"ping"}]'
+CANCEL = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}'
+NONSENSE = (ArithmeticError, LookupError, OSError, RecursionError, TypeError, ValueError)
+"""What `PythonChild.listen` takes for a sign that a message makes no sense."""
+ANYTHING: list[object] = [
+    *(None, True, 0, -1, 1, 3, 0.5, float("inf"), float("nan"), 1 << 63, 1 << 64, 10**400),
+    *("", "x", "\ud800", [], {}, [1], {"a": 1}, [[]]),
+]
 ODD = [*conversation(40), *SPANNING, said("c2s", PINGS), said("s2c", NOISE), said("c2s", FLOAT), END]
+
+CALLS_GIVEN_UP = [*(said("c2s", CALL % (n, n)) for n in (100, 101)), *(said("c2s", CANCEL % n) for n in (100, 101))]
+WORDED = [*ODD[:-1], *CALLS_GIVEN_UP, said("s2c", FINE % (100, 1)), said("s2c", UNKNOWN), END]
 
 
 def read(path: Path, *, with_rules: bool = False) -> Alone:
@@ -112,6 +142,78 @@ def test_a_cell_that_refers_to_nothing_is_refused(tmp_path: Path, parts: bytes) 
     assert reading.findings.trouble
     assert not reading.understood
     assert not len(reading.calls)
+    reading.close()
+
+
+@given(st.integers(0, 2**32))
+@examples(100)
+def test_words_that_make_no_sense_are_refused_and_harm_nothing(
+    tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    """It takes three seconds, as each of the examples reads a capture to its end and words all of its rows."""
+    rng = random.Random(seed)
+    made = read(record(tmp_path_factory.mktemp("any") / "x.mcpcap", WORDED), with_rules=True)
+    reading = indexed(made.path)
+    with suppress(*NONSENSE):
+        for message in made.heard:
+            told = message if batch_in(message) is not None or rng.random() < 0.7 else spoilt(message, rng)
+            hear(reading, told)
+    look_at(reading)
+    for row in range(len(reading.index)):
+        text_of(reading, row)
+        exchange_lines(reading, row)
+        row_lines(reading, row, 80)
+    assert all(reading.forgotten)
+    reading.close()
+    made.close()
+
+
+def test_a_worker_that_tells_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, waiting = indexed(captured(tmp_path)), Reading(tmp_path / "library/20261121T101502Z-4f2a.mcpcap")
+    count = len(reading.index)
+    last_seq = reading.index.entry(count - 1).seq
+    monkeypatch.setattr(conversation_module, "NOTED", 10)
+    monkeypatch.setattr(columns_module, "MOST_WORDS", 10)
+    monkeypatch.setattr(reading_module, "MOST_WAITING", 10 * reading_module.OF_BATCH)
+    for number in range(10):
+        reading.take_news({"cancelled": [number, 1]})
+        reading.take(Batch(1, count, last_seq, 0, has_ended=False, parts=word(number)))
+        waiting.take(Batch(1, 5, 4, 0, has_ended=False))
+    with pytest.raises(ValueError, match="more than"):
+        reading.take_news({"cancelled": [10, 1]})
+    with pytest.raises(ValueError, match="cells"):
+        reading.take(Batch(1, count, last_seq, 0, has_ended=False, parts=word(10)))
+    with pytest.raises(ValueError, match="cells"):
+        waiting.take(Batch(1, 5, 4, 0, has_ended=False))
+    waiting.close()
+    reading.close()
+
+
+def word(row: int) -> bytes:
+    """An unusual message without a call."""
+    return word_part(UNUSUAL_WORDS, [row << 43 | (1 << 21) - 1])
+
+
+def spoilt(message: bytes, rng: random.Random) -> bytes:
+    """What the worker tells in words, with something else in place of a part of it."""
+    told = json.loads(message)
+    inner, keys = told, [key for key in told if key != "n"]
+    while True:
+        key = rng.choice(keys)
+        below = inner[key]
+        keys = [*below] if isinstance(below, dict) else [*range(len(below))] if isinstance(below, list) else []
+        if not keys or rng.random() < 0.2:
+            inner[key] = rng.choice(ANYTHING)
+            return as_json(told)
+        inner = below
+
+
+@pytest.mark.parametrize("wall_ns", [-(1 << 63), 1 << 63, (1 << 64) - 1])
+def test_whatever_time_a_header_names_the_worker_is_believed(tmp_path: Path, wall_ns: int) -> None:
+    middles = [("header", header(wall_ns=wall_ns)), *conversation(1)[1:], END]
+    reading = read(record(tmp_path / "x.mcpcap", middles))
+    assert reading.conversation.capture.wall_ns == wall_ns
+    assert not reading.findings.trouble
     reading.close()
 
 

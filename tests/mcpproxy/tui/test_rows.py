@@ -9,6 +9,7 @@ import pytest
 from rich.style import Style
 
 from analysis import clock
+from analysis.reading import Reading as Whole
 from analysis.summary import Summary
 from captures.frame import Frame
 from captures.record import members
@@ -20,14 +21,18 @@ from mcpproxy.tui.data.http_exchanges import HttpExchanges
 from mcpproxy.tui.data.interpreting import LEAST
 from mcpproxy.tui.data.row_views import Left, Without
 from mcpproxy.tui.data.sorting import Sorting
+from mcpproxy.tui.details.detail import exchange_lines
+from mcpproxy.tui.rows.row_calls import call_at
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.safe_text import segments
 from mcpproxy.tui.screens.sessions import COLUMNS, age
+from mcpproxy.wording.facts import status_of
+from mcpproxy.wording.lines import Line, line_of
 from mcpproxy.wording.spans import Span
 from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result
 from tests.captures.samples import header
 from tests.mcpproxy.tui.alone import Alone as Reading
-from tests.mcpproxy.tui.stage import END, captured, conversation, record, timed
+from tests.mcpproxy.tui.stage import CALL, END, FINE, Middles, captured, conversation, record, said, timed
 
 RUN = 100
 """Rows that are sorted in one step."""
@@ -169,3 +174,74 @@ def test_a_body_where_no_message_is_due_is_not_called_a_message(tmp_path: Path) 
         texts = ["".join(span.text for span in text_of(reading, row).what) for row in range(reading.understood)]
     assert not [item for item in bad if isinstance(item, Frame)]
     assert [text for text in texts if "body" in text] == ['body  {"status": "accepted"}', "body  {}"]
+
+
+def lines_of(path: Path) -> dict[int, Line]:
+    """What `show` says of each message that is alone in its frame, by the number of that."""
+    seen = [seen for step in Whole(path).to_end() for seen in step.messages]
+    return {one.message.frames[0].seq: line_of(one) for one in seen if one.message.index is None}
+
+
+PINGS = b'[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":8,"method":"tools/list"}]'
+TWICE = CALL % (1, 1) + CALL.replace(b"search", b"find") % (2, 2)
+CANCEL = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}'
+BOTH = b'{"jsonrpc":"2.0","id":1,"method":"ping","result":{"tools":[]}}'
+
+
+@pytest.mark.parametrize(
+    "middles",
+    [
+        [said("c2s", PINGS), said("s2c", FINE % (8, 8)), said("s2c", FINE % (7, 7))],
+        [said("c2s", PINGS), said("c2s", CANCEL % 7), said("c2s", CANCEL % 8)],
+        [said("c2s", TWICE), said("s2c", FINE % (2, 2)), said("s2c", FINE % (1, 1))],
+        [said("c2s", CALL % (1, 1)), said("s2c", BOTH)],
+        [said("c2s", (CALL % (1, 1)).replace(b'"n"', b'"%b"' % (b"n" * (1 << 20)))), said("s2c", FINE % (1, 1))],
+    ],
+    ids=[
+        "requests in a batch",
+        "cancelled in a batch",
+        "requests on one line",
+        "a method and a result",
+        "a request too large for a line",
+    ],
+)
+def test_a_row_says_of_a_call_what_show_says(tmp_path: Path, middles: Middles) -> None:
+    path = record(tmp_path / "x.mcpcap", [("header", header()), *middles, END])
+    with understood(path) as reading:
+        for row in range(2, 1 + len(middles)):
+            line, text = lines_of(path)[reading.index.entry(row).seq], text_of(reading, row)
+            assert (text.way, text.status, text.id) == (line.way, line.status, line.id[1:])
+            words = "".join(span.text for span in text.what).split()
+            assert text.more == (line.gist if line.status is None else line.status).text
+            assert words == [*filter(None, (line.subject.text, line.name, line.problem))]
+
+
+@pytest.mark.parametrize("repeats", [False, True], ids=["not repeated", "repeated, and refused there"])
+def test_a_redirected_call_has_failed_where_all_commands_say(tmp_path: Path, repeats: bool) -> None:
+    trace = HttpTrace()
+    trace.answer(trace.post(request(0, "initialize", **ASKED)), result(0, **SERVED))
+    trace.answer(trace.post(request(1, "ping")), status="307 Temporary Redirect", Location="/mcp/")
+    if repeats:
+        trace.answer(trace.post(request(1, "ping"), path="/mcp/"), status="502 Bad Gateway")
+    path = tmp_path / "x.mcpcap"
+    path.write_bytes(b"".join(line for _, line in trace.case().records()))
+    _, call = {call.number: call for step in Whole(path).to_end() for call in step.changed}.values()
+    assert call.redirects == repeats
+    with understood(path) as reading:
+        lines = exchange_lines(reading, reading.calls.request[1])
+    said = ["".join(span.text for span in line) for line in lines]
+    assert f"outcome   {status_of(call).word}{status_of(call).text}" in said
+
+
+def test_the_reason_of_a_cancellation_in_a_batch_is_its_own(tmp_path: Path) -> None:
+    cancels = [CANCEL.replace(b"}}", b',"reason":"of %d"}}') % (n, n) for n in (8, 7)]
+    middles = [("header", header()), said("c2s", PINGS), said("c2s", b"[%b,%b]" % (*cancels,)), END]
+    path = record(tmp_path / "x.mcpcap", middles)
+    calls = {call.number: call for step in Whole(path).to_end() for call in step.changed}
+    with understood(path) as reading:
+        again = [call_at(reading, number, None) for number in range(2)]
+    assert (
+        [call and call.cancel_reason for call in again]
+        == [calls[n].cancel_reason for n in range(2)]
+        == ["of 7", "of 8"]
+    )
