@@ -1,11 +1,11 @@
 """Finds the requests that a response can answer: by id alone on stdio, by exchange and session over HTTP.
 
-Over HTTP many clients share a capture, and all of them count from 1. A response in the exchange of its request answers
-that request. Others legitimately cross exchanges: a client answers a server's request by a separate POST, the legacy
-transport answers everything on one stream, and a resumed stream brings what an earlier one lost. Those are looked for
-among the exchanges of the same session: the one with the same `Mcp-Session-Id`, or, on the legacy transport, with the
-same announced address. A wrong link is worse than none: if neither is known, a server's response matches nothing
-outside its exchange, and a client's response only an open request of that id.
+Over HTTP many clients share a capture, and all of them number requests from 1. A response in the exchange of its
+request answers that request. Others legitimately cross exchanges: a client answers a server's request by a separate
+POST, the legacy transport answers everything on one stream, and a resumed stream brings what an earlier one lost. Those
+are looked for among the exchanges of the same session: the one with the same `Mcp-Session-Id`, or, on the legacy
+transport, with the same announced address. A wrong link is worse than none: if neither is known, a server's response
+matches nothing outside its exchange, and a client's response only an open request of that id.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,8 @@
 """Call and Seen: a request with what became of it, and a message with what it means.
 
 A call is one object from the request to the end of the capture. It is made when the request is understood, and changed
-in place: as it is cancelled, carried on by another HTTP exchange, answered, or failed. All that any command says of a
-call is here, so all of them say the same. A message refers to its call.
+in place when it is cancelled, carried on by another HTTP exchange or answered, or when it fails. Everything that
+commands say about a call is here, so all of them say the same. A message refers to its call.
 """
 
 import re

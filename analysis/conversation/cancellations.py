@@ -1,4 +1,4 @@
-"""Cancellations by a message: which request each names, and what had become of that before."""
+"""Cancellations by a message: which request each names, and what had become of the request before."""
 
 from typing import Final
 

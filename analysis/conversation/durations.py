@@ -1,6 +1,6 @@
-"""Durations: how often each occurs, and the one definition of a percentile.
+"""Durations, how often they occur, and the one definition of a percentile.
 
-`Durations` keeps all of them, eight bytes each; `Histogram` keeps few and is near. Both are asked in the same way.
+`Durations` keeps every duration, in eight bytes; `Histogram` keeps less, and is approximate. Both have `quantiles`.
 """
 
 from array import array
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 _RUN: Final = 10_000
-"""Durations that are sorted together: a few milliseconds."""
+"""How many durations are sorted together, which takes a few milliseconds."""
 
 
 def quantile(count: int, ranked: Callable[[int], int], part: float) -> int:
@@ -19,7 +19,7 @@ def quantile(count: int, ranked: Callable[[int], int], part: float) -> int:
 
     Args:
         count: how many values there are, at least one.
-        ranked: the value of a rank, from 0.
+        ranked: returns the value at a rank, counted from 0.
         part: from 0 to 1, as 0.5 for the median.
     """
     place = part * (count - 1)
@@ -29,7 +29,7 @@ def quantile(count: int, ranked: Callable[[int], int], part: float) -> int:
 
 
 class Durations:
-    """Durations in nanoseconds, none of them lost."""
+    """Durations in nanoseconds, all of which are kept."""
 
     __slots__ = ("_new", "_sorted", "count", "most")
 
@@ -50,7 +50,7 @@ class Durations:
             self._new = array("q")
 
     def merge(self, other: "Durations") -> None:
-        """Add all durations of another."""
+        """Add all durations of another `Durations`."""
         self._sorted += other._sorted
         for ns in other._new:
             self.add(ns)
@@ -66,7 +66,7 @@ class Durations:
         def ranked(rank: int) -> int:
             if len(runs) == 1:
                 return runs[0][rank]
-            # The smallest duration that more than `rank` do not exceed.
+            # The smallest value that more than `rank` durations do not exceed.
             low, high = 0, self.most
             while low < high:
                 middle = (low + high) // 2
@@ -79,7 +79,7 @@ class Durations:
         return [quantile(self.count, ranked, part) for part in parts]
 
     def octaves(self) -> dict[int, int]:
-        """Counts by power of two: under n, durations from 2^(n-1) to below 2^n nanoseconds."""
+        """Counts by power of two: the key n counts durations from 2^(n-1) to below 2^n nanoseconds."""
         runs = self._runs()
         found, before = {}, 0
         for octave in range(self.most.bit_length() + 1 if self.count else 0):

@@ -1,4 +1,4 @@
-"""Failure: who failed where an HTTP exchange did not bring its response, as far as that shows.
+"""Failure: who failed when an HTTP exchange did not bring its response, as far as that can be seen.
 
 A gateway is recognised by statuses that only gateways send, by a page that names the program of the `Server` field, or
 by a text that mentions its upstream. Any other response counts as the server's own.

@@ -1,7 +1,7 @@
-"""Histogram: the distribution of durations, in little memory however many there are.
+"""Histogram: the distribution of durations, in little memory, however many there are.
 
-Buckets are fine for short durations and coarse for long ones, so what it reports is near: within 2 %. `Durations` are
-exact.
+Buckets are fine for short durations and coarse for long ones, so its figures are approximate, to within 2 %. Those of
+`Durations` are exact.
 """
 
 from bisect import bisect_right

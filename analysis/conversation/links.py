@@ -1,7 +1,7 @@
 """Links: links each message to the multi-round call, task or subscription that it belongs to.
 
-They connect messages beyond a request and its response. Nearly all messages have none: for them it takes only a look
-at the method or the outcome, and at whether there is any link. The modules of chains, tasks and subscriptions
+Links connect more than a request and its response. Nearly all messages have none: for them it takes only a look at the
+method or the outcome, and at whether any link exists. The modules of chains, tasks and subscriptions
 decide what belongs to each.
 """
 

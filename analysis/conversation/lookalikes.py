@@ -2,14 +2,14 @@
 
 Messages without a session id belong to the client with their address, credentials and program. Several clients can
 have all three in common: two windows of one editor, or everybody behind a gateway. A connection tells no more, as
-gateways and pools share connections. But these prove that there are several:
+gateways and pools share connections. But either of these proves that there are several:
 
 - two open requests with one id;
-- an `initialize` while a connection that carried messages of the session before it is still open. Connections show
-  that they are open by an exchange that goes on, or by a message that comes later.
+- an `initialize` while a connection that carried messages of the session before it is still open. An exchange that
+  is still going on, or a later message, shows that a connection is open.
 
-After all these connections have closed, an `initialize` is a restart. Where there are several, all sessions of these
-clients are guesses from then on (`Session.is_guess`), and rules with `needs_session` are silent about them.
+After all these connections have closed, an `initialize` is a restart. Where there are several clients, all their
+sessions are guesses from then on (`Session.is_guess`), and rules with `needs_session` are silent about them.
 """
 
 from collections import deque

@@ -1,4 +1,4 @@
-"""Meaning: what a message means in its session, whatever it is.
+"""Meaning: what a message means in its session, whatever kind of message it is.
 
 This is the whole way, on which every question about a message is asked. Most messages go the straight way instead
 (`analysis.conversation.straight`), which comes to the same result.

@@ -1,6 +1,6 @@
 """The app as its screens and widgets know it: what they may use of it, and ask of it.
 
-They import this module and never the app, which imports them.
+Screens and widgets import this module and never the app, which imports them.
 """
 
 from abc import abstractmethod

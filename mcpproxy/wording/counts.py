@@ -1,4 +1,4 @@
-"""Numbers with their noun, and what is missing in a capture, counted."""
+"""Counts with their nouns, and how much is missing in a capture."""
 
 from captures.gaps import MOST_LOST
 

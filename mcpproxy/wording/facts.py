@@ -1,4 +1,4 @@
-"""Facts: what the page of a message says of its call, each with a name, to be put on lines or beside each other."""
+"""Facts: what the page of a message says about its call. Each has a name; they are shown on lines or side by side."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Line: what one line says of a message, in parts. Who draws it lays them out, cuts and colours them."""
+"""Line: what one line says about a message, in parts. Whoever draws the line arranges, cuts and colours them."""
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 

@@ -1,6 +1,6 @@
 """Meaning: what a message means, as far as a line says it.
 
-A reading knows it when the message comes; a screen puts it together again for a row that it draws.
+A reading knows it when the message comes; a screen assembles it again for each row that it draws.
 """
 
 from typing import Final, NamedTuple

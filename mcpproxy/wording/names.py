@@ -1,4 +1,4 @@
-"""Names: of a request, its id, a peer."""
+"""Names of requests, their ids and peers."""
 
 from typing import Final
 

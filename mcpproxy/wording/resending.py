@@ -2,7 +2,7 @@
 
 Such text may be pasted into a terminal, so it contains no character that could act on one: JSON has equivalent escapes
 for all of them, and raw text shows them as escapes. Only the commands are meant for a shell: they quote each word from
-the capture, or let `printf` write it in octal if quotes do not suffice. Hashed words become placeholders.
+the capture, or let `printf` write it in octal where quotes are not enough. Hashed words become placeholders.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Status: what became of a call, as a word and what explains it. Every command, report and screen has it from here."""
+"""Status: what became of a call, in a word and an explanation. All commands, reports and screens take it from here."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple

@@ -1,9 +1,9 @@
-"""Columns: what is known of the rows and the calls of a capture, as arrays: some 30 bytes for each.
+"""Columns: what is known about the rows and calls of a capture, in arrays: about 30 bytes for each row or call.
 
-A row's call, its session, the response to a request, how long it took and how it ended: enough to draw, sort and
-filter a million rows without pairing their messages again. The worker fills them (`interpreting.py`), and sends the
-cells that have changed as binary batches; the screen's process puts these into columns of its own, and nothing else
-writes there. A batch says at which places its cells belong, so one that comes again changes nothing.
+They hold a row's call, its session, the response to a request, how long it took and how it ended: enough to draw, sort
+and filter a million rows without pairing their messages again. The worker fills columns (`interpreting.py`), and sends
+the cells that have changed as binary batches; the screen's process puts these into columns of its own, and nothing else
+writes there. A batch says where its cells belong, so a batch that comes again changes nothing.
 
 The worker reads what strangers wrote, so a batch is believed only as far as it can be checked: cells are taken only if
 they leave no hole, and every row, call and kind that they refer to exists.

@@ -1,6 +1,7 @@
-"""Conversation: what is known of a capture as a whole: its two sides, its losses, and its HTTP exchanges.
+"""Conversation: what is known about a capture as a whole: its two sides, its losses, and its HTTP exchanges.
 
-The worker tells it in words, a few times a second at most. An HTTP exchange is made of its records when it is shown.
+The worker reports it in words, a few times a second at most. An HTTP exchange is assembled from its records when it is
+shown.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""Interpreting, in the worker: the columns of a capture from the steps of its reading, and what has changed in them.
+"""Interpreting, in the worker: fills the columns of a capture from the steps of its reading, and says what has changed.
 
-A call is an object that shows what has become of it, so its cells are written anew from it whenever a step names it.
+A call is one object that shows what has become of it, so its cells are rewritten from it whenever a step names it.
 """
 
 from array import array

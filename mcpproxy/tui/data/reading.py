@@ -2,8 +2,8 @@
 
 A thread indexes the position of everything (`captures.index`), so that all rows can be shown after a few seconds per
 million. The worker reads the capture once more, understands it as all commands do (`analysis.reading`), and sends what
-it has found out, which stands in columns here (`Columns`). The rest of a row is read again from the file when it is
-shown, so this process keeps no message.
+it has found out, which is kept in columns here (`Columns`). The rest of a row is read again from the file when the row
+is shown, so this process keeps no messages.
 """
 
 import re

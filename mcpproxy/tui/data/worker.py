@@ -1,12 +1,12 @@
 """Worker: the process that understands captures and runs the rules, so that the screen never waits for them.
 
-`checking.py` starts it and sends it the captures to read. It follows captures that grow, and tells what they mean, as
-binary batches (`columns.py`), what the rules find, and how far it is. What captures mean comes first; the rules
-have a pass of their own over a large one, and over one that grows faster than they are. Whatever happens to the
-screen, even `kill -9`, it ends with it. It runs at low priority (nice), and writes no file except the tally of a
-capture, in the cache.
+`checking.py` starts it and sends it the captures to read. It follows captures that grow, and reports what they mean, as
+binary batches (`columns.py`), what the rules find, and how far it has got. What captures mean comes first; the rules
+have a separate pass over a large capture, and over one that grows faster than they can judge it. The worker ends when
+the screen does, however that ends, even by `kill -9`. It runs at low priority (nice), and writes no file except the
+tally of a capture, in the cache.
 
-If a capture has more findings than a person can read, it reports most of them without text: only rule and frame.
+If a capture has more findings than a person can read, most of them are reported without text: only rule and frame.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""Arrival: where the traffic goes first: to an entry, to a record by its number, to the place of a finding."""
+"""Arrival: where the traffic screen goes first: to an entry, a record by its number, or the place of a finding."""
 
 from collections.abc import Callable
 

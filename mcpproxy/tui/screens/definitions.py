@@ -1,4 +1,4 @@
-"""Tools: every tool that the server listed, the cost of its definition, its use, and whether it changed."""
+"""Tools: every tool that the server listed, the cost of its definition, its use, and whether the definition changed."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Final

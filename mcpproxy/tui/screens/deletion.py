@@ -1,4 +1,4 @@
-"""Deletion of captures: with a question that names what goes, and never of a live one."""
+"""Deletion of captures: after a question that names what will be deleted, and never of a live capture."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

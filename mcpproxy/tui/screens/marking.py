@@ -1,4 +1,4 @@
-"""Marking: marks and notes on the rows of a capture, in a file beside it."""
+"""Marking: marks and notes on the rows of a capture, in a file next to it."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
