@@ -69,8 +69,9 @@ class Summary(NamedTuple):
     waiting_since_ns: int | None = None
     """While it is being recorded: the stamp of the client's oldest unanswered request."""
     answered: int = 0
+    """Requests whose latency counts; see `Call.is_timely`."""
     p95_ns: int | None = None
-    """95 of 100 responses took no longer, give or take 2 %; None without responses."""
+    """95 of 100 of these took no longer, give or take 2 %; None if there are none."""
     lost: int = 0
     """Records known to be lost, and stretches of damage."""
     ending: str | None = None
@@ -124,7 +125,7 @@ class Summarizer:
             self.abandoned += len(step.abandoned)
         for call in step.changed:
             self.errors += call.settled is not None and call.is_error
-            if call.response is not None:
+            if call.is_timely:
                 self.latencies.add(call.latency_ns or 0)
 
     def summary(self, *, live: bool) -> Summary:

@@ -306,6 +306,11 @@ class Call(Struct, eq=False):
         return outcome is _FAILED or (outcome in ERRORS and self.cancelled_ns is None)
 
     @property
+    def is_timely(self) -> bool:
+        """Whether its latency counts, as in SQL: its final result or an error came, and it had not been cancelled."""
+        return (self.outcome is _RESULT or self.outcome in ERRORS) and self.cancelled_ns is None
+
+    @property
     def is_due(self) -> bool:
         """Whether a response is due: it was not cancelled, or only after it had failed."""
         return self.cancellation is None or self.fault is not None
