@@ -58,7 +58,7 @@ def closed(**how: object) -> tuple[str, bytes]:
 
 def test_it_tells_who_how_much_and_how_well(tmp_path: Path) -> None:
     found = summarise(write(tmp_path / "x.mcpcap", *said(INITIALIZE, CALL, WRONG), closed()))
-    assert (found.name, found.client, found.server, found.revision) == ("files", "Cursor 2.1", None, "2025-06-18")
+    assert (found.name, found.client, found.server, found.revisions) == ("files", "Cursor 2.1", None, ("2025-06-18",))
     assert (found.frames, found.errors, found.answered, found.lost) == (3, 1, 1, 0)
     assert (found.state, found.ending, found.duration_ns) == ("ended", None, 4_000_000)
     assert found.p95_ns == pytest.approx(1_000_000, rel=0.07)

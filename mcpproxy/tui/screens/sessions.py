@@ -29,6 +29,7 @@ from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table, layout
 from mcpproxy.tui.widgets.word_box import WordBox
 from mcpproxy.wording import units
 from mcpproxy.wording.blocks import blocks
+from mcpproxy.wording.cells import fit
 from mcpproxy.wording.spans import Role, Span
 
 COLUMNS: Final = (
@@ -36,7 +37,7 @@ COLUMNS: Final = (
     Column("server", "server", 11, stretch=2),
     Column("client", "client", 10, stretch=2, drop=3),
     Column("transport", "via", 5, drop=9),
-    Column("revision", "revision", 10, drop=4),
+    Column("revision", "revision", 13, drop=4),
     Column("age", "age", 7, right=True, drop=2),
     Column("frames", "frames", 7, right=True, drop=1),
     Column("errors", "err", 4, right=True, drop=1),
@@ -116,7 +117,7 @@ class SessionRows(MemoryRows[ListedCapture]):
         return {
             **cells,
             "client": (Span(summary.client or "–"),),
-            "revision": (Span(summary.revision or "–"),),
+            "revision": _revisions(summary),
             "frames": (Span(f"{summary.frames:,}" if summary.frames < 1_000_000 else units.few(summary.frames)),),
             "errors": (Span(units.few(summary.errors), "bad" if summary.errors else "dim"),),
             "p95": (Span(units.brief(summary.p95_ns), "plain"),),
@@ -124,6 +125,12 @@ class SessionRows(MemoryRows[ListedCapture]):
             or (Span(sparkline(summary.traffic, self.traffic_width), "accent"),),
             "lasted": (Span(units.duration(_lasted_ns(summary, is_live=capture.is_live)), "dim"),),
         }
+
+
+def _revisions(summary: Summary) -> Sequence[Span]:
+    """The first revision, and how many follow it: `2025-11-25 +1`."""
+    first, *more = summary.revisions or ("–",)
+    return (Span(fit(first, 10)), Span(f" +{len(more)}" if more else "", "dim"))
 
 
 def _is_countable(capture: ListedCapture) -> bool:
@@ -342,7 +349,7 @@ class SessionsScreen(ListScreen):
     def _text(self, capture: ListedCapture) -> str:
         summary = capture.summary or Summary()
         state = "live" if capture.is_live else summary.state if capture.is_summed else ""
-        fields = (summary.client, summary.server, summary.revision, summary.transport, summary.ending)
+        fields = (summary.client, summary.server, *summary.revisions, summary.transport, summary.ending)
         return " ".join(filter(None, (capture.server, state, short_name(capture.path), *fields))).lower()
 
     def _order(self, capture: ListedCapture) -> tuple[bool, float | str]:
