@@ -29,7 +29,6 @@ from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table, layout
 from mcpproxy.tui.widgets.word_box import WordBox
 from mcpproxy.wording import units
 from mcpproxy.wording.blocks import blocks
-from mcpproxy.wording.cells import fit
 from mcpproxy.wording.spans import Role, Span
 
 COLUMNS: Final = (
@@ -37,7 +36,7 @@ COLUMNS: Final = (
     Column("server", "server", 11, stretch=2),
     Column("client", "client", 10, stretch=2, drop=3),
     Column("transport", "via", 5, drop=9),
-    Column("revision", "revision", 13, drop=4),
+    Column("revision", "revision", 10, drop=4),
     Column("age", "age", 7, right=True, drop=2),
     Column("frames", "frames", 7, right=True, drop=1),
     Column("errors", "err", 4, right=True, drop=1),
@@ -128,9 +127,9 @@ class SessionRows(MemoryRows[ListedCapture]):
 
 
 def _revisions(summary: Summary) -> Sequence[Span]:
-    """The first revision, and how many follow it: `2025-11-25 +1`."""
+    """The revision; of several, the month of the first, which no other has, and how many follow it: `2025-11 +1`."""
     first, *more = summary.revisions or ("–",)
-    return (Span(fit(first, 10)), Span(f" +{len(more)}" if more else "", "dim"))
+    return (Span(f"{first[:7]} +{len(more)}" if more else first),)
 
 
 def _is_countable(capture: ListedCapture) -> bool:
