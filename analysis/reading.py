@@ -56,8 +56,8 @@ class About(NamedTuple):
     """The client named last; sessions know their own."""
     server: Peer | None
     """The server named last."""
-    revision: str | None
-    """The revision agreed on last; before that, the one requested."""
+    revisions: tuple[str, ...]
+    """The revisions of its sessions, each once, in the order of the sessions. Untrusted texts."""
     sessions: int
     """How many sessions there were."""
     guesses: int
@@ -203,7 +203,7 @@ class Reading:
             fold.t_ns,
             fold.client,
             fold.server,
-            fold.revision,
+            fold.revisions,
             fold.routing.count,
             fold.routing.guesses,
         )

@@ -30,6 +30,8 @@ State: TypeAlias = Literal["live", "ended", "died"]
 
 CLIENTS: Final = 16
 """The most clients of one capture that are kept: those heard last."""
+REVISIONS: Final = 8
+"""The most revisions of one capture that are kept: those of its first sessions."""
 BUCKETS: Final = 64
 """The number of equal intervals in which traffic is counted."""
 KEPT: Final = 5000
@@ -58,7 +60,8 @@ class Summary(NamedTuple):
     """The name and version that the client gives."""
     server: str | None = None
     """The same for the server."""
-    revision: str | None = None
+    revisions: tuple[str, ...] = ()
+    """Of its sessions, in their order; the first `REVISIONS`."""
     frames: int = 0
     errors: int = 0
     """Requests that count as errors; see `Call.is_error`."""
@@ -69,8 +72,9 @@ class Summary(NamedTuple):
     waiting_since_ns: int | None = None
     """While it is being recorded: the stamp of the client's oldest unanswered request."""
     answered: int = 0
+    """Requests whose latency counts; see `Call.is_timely`."""
     p95_ns: int | None = None
-    """95 of 100 responses took no longer, give or take 2 %; None without responses."""
+    """95 of 100 of these took no longer, give or take 2 %; None if there are none."""
     lost: int = 0
     """Records known to be lost, and stretches of damage."""
     ending: str | None = None
@@ -124,7 +128,7 @@ class Summarizer:
             self.abandoned += len(step.abandoned)
         for call in step.changed:
             self.errors += call.settled is not None and call.is_error
-            if call.response is not None:
+            if call.is_timely:
                 self.latencies.add(call.latency_ns or 0)
 
     def summary(self, *, live: bool) -> Summary:
@@ -148,7 +152,7 @@ class Summarizer:
             duration_ns=fold.t_ns,
             client=_short(fold.client and fold.client.text),
             server=_short(fold.server and fold.server.text),
-            revision=_short(fold.revision),
+            revisions=tuple(revision[:_TEXT] for revision in fold.revisions[:REVISIONS]),
             frames=self.frames,
             errors=self.errors + sum(call.is_error for call in left),
             abandoned=self.abandoned + sum(call.is_ended_by_leaving for call in left),
@@ -282,9 +286,9 @@ def _summary(kept: object) -> Summary | None:
     """A summary as read from a file; None if anything about it is odd."""
     if not isinstance(kept, dict) or set(kept) != set(Summary._fields) or kept["state"] not in ("ended", "died"):
         return None
-    texts = ("name", "transport", "client", "server", "revision", "ending")
+    texts = ("name", "transport", "client", "server", "ending")
     numbers = ("duration_ns", "frames", "errors", "abandoned", "answered", "lost", "bucket_ns")
-    traffic, clients = kept["traffic"], kept["clients"]
+    traffic, clients, revisions = kept["traffic"], kept["clients"], kept["revisions"]
     is_whole = (
         all(kept[name] is None or isinstance(kept[name], str) for name in texts)
         and all(_is_count(kept[name]) for name in numbers)
@@ -292,11 +296,16 @@ def _summary(kept: object) -> Summary | None:
         and isinstance(traffic, list)
         and len(traffic) <= BUCKETS
         and all(map(_is_count, traffic))
+        and isinstance(revisions, list)
+        and len(revisions) <= REVISIONS
+        and all(isinstance(revision, str) for revision in revisions)
         and isinstance(clients, list)
         and len(clients) <= CLIENTS
         and all(map(_is_client, clients))
     )
-    more = {"traffic": tuple(traffic), "clients": tuple(map(tuple, clients))} if is_whole else {}
+    more: dict[str, Any] = {}
+    if is_whole:
+        more = {"revisions": tuple(revisions), "traffic": tuple(traffic), "clients": tuple(map(tuple, clients))}
     values: dict[str, Any] = {**kept, **more}
     return Summary(**values) if is_whole else None
 

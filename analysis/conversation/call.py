@@ -228,6 +228,12 @@ class Call(Struct, eq=False):
         return None if mark is None else mark.seq
 
     @property
+    def cancelled_after_ns(self) -> int | None:
+        """How long it had waited when it was cancelled; None if it was not."""
+        cancelled_ns = self.cancelled_ns
+        return None if cancelled_ns is None else max(0, cancelled_ns - self.started_ns)
+
+    @property
     def is_left(self) -> bool:
         """Whether its client cancelled it, or gave up on it, by closing its HTTP exchange."""
         over = None if self.http is None else self.http.over
@@ -260,10 +266,9 @@ class Call(Struct, eq=False):
         call that times out. A client that closes the HTTP exchange instead has given up at any time. A response may
         still have come after it.
         """
-        cancelled_ns = self.cancelled_ns
-        if cancelled_ns is None or self.request.method in ENDLESS:
+        waited_ns = self.cancelled_after_ns
+        if waited_ns is None or self.request.method in ENDLESS:
             return None
-        waited_ns = max(0, cancelled_ns - self.started_ns)
         is_given_up = self.has_left or waited_ns >= ABANDONED_NS or timed_out(self.cancel_reason)
         return waited_ns if is_given_up else None
 
@@ -304,6 +309,11 @@ class Call(Struct, eq=False):
         """Whether it counts as an error, as in SQL: it failed, or an error came while its sender still waited."""
         outcome = self.outcome
         return outcome is _FAILED or (outcome in ERRORS and self.cancelled_ns is None)
+
+    @property
+    def is_timely(self) -> bool:
+        """Whether its latency counts, as in SQL: its final result or an error came, and it had not been cancelled."""
+        return (self.outcome is _RESULT or self.outcome in ERRORS) and self.cancelled_ns is None
 
     @property
     def is_due(self) -> bool:

@@ -97,7 +97,6 @@ class Fold:
         # What earlier sessions knew, if this one does not know it.
         self._client: Peer | None = None
         self._server: Peer | None = None
-        self._revision: str | None = None
         self.addressing = Addressing()
         """Which requests a response over HTTP can answer."""
         self.under_way = UnderWay(self.tables, self.addressing)
@@ -125,9 +124,9 @@ class Fold:
         return (self._last and self._last.server) or self._server
 
     @property
-    def revision(self) -> str | None:
-        """The revision agreed on last; before that, the one requested."""
-        return (self._last and self._last.revision) or self._revision
+    def revisions(self) -> tuple[str, ...]:
+        """The revisions of its sessions, each once, in the order of the sessions. Untrusted texts."""
+        return tuple(dict.fromkeys(session.revision for session in self.routing.open() if session.revision))
 
     @property
     def is_clear(self) -> bool:
@@ -255,7 +254,7 @@ class Fold:
             self.exchanges.add(http, seen)
             session.last_ns = message.t_ns
         if session is not self._last:
-            self._client, self._server, self._revision = self.client, self.server, self.revision
+            self._client, self._server = self.client, self.server
             self._last = session
         return seen
 

@@ -24,7 +24,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.bodies import message_lines
 from mcpproxy.wording.cells import WHOLE
 from mcpproxy.wording.counts import count_text
-from mcpproxy.wording.names import peer_text
+from mcpproxy.wording.names import peer_text, revisions_text
 from mcpproxy.wording.units import duration, local_time, size
 
 ROOM: Final = 65_536
@@ -137,7 +137,7 @@ class Page:
             ("capture", sanitise(self._path.name, None)),
             ("client", unnamed if fold.client is None else peer_text(fold.client)),
             ("server", unnamed if fold.server is None else peer_text(fold.server)),
-            ("revision", sanitise(fold.revision or "unknown", 60)),
+            ("revisions" if len(fold.revisions) > 1 else "revision", revisions_text(fold.revisions) or "unknown"),
             ("transport", sanitise(fold.transport or "unknown", 60)),
             ("extent", f"{extent}, {duration(fold.t_ns)}"),
             ("recorded by", _text(header.get("tool"))),

@@ -13,6 +13,7 @@ from analysis.store.stats import Abandoned, Latency, Startup, Unanswered
 from mcpproxy.html_report import limits
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import begins_text, count_text, lost_text, unrecorded_text
+from mcpproxy.wording.names import revisions_text
 from mcpproxy.wording.statuses import verdict
 from mcpproxy.wording.units import brief, duration, size, utc
 from mcpproxy.wording.values import one_line
@@ -92,7 +93,7 @@ def _capture(row: CaptureRow, sessions: Sequence[SessionRow]) -> dict[str, Any]:
         "client": client,
         "server": server,
         "more_peers": max(0, len(peers) - 1),
-        "revisions": ", ".join(dict.fromkeys(sanitise(s.revision, 40) for s in own if s.revision)),
+        "revisions": revisions_text(s.revision for s in own if s.revision),
         "transport": _clean(row.transport, 40),
         "endpoint": _clean(row.upstream or row.command),
         "opened": utc(row.opened_ns)[:19].replace("T", " ") + " UTC" if row.opened_ns is not None else "",

@@ -22,6 +22,7 @@ from mcpproxy.report.waits import Waits, waited_ns, waiting_text
 from mcpproxy.wording import units
 from mcpproxy.wording.bodies import message_lines
 from mcpproxy.wording.counts import begins_text, count_text, guesses_text, lost_text, unrecorded_text
+from mcpproxy.wording.names import revisions_text
 from mcpproxy.wording.records import Remark, remark_on
 from mcpproxy.wording.spans import Style
 from mcpproxy.wording.statuses import fate, waiting
@@ -118,7 +119,7 @@ class Conversation:
         """The lines of a step, preceded by the heading when it is due; with a filter, before the first line."""
         was_held = self._held is not None
         things = self.due(step)
-        if not was_held and self._live and self._is_known and not self._named and step.end is None:
+        if not was_held and self._live and not self._named and self._is_known and step.end is None:
             self._note_heading()
             yield from self.heading()
         yield from self._under_heading(things, was_held=was_held)
@@ -146,7 +147,7 @@ class Conversation:
     @property
     def _is_known(self) -> bool:
         """Whether the heading can be complete."""
-        return self.session.server is not None and self.session.revision is not None
+        return self.session.server is not None and bool(self.session.revisions)
 
     def _note_heading(self) -> None:
         self._heading, self._named = heading_of(self.session), self._is_known
@@ -289,6 +290,9 @@ class Conversation:
             yield Thing(self._last_ns, Remark("·", "still being recorded"))
         if not still_open and not has_ended and self._only is None:
             yield Thing(self._last_ns, Remark("■", "capture ends here (not closed)"))
+        revisions = revisions_text(self.session.revisions)
+        if self._only is None and self._heading is not None and self._heading.revisions not in ("", revisions):
+            yield Thing(self._last_ns, Remark("·", f"revisions {revisions}"))
         if self.session.unrecorded:
             yield Thing(self._last_ns, Remark("▲", unrecorded_text(self.session.unrecorded), "bad"))
         if self.session.routing.guesses:

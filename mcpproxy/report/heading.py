@@ -7,15 +7,15 @@ from analysis.conversation.fold import Fold
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.counts import count_text
-from mcpproxy.wording.names import peer_text
+from mcpproxy.wording.names import peer_text, revisions_text
 from mcpproxy.wording.spans import Span, Style, fit_spans
 
 
 class Heading(NamedTuple):
-    """Who talks to whom, in which revision, as far as known; sanitised."""
+    """Who talks to whom, in which revisions, as far as known; sanitised."""
 
     name: str
-    revision: str
+    revisions: str
     peers: str
     sessions: int
     """The peers are those of the latest session; the others appear only in their lines."""
@@ -27,7 +27,7 @@ def heading_of(fold: Fold) -> Heading:
     peers = f"{peer_text(client) if client else '?'} → {peer_text(server) if server else '?'}"
     return Heading(
         sanitise(fold.name or "", 60),
-        sanitise(fold.revision or "", 40),
+        revisions_text(fold.revisions),
         peers if client is not None or server is not None else "",
         fold.routing.count,
     )
@@ -56,5 +56,5 @@ def heading_lines(heading: Heading, style: Style, width: int, date: str | None, 
 
 def _pieces(heading: Heading, date: str | None, file: str) -> Iterator[Span]:
     sessions = count_text(heading.sessions, "session") if heading.sessions > 1 else ""
-    pieces = (Span(heading.name, "accent"), *map(Span, (heading.revision, heading.peers, sessions, date or "")))
+    pieces = (Span(heading.name, "accent"), *map(Span, (heading.revisions, heading.peers, sessions, date or "")))
     yield from (piece for piece in (*pieces, Span(sanitise(file, 200), "dim")) if piece.text)

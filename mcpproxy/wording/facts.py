@@ -41,7 +41,7 @@ def title(seen: Seen) -> str:
 
 
 def status_of(call: Call, waited_ns: int | None = None) -> Status:
-    """What a response means for its call, or what became of a call without one.
+    """What a response means for its call, or what became of a call without one; not how it was cancelled.
 
     Args:
         call: the call.
@@ -49,7 +49,7 @@ def status_of(call: Call, waited_ns: int | None = None) -> Status:
     """
     if call.response is not None:
         return answer(call.response, Meaning(call))
-    return fate(call) if waited_ns is None else waiting(waited_ns)
+    return fate(call, says_how=False) if waited_ns is None else waiting(waited_ns)
 
 
 def cancellation(call: Call) -> Fact | None:
@@ -60,10 +60,10 @@ def cancellation(call: Call) -> Fact | None:
     by = by if call.is_left else f"by frame {call.cancelled_seq}"
     if call.response is None:
         return Fact("cancelled", by)
-    waited_ns = call.abandoned_ns
-    after = "" if waited_ns is None else f"after {duration(waited_ns)} "
     reason = f": {sanitise(call.cancel_reason, REASON)}" if call.cancel_reason else ""
-    return Fact("cancelled", f"{after}{by}{reason}", waited_ns is not None)
+    return Fact(
+        "cancelled", f"after {duration(call.cancelled_after_ns or 0)} {by}{reason}", call.abandoned_ns is not None
+    )
 
 
 def became(call: Call, waited_ns: int | None = None) -> Iterator[Fact]:

@@ -1,5 +1,6 @@
 """Names of requests, their ids and peers."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from analysis.conversation.message import Id, Request
@@ -8,6 +9,8 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import fit
 from mcpproxy.wording.values import EXCERPT, string
 
+REVISIONS: Final = 4
+"""The most revisions of a capture that are named; there are hardly more than two."""
 ID_CELLS: Final = 16
 """Cells of an id."""
 
@@ -35,6 +38,13 @@ def id_text(id_: Id | None) -> str:
 def name_of(request: Request) -> str:
     """The tool, prompt or resource that a request concerns, if it names one."""
     return sanitise(string(request.params, *NAMED_BY.get(request.method, ())), EXCERPT)
+
+
+def revisions_text(revisions: Iterable[str]) -> str:
+    """The revisions of a capture, each once, in the order of its sessions: `2025-11-25, 2026-07-28`."""
+    texts = list(dict.fromkeys(sanitise(revision, 40) for revision in revisions))
+    more = len(texts) - REVISIONS
+    return ", ".join([*texts[:REVISIONS], *([f"and {more:,} more"] if more > 0 else [])])
 
 
 def peer_text(peer: Peer) -> str:

@@ -76,18 +76,24 @@ def content(response: Response) -> Status:
     return _content(response, outcome_of(response, None), "", None)
 
 
-def fate(call: Call) -> Status:
-    """What became of a call without a response."""
-    waited_ns = call.abandoned_ns
-    status = verdict(call.outcome, is_abandoned=waited_ns is not None)
+def fate(call: Call, *, says_how: bool = True) -> Status:
+    """What became of a call without a response.
+
+    Args:
+        call: the call.
+        says_how: whether to say that closing its HTTP exchange was the cancellation.
+    """
+    waited_ns = call.cancelled_after_ns
+    is_abandoned = call.abandoned_ns is not None
+    status = verdict(call.outcome, is_abandoned=is_abandoned)
     texts = []
     if call.outcome is Outcome.FAILED:
         texts.append(f": {failure(call.http, call.lasted_ns)}")
-    if waited_ns is not None:
-        after = f"after {duration(waited_ns)}"
-        texts.append(f" {after}" if call.outcome is Outcome.CANCELLED else f", abandoned {after}")
-    elif call.outcome is Outcome.CANCELLED and call.is_left:
-        texts.append(" by closing its HTTP exchange")
+    if waited_ns is not None and call.outcome is Outcome.CANCELLED:
+        texts.append(f" after {duration(waited_ns)}")
+        texts.append(" by closing its HTTP exchange" if says_how and call.is_left and not is_abandoned else "")
+    elif waited_ns is not None and is_abandoned:
+        texts.append(f", abandoned after {duration(waited_ns)}")
     if call.cancelled_ns is not None and call.cancel_reason:
         texts.append(f": {sanitise(call.cancel_reason, EXCERPT)}")
     if call.probable_answer is not None:

@@ -15,7 +15,7 @@ def test_what_is_known_of_a_capture_grows_while_it_is_read() -> None:
     about, (session,) = reading.capture, reading.sessions
     assert about.transport == "stdio"
     assert about.ending is not None
-    assert (about.client, about.server, about.revision) == (session.client, session.server, session.revision)
+    assert (about.client, about.server, about.revisions) == (session.client, session.server, (session.revision,))
     assert about.client is not None
     assert about.sessions == session.number == 1
     last = steps[-2].item

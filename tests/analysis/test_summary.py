@@ -58,7 +58,7 @@ def closed(**how: object) -> tuple[str, bytes]:
 
 def test_it_tells_who_how_much_and_how_well(tmp_path: Path) -> None:
     found = summarise(write(tmp_path / "x.mcpcap", *said(INITIALIZE, CALL, WRONG), closed()))
-    assert (found.name, found.client, found.server, found.revision) == ("files", "Cursor 2.1", None, "2025-06-18")
+    assert (found.name, found.client, found.server, found.revisions) == ("files", "Cursor 2.1", None, ("2025-06-18",))
     assert (found.frames, found.errors, found.answered, found.lost) == (3, 1, 1, 0)
     assert (found.state, found.ending, found.duration_ns) == ("ended", None, 4_000_000)
     assert found.p95_ns == pytest.approx(1_000_000, rel=0.07)
@@ -68,7 +68,17 @@ def test_it_tells_who_how_much_and_how_well(tmp_path: Path) -> None:
 def test_an_error_after_a_cancellation_is_none(tmp_path: Path) -> None:
     cancel = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'
     found = summarise(write(tmp_path / "x.mcpcap", *said(INITIALIZE, CALL, cancel, WRONG), closed()))
-    assert (found.frames, found.errors, found.answered) == (4, 0, 1)
+    assert (found.frames, found.errors, found.answered) == (4, 0, 0)
+
+
+def test_latencies_are_those_of_final_answers_in_time(tmp_path: Path) -> None:
+    cancel = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'
+    late = b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
+    found = summarise(write(tmp_path / "late.mcpcap", *said(CALL, cancel, late), closed()))
+    assert (found.answered, found.p95_ns) == (0, None)
+    interim = b'{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{}}}'
+    found = summarise(write(tmp_path / "interim.mcpcap", *said(CALL, interim), closed()))
+    assert (found.answered, found.p95_ns) == (0, None)
 
 
 @pytest.mark.parametrize(

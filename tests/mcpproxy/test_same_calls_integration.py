@@ -17,6 +17,7 @@ from analysis.conversation.message import Request
 from analysis.filter import facts_of, parse
 from analysis.reading import Reading
 from analysis.selection import selected_at_the_end
+from analysis.summary import summarise
 from mcpproxy.exporters.otlp.capture import CaptureSpans
 from mcpproxy.exporters.otlp.histograms import Histograms
 from mcpproxy.exporters.trace_events import CaptureEvents, Processes
@@ -32,7 +33,7 @@ from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.html_report.parts import Parts
 from tests.mcpproxy.tui.alone import Alone
-from tests.mcpproxy.tui.http_talk import post
+from tests.mcpproxy.tui.http_talk import post, two_revisions
 from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, record
 
 CORPUS = ("demo", "every-type", "gaps", "giant-frames", "good", "http", "killed", "odd-bytes")
@@ -508,3 +509,15 @@ def test_all_roads_say_the_same_of_every_call(roads: Roads) -> None:
             assert error == _ERRORS[call.outcome]
         elif call.outcome is Outcome.RESULT and call.cancellation is None:
             assert error is None
+
+
+def test_every_road_names_the_revisions_of_all_sessions_in_order(tmp_path: Path) -> None:
+    path, both = two_revisions(tmp_path), ("2025-06-18", "2025-11-25")
+    reading = analysis.read(path)
+    assert [*reading.to_end()]
+    assert reading.capture.revisions == summarise(path).revisions == both
+    said = ", ".join(both)
+    assert f"revisions {said}" in mcpproxy("show", path).stdout.decode()
+    assert f"<code>{said}</code>" in mcpproxy("show", "--format", "markdown", path).stdout.decode()
+    assert mcpproxy("report", "--output", tmp_path / "report.html", path).returncode == 0
+    assert said in (tmp_path / "report.html").read_text("utf-8")

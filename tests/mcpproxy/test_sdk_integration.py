@@ -180,7 +180,7 @@ def test_peers_and_revision_are_named(talked: tuple[str, Path]) -> None:
     mode, capture = talked
     session = understand(capture).session
     assert (session.client, session.server) == (Peer("sdk-reader", "1.2.3"), Peer("sdk-notebook", "4.5.6"))
-    assert session.revision == MODES[mode]
+    assert session.revisions == (MODES[mode],)
     assert session.is_clear
 
 

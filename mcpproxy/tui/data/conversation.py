@@ -39,6 +39,8 @@ class Peers(NamedTuple):
 
     client: Peer | None
     server: Peer | None
+    revisions: tuple[str, ...]
+    """Its revision; those of all sessions for a capture as a whole."""
 
 
 class Cancellation(NamedTuple):
@@ -92,9 +94,10 @@ class Conversation:
         self._peers: dict[int, Peers] = {}
         self._index, self._http = index, http
 
-    def peers(self, session: int) -> Peers:
+    def peers(self, session: int | None) -> Peers:
         """The two sides of a session; those of the capture if it is not known."""
-        return self._peers.get(session, Peers(self.capture.client, self.capture.server))
+        whole = Peers(self.capture.client, self.capture.server, self.capture.revisions)
+        return whole if session is None else self._peers.get(session, whole)
 
     def exchange(self, number: int) -> HttpExchange | None:
         """The HTTP exchange with a number, as its records in the file say; None if none is known."""
@@ -115,7 +118,9 @@ class Conversation:
         if "session" in news:
             if len(self._peers) >= PEERS:
                 self._peers.pop(next(iter(self._peers)))
-            self._peers[as_number(news["session"])] = Peers(*map(_peer, news["peers"]))
+            client, server, revision = news["peers"]
+            revisions = () if revision is None else (str(revision),)
+            self._peers[as_number(news["session"])] = Peers(_peer(client), _peer(server), revisions)
         if "about" in news:
             self.capture = _about(About(*news["about"]))
         if "lost" in news:
@@ -150,11 +155,11 @@ class Conversation:
 
 def _about(told: About) -> About:
     """What is told of the capture as a whole, if it is what it should be."""
-    texts = told.name, told.id, told.transport, told.ending, told.revision
+    texts = told.name, told.id, told.transport, told.ending, *told.revisions
     numbers = told.begins_at, told.t_ns, told.sessions, told.guesses, 0 if told.wall_ns is None else told.wall_ns
     if not all(text is None or isinstance(text, str) for text in texts) or not all(map(_is_number, numbers)):
         raise ValueError("no description of a capture")
-    return told._replace(client=_peer(told.client), server=_peer(told.server))
+    return told._replace(client=_peer(told.client), server=_peer(told.server), revisions=tuple(told.revisions))
 
 
 def as_number(told: object) -> int:

@@ -112,7 +112,7 @@ class Interpreter:
         """How many unusual messages each row of this batch has."""
         self._durations: dict[int, Durations] = {}
         self._next: dict[int, float] = {}
-        self._peers: dict[int, tuple[Peer | None, Peer | None]] = {}
+        self._peers: dict[int, tuple[Peer | None, Peer | None, str | None]] = {}
         self._read_bytes = -1
         self._told: dict[str, Any] = {}
         # What has changed since the last batch. What is new at the end of a column is told by its length.
@@ -380,12 +380,12 @@ class Interpreter:
             self.columns.begun_numbers.append(session)
 
     def _note_peers(self, session: Session) -> None:
-        peers = session.client, session.server
-        if self._peers.get(session.number, (None, None)) != peers:
+        peers = session.client, session.server, session.revision
+        if self._peers.get(session.number, (None, None, None)) != peers:
             if len(self._peers) >= PEERS:
                 self._peers.pop(next(iter(self._peers)))
             self._peers[session.number] = peers
-            self._news.append({"session": session.number, "peers": [_cut(peer) for peer in peers]})
+            self._news.append({"session": session.number, "peers": [_cut(what) for what in peers]})
 
     # ---- what has changed
 
@@ -473,6 +473,6 @@ def is_unusual(message: Message) -> bool:
 
 def _cut(value: object) -> object:
     """What a peer says of itself, no longer than needed."""
-    if isinstance(value, Peer):
+    if isinstance(value, tuple):
         return [_cut(text) for text in value]
     return value[:LONGEST] if isinstance(value, str) else value

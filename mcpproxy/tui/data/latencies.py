@@ -39,6 +39,7 @@ class Figures(NamedTuple):
     asked: int = 0
     errors: int = 0
     answered: int = 0
+    """Those whose latency counts: with a final response, and not cancelled before it."""
     p50_ns: int | None = None
     p90_ns: int | None = None
     p95_ns: int | None = None
@@ -49,6 +50,8 @@ class Figures(NamedTuple):
     abandoned: int = 0
     slowest: int | None = None
     """The call with the longest latency, the first of equals; None without responses."""
+    late: int = 0
+    """Those that were answered after they had been cancelled."""
 
 
 class Distribution(NamedTuple):
@@ -84,6 +87,9 @@ class Latencies:
         """The exchanges among the errors that were cancelled."""
         self._given_up: set[int] = set()
         """Those that were abandoned."""
+        self._late: set[int] = set()
+        """Those that were answered after their cancellation."""
+        self._late_of: Counter[int] = Counter()
         self._slowest: dict[int, int] = {}
         """The slowest call of each kind."""
         self._course: tuple[int | None, Course] = None, Course()
@@ -122,6 +128,10 @@ class Latencies:
                 self._abandoned[kind] += 1
                 self._stale.add(kind)
             if calls.is_cancelled[number]:
+                if calls.response[number] != NONE and number not in self._late:
+                    self._late.add(number)
+                    self._late_of[kind] += 1
+                    self._stale.add(kind)
                 # What has failed counts, before its cancellation or after it; in the second case it is settled twice.
                 if outcome == _FAILED and number not in self._left:
                     self._left.add(number)
@@ -163,6 +173,7 @@ class Latencies:
                 durations.octaves(),
                 self._abandoned[number],
                 self._slowest.get(number),
+                self._late_of[number],
             )
         if not self._stale:
             self._wrote = time.monotonic()

@@ -166,7 +166,7 @@ def exchange_lines(reading: Reading, row: int) -> Lines:
         lines.append(_pair("answered", _at(reading, calls.response[number])))
         lines.append(_pair("took", ms_text(calls.latency_ns[number])))
     lines += [_pair(fact.name, fact.text, "bad" if fact.is_bad else "plain") for fact in _became(reading, number)]
-    client, server = reading.conversation.peers(reading.session(row))
+    client, server, _ = reading.conversation.peers(reading.session(row))
     for word, peer in (("client", client), ("server", server)):
         if peer is not None:
             lines.append(_pair(word, peer_text(peer)))

@@ -179,12 +179,13 @@ class LatencyScreen(CaptureScreen):
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
         rows, reading = self._rows.items, self.reading
-        answered = sum(figures.answered for figures in rows)
+        answered, late = sum(figures.answered for figures in rows), sum(figures.late for figures in rows)
+        responses = f"{count_text(answered, 'response')}{_in_time(late)}{_late(late)}"
         spans = list[Span]()
         if self._rows.axis is not None:
             low, high = self._rows.axis
             spans.append(Span(f"  shapes {brief(octave_ns(low)[0])}–{brief(octave_ns(high)[1])}", "dim"))
-        spans.append(Span(f"  {count_text(len(rows), 'kind')} of requests, {count_text(answered, 'response')}", "dim"))
+        spans.append(Span(f"  {count_text(len(rows), 'kind')} of requests, {responses}", "dim"))
         spans.append(Span(f"  by {self.order}", "dim"))
         if reading.is_live and reading.index.tail.is_at_end:
             spans.append(Span("  ● live", "accent"))
@@ -236,7 +237,8 @@ class LatencyScreen(CaptureScreen):
             course.show("")
             return
         more = "" if distribution is not None and distribution.is_whole else " …"
-        text = f"  {count_text(figures.answered, 'response')} to {count_text(figures.asked, 'request')}{more}"
+        responses = f"{count_text(figures.answered, 'response')}{_in_time(figures.late)}"
+        text = f"  {responses} to {count_text(figures.asked, 'request')}{_late(figures.late)}{more}"
         kind.show([Span(sanitise(figures.call.text, NAME), "accent"), Span(text, "dim")])
         course.show_lines(() if distribution is None else course_lines(distribution, width))
 
@@ -293,6 +295,15 @@ class LatencyScreen(CaptureScreen):
             notify(self.app, "there is no response")
             return
         self.app.show(self.reading.calls.request[slowest.slowest], is_detailed=True)
+
+
+def _in_time(late: int) -> str:
+    return " in time" if late else ""
+
+
+def _late(late: int) -> str:
+    """How many responses are not counted, because their calls had been cancelled before."""
+    return f", {late:,} late" if late else ""
 
 
 ENTRY: Final = ScreenEntry(

@@ -7,7 +7,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.peers import Introduction, introductions
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.messages import Grown, PeersRead
@@ -17,6 +16,7 @@ from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.pointed_line import PointedLine
+from mcpproxy.wording.names import revisions_text
 from mcpproxy.wording.spans import Span
 
 
@@ -107,10 +107,10 @@ class PeersScreen(PlacedScreen):
 
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
-        revision = self.reading.conversation.capture.revision
+        revisions = revisions_text(self.reading.conversation.capture.revisions)
         spans = list[Span]()
-        if revision:
-            spans.append(Span(f"  {sanitise(revision, 20)} in use", "dim"))
+        if revisions:
+            spans.append(Span(f"  {revisions} in use", "dim"))
         if not self.reading.has_ended and not self.reading.is_live:
             spans.append(Span(f"  {100 * self.reading.understood // max(1, len(self.reading.index))}% …", "accent"))
         self.set_title(spans)

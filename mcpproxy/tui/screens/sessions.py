@@ -116,7 +116,7 @@ class SessionRows(MemoryRows[ListedCapture]):
         return {
             **cells,
             "client": (Span(summary.client or "–"),),
-            "revision": (Span(summary.revision or "–"),),
+            "revision": _revisions(summary),
             "frames": (Span(f"{summary.frames:,}" if summary.frames < 1_000_000 else units.few(summary.frames)),),
             "errors": (Span(units.few(summary.errors), "bad" if summary.errors else "dim"),),
             "p95": (Span(units.brief(summary.p95_ns), "plain"),),
@@ -124,6 +124,12 @@ class SessionRows(MemoryRows[ListedCapture]):
             or (Span(sparkline(summary.traffic, self.traffic_width), "accent"),),
             "lasted": (Span(units.duration(_lasted_ns(summary, is_live=capture.is_live)), "dim"),),
         }
+
+
+def _revisions(summary: Summary) -> Sequence[Span]:
+    """The revision; of several, the month of the first, which no other has, and how many follow it: `2025-11 +1`."""
+    first, *more = summary.revisions or ("–",)
+    return (Span(f"{first[:7]} +{len(more)}" if more else first),)
 
 
 def _is_countable(capture: ListedCapture) -> bool:
@@ -342,7 +348,7 @@ class SessionsScreen(ListScreen):
     def _text(self, capture: ListedCapture) -> str:
         summary = capture.summary or Summary()
         state = "live" if capture.is_live else summary.state if capture.is_summed else ""
-        fields = (summary.client, summary.server, summary.revision, summary.transport, summary.ending)
+        fields = (summary.client, summary.server, *summary.revisions, summary.transport, summary.ending)
         return " ".join(filter(None, (capture.server, state, short_name(capture.path), *fields))).lower()
 
     def _order(self, capture: ListedCapture) -> tuple[bool, float | str]:

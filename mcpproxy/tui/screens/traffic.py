@@ -215,7 +215,7 @@ class TrafficScreen(CaptureScreen):
         place = Place(
             listing.paused, now.scan, now.is_searching, listing.beside, listing.order_text, self.exporting.progress
         )
-        self.set_title(title(self.reading, place), lambda room: peers(self.reading, room))
+        self.set_title(title(self.reading, place), lambda room: peers(self.reading, self.session, room))
         capture, unrecorded = self.reading.conversation.capture, self.reading.conversation.losses.bodies
         begins_at, guesses = capture.begins_at, capture.guesses
         warnings = [f"▲ {begins_text(begins_at)}"] if begins_at else []

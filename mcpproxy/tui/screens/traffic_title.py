@@ -2,13 +2,12 @@
 
 from typing import Final, NamedTuple
 
-from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.rows.finding_lines import progress_text
 from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.counts import count_text
-from mcpproxy.wording.names import peer_text
+from mcpproxy.wording.names import peer_text, revisions_text
 from mcpproxy.wording.spans import Role, Span
 
 FOLLOWING: Final = "● following"
@@ -18,7 +17,7 @@ BEHIND: Final = 1000
 """The number of rows not understood yet from which the title shows the progress."""
 _LEAST: Final = 12
 """Cells of each name that there must be room for."""
-_REVISION: Final = 12
+_REVISIONS: Final = 22
 _BEFORE: Final = "  "
 _BETWEEN: Final = " → "
 
@@ -97,14 +96,17 @@ def _counts(reading: Reading) -> list[Span]:
     return spans
 
 
-def peers(reading: Reading, room: int) -> list[Span]:
-    """The two sides and their revision, in at most `room` cells: names are cut, or else the sides left out."""
-    capture = reading.conversation.capture
-    revision = f" · {fit(sanitise(capture.revision), _REVISION)}" if capture.revision else ""
+def peers(reading: Reading, session: int | None, room: int) -> list[Span]:
+    """The two sides of a session, or of the capture, and what they speak, in at most `room` cells.
+
+    Names are cut, or else the sides left out.
+    """
+    both = reading.conversation.peers(session)
+    revision = f" · {fit(revisions_text(both.revisions), _REVISIONS)}" if both.revisions else ""
     left = room - cells(revision)
-    names = [peer_text(peer) if peer else "?" for peer in (capture.client, capture.server)]
+    names = [peer_text(peer) if peer else "?" for peer in (both.client, both.server)]
     spans = [Span(revision)] if left >= 0 else []
-    if capture.client is None and capture.server is None:
+    if both.client is None and both.server is None:
         return spans
     left -= cells(_BEFORE + _BETWEEN)
     if sum(min(_LEAST, cells(name)) for name in names) > left:

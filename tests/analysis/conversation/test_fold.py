@@ -271,9 +271,9 @@ def test_a_handshake_names_peers_and_revision(talk: Talk) -> None:
     session = talk.session
     info = {"name": "host", "version": "1.0.0"}
     asked = talk.ask(0, "initialize", params={"protocolVersion": "2025-11-25", "clientInfo": info})
-    assert (asked.revision, session.revision, session.server) == ("2025-11-25", "2025-11-25", None)
+    assert (asked.revision, session.revisions, session.server) == ("2025-11-25", ("2025-11-25",), None)
     answered = talk.answer(0, result={"protocolVersion": "2025-06-18", "serverInfo": {"name": "demo"}})
-    assert (answered.revision, session.revision) == ("2025-06-18", "2025-06-18")
+    assert (answered.revision, session.revisions) == ("2025-06-18", ("2025-06-18",))
     assert (session.client, session.server) == (Peer("host", "1.0.0"), Peer("demo", ""))
     assert talk.ask(1).revision == "2025-06-18"
     assert talk.say("s2c", method="notifications/message").revision == "2025-06-18"
@@ -283,20 +283,20 @@ def test_a_refused_handshake_leaves_no_revision_in_force(talk: Talk) -> None:
     talk.ask(0, "initialize", params={"protocolVersion": "2025-11-25"})
     talk.answer(0, error={"code": -32602, "message": "no"})
     assert talk.ask(1).revision is None
-    assert talk.session.revision == "2025-11-25"
+    assert talk.session.revisions == ("2025-11-25",)
 
 
 def test_each_modern_request_names_its_own_revision(talk: Talk) -> None:
     session = talk.session
     assert talk.ask(1, "server/discover", params={"_meta": META}).revision == "2026-07-28"
-    assert (session.revision, session.client) == ("2026-07-28", Peer("host", "1.0.0"))
+    assert (session.revisions, session.client) == (("2026-07-28",), Peer("host", "1.0.0"))
     talk.answer(1, result={"resultType": "complete", "supportedVersions": ["2026-07-28"], "_meta": SERVER})
     assert session.server == Peer("demo", "2.1.0")
     other = {**META, "io.modelcontextprotocol/protocolVersion": "2027-01-01"}
     assert talk.ask(2, params={"_meta": other}).revision == "2027-01-01"
-    assert session.revision == "2026-07-28"
+    assert session.revisions == ("2026-07-28",)
     assert talk.answer(2, error={"code": -32022, "message": ""}).revision == "2027-01-01"
-    assert session.revision == "2026-07-28"
+    assert session.revisions == ("2026-07-28",)
     assert talk.ask(3).revision is None
 
 
@@ -304,7 +304,7 @@ def test_a_modern_probe_that_fails_leaves_the_handshake_in_force(talk: Talk) -> 
     talk.ask(1, "server/discover", params={"_meta": META})
     talk.answer(1, error={"code": -32601, "message": "Method not found"})
     talk.handshake()
-    assert talk.session.revision == "2025-06-18"
+    assert talk.session.revisions == ("2025-06-18",)
     assert talk.ask(2).revision == "2025-06-18"
 
 
@@ -321,7 +321,7 @@ def test_both_eras_on_one_connection_keep_their_own_revision(talk: Talk) -> None
 def test_a_peer_without_a_name_is_not_known(talk: Talk, info: object) -> None:
     talk.ask(0, "initialize", params={"protocolVersion": 7, "clientInfo": info})
     talk.answer(0, result={"protocolVersion": [], "serverInfo": info})
-    assert (talk.session.client, talk.session.server, talk.session.revision) == (None, None, None)
+    assert (talk.session.client, talk.session.server, talk.session.revisions) == (None, None, ())
 
 
 # Records.
@@ -529,6 +529,6 @@ def test_clean_traces_pair_completely() -> None:
         assert not [one for one in seen if isinstance(one.message, Invalid)]
         assert all(one.answered for one in seen if isinstance(one.message, Response))
         assert all(one.outcome is Outcome.CANCELLED for one in talk.session.open_calls())
-        assert talk.session.revision == trace["version"]
+        assert talk.session.revisions == (trace["version"],)
         assert talk.session.client == Peer("host", "1.0.0")
         assert talk.session.server is not None

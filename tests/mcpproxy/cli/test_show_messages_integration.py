@@ -111,7 +111,7 @@ def test_a_call_that_its_client_cancelled_by_closing_the_exchange_names_no_frame
     asked = talk.record(2, "frame", dir="c2s", **place, kind="request", size=len(raw), raw=raw)
     talk.record(700, "exchange", conn=1, exchange=1, stage="end", request=head, ended_by="client")
     text = shown(talk.close(), "--frame", str(asked))
-    assert "outcome    cancelled by closing its HTTP exchange\n" in text
+    assert "outcome    cancelled after 698.0ms\n" in text
     assert "cancelled  by closing its HTTP exchange (record 3)" in text
 
 

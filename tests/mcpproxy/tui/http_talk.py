@@ -40,3 +40,14 @@ def http_talk(folder: Path, calls: int = 6) -> Path:
         else:
             made += post(n + 1, CALL % (n, n), PROGRESS % n, FINE % (n, n), stream=True)
     return record(folder / "library" / "20261121T101502Z-4f2a.mcpcap", [*made, END])
+
+
+def two_revisions(folder: Path) -> Path:
+    """Write another one: two sessions, of which the second has a newer revision."""
+    made: Middles = [("header", header(transport="http", name="library"))]
+    made += post(1, INITIALIZE, INITIALIZED) + post(2, CALL % (1, 1), FINE % (1, 1))
+    newer = [
+        body.replace(b"2025-06-18", b"2025-11-25").replace(b"Cursor", b"Later") for body in (INITIALIZE, INITIALIZED)
+    ]
+    made += post(3, *newer) + post(4, CALL % (2, 2), FINE % (2, 2))
+    return record(folder / "library" / "20261121T101502Z-4f2a.mcpcap", [*made, END])

@@ -53,7 +53,7 @@ async def an_abandoned_call_is_told_in_every_list(stage: Stage) -> None:
     await stage.press("T")
     await stage.see("✗ ")
     await stage.press("L")
-    await stage.see("2 abandoned")
+    await stage.see("2 abandoned", "in time, 1 late  by n", " requests, 1 late")
 
 
 async def a_call_that_was_abandoned_is_sorted_by_how_long_it_waited(stage: Stage) -> None:

@@ -102,7 +102,7 @@ class TestCounts:
         middles += [said("c2s", CALL % (3, 3)), said("s2c", WRONG % 3), END]
         latencies, reading = counted(record(tmp_path / "x.mcpcap", middles))
         (only,) = latencies.rows
-        assert (only.asked, only.answered, only.errors) == (3, 1, 1)
+        assert (only.asked, only.answered, only.late, only.errors) == (3, 1, 1, 1)
         assert [OUTCOMES[code] for code in reading.calls.outcome] == [
             Outcome.RESULT, Outcome.CANCELLED, Outcome.ERROR,
         ]  # fmt: skip

@@ -123,7 +123,7 @@ class TestTraffic:
         for path, words in ((killed, "  ✝ killed  16 frames"), (ended, "  ○ exited 0  16 frames")):
             with understood(path) as reading:
                 assert "".join(span.text for span in title(reading, place)) == words
-                sides = "".join(span.text for span in peers(reading, 60))
+                sides = "".join(span.text for span in peers(reading, None, 60))
                 assert sides == "  Cursor 2.1 → library 0.6 · 2025-06-18"
 
     def test_rows_say_what_show_says(self, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import lines
 from tests.harness import DEADLINE_S
+from tests.mcpproxy.tui.http_talk import two_revisions
 from tests.mcpproxy.tui.stage import CALL, FINE, Stage, captured, conversation, lossy, play, play_each, said, sizes
 
 
@@ -265,6 +266,20 @@ async def detail_in_its_views_and_help(stage: Stage) -> None:
 
 class TestTraffic:
     """The messages of one capture."""
+
+    def test_the_title_says_the_revision_of_the_session_at_the_cursor(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.see("2025-06 +1")
+            await stage.press("enter", "G")
+            await stage.see("Later 2.1 → library 0.6 · 2025-06-18, 2025-11-25")
+            await stage.press("up")
+            await stage.see("session 2", "Later 2.1 → library 0.6 · 2025-11-25")
+            await stage.press("g", "down")
+            await stage.see("session 1", "Cursor 2.1 → library 0.6 · 2025-06-18")
+            await stage.press("C")
+            await stage.see("2025-06-18, 2025-11-25 in use")
+
+        play(act, two_revisions(tmp_path), size=(140, 40))
 
     @pytest.mark.costly("every key of the traffic, with what its filters and views show")
     def test_the_keys(self, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from analysis.conversation.call import Call, IdState, seen_of
+from analysis.conversation.http_exchanges import HttpExchanges
 from analysis.conversation.mark import Mark
 from analysis.conversation.message import Request, Response, messages
 from analysis.conversation.session import Session
@@ -48,7 +49,7 @@ def test_an_answer_is_told_with_its_frame_its_latency_and_its_status() -> None:
 
 @pytest.mark.parametrize(
     ("cancelled_s", "text", "is_bad"),
-    [(2, "by frame 9: no\\nneed", False), (8, "after 7.0s by frame 9: no\\nneed", True)],
+    [(2, "after 1.0s by frame 9: no\\nneed", False), (8, "after 7.0s by frame 9: no\\nneed", True)],
 )
 def test_a_late_answer_is_told_with_the_cancellation(cancelled_s: float, text: str, is_bad: bool) -> None:
     call = a_call(cancelled_s=cancelled_s, reason="no\nneed")
@@ -65,6 +66,21 @@ def test_what_has_no_answer_says_its_outcome_and_by_what_it_was_cancelled() -> N
     assert [*became(a_call(), 3 * S)] == [Fact("outcome", "waiting for 3.0s")]
     assert [*became(a_call(cancelled_s=8, reason="slow"))] == [
         Fact("outcome", "abandoned after 7.0s: slow", is_bad=True),
+        Fact("cancelled", "by frame 9"),
+    ]
+
+
+def test_a_call_cancelled_by_closing_its_exchange_says_so_once_and_after_how_long() -> None:
+    http = HttpExchanges().take({"exchange": 1, "stage": "end", "ended_by": "client"})
+    assert http is not None
+    http.over = Mark(9, 2 * S)
+    call = a_call(cancelled_s=2, http=http)
+    assert [*became(call)] == [
+        Fact("outcome", "cancelled after 1.0s"),
+        Fact("cancelled", "by closing its HTTP exchange (record 9)"),
+    ]
+    assert [*became(a_call(cancelled_s=2))] == [
+        Fact("outcome", "cancelled after 1.0s"),
         Fact("cancelled", "by frame 9"),
     ]
 
