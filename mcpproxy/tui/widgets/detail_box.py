@@ -145,7 +145,6 @@ class DetailBox(Vertical):
             return
         number = reading.call(entry)
         outcome = reading.outcome(number) if number is not None else None
-        # A tree keeps its folds, whatever the rules find meanwhile.
         findings = reading.findings
         marks = (findings.at(entry), entry < findings.checked) if self.view in ("exchange", "findings") else None
         wanted = (entry, self.view, self.page, self.width, outcome, entry < reading.understood, marks)
@@ -169,8 +168,10 @@ class DetailBox(Vertical):
         if event.row != self._entry() or not isinstance(event.item, Detail):
             return
         content, self.pages = event.item, event.item.pages
-        self._exchange = event.row, content.exchange
-        self.reader.show(content.tree if content.tree is not None else content.lines)
+        is_same_row, self._exchange = self._exchange[0] == event.row, (event.row, content.exchange)
+        # What becomes known of a message meanwhile leaves its tree as the user has folded it.
+        if not (is_same_row and content.tree is not None and content.tree.is_like(self.pane.branching)):
+            self.reader.show(content.tree if content.tree is not None else content.lines)
         self._show_tabs(event.row, self.show_beside())
 
     def _show_tabs(self, entry: int, note: str | None) -> None:

@@ -157,6 +157,10 @@ class Tree:
     def __bool__(self) -> bool:
         return True
 
+    def is_like(self, other: "Tree | None") -> bool:
+        """Whether another tree has the same lines and width, however it is folded."""
+        return other is not None and self.width == other.width and self.lines == other.lines
+
     def fit(self, width: int) -> None:
         """Wrap unfolded strings at a width."""
         if width != self.width:

@@ -23,7 +23,9 @@ from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import lines
 from tests.mcpproxy.tui.stage import (
+    CALL,
     END,
+    FINE,
     NOISE,
     Stage,
     captured,
@@ -191,6 +193,7 @@ async def what_is_folded_stays_folded_when_the_check_comes_by(stage: Stage) -> N
         os.kill(pid, signal.SIGCONT)
     await stage.until(lambda: stage.traffic.reading.findings.has_ended)
     await stage.until(lambda: any("· 1" in line for line in stage.text().splitlines() if "ping" in line), "the finding")
+    await stage.settled()
     assert "▸ { jsonrpc, id, method }" in stage.text()
 
 
@@ -337,6 +340,30 @@ def test_a_live_capture_is_checked_as_it_comes_and_again_after_its_worker_was_ki
         await stage.until(lambda: scan.has_ended)
         assert list(scan.rows) == [asked]
         await stage.see("unanswered", "! 1")
+
+    play(act, tmp_path / "live.mcpcap", size=(120, 30))
+
+
+def test_what_is_folded_stays_folded_when_the_answer_comes(tmp_path: Path) -> None:
+    live = CaptureFile(tmp_path / "live.mcpcap")
+    known = lines([*conversation(0)[:4], said("c2s", CALL % (7, 7))])
+    for line in known:
+        live.append(line)
+
+    async def act(stage: Stage) -> None:
+        await stage.listed()
+        await stage.press("enter")
+        await stage.see("waiting")
+        stage.traffic.reach(len(known) - 1)
+        await stage.press("enter", "2")
+        await stage.see('"method": "tools/call"')
+        await stage.press("left")
+        await stage.see("▸ { jsonrpc, id, method, params }")
+        live.append(seal(len(known), 10**9, *said("s2c", FINE % (7, 7))))
+        reading = stage.traffic.reading
+        await stage.until(lambda: len(reading.calls) > 1 and reading.outcome(1) is not None)
+        await stage.settled()
+        assert "▸ { jsonrpc, id, method, params }" in stage.text()
 
     play(act, tmp_path / "live.mcpcap", size=(120, 30))
 
