@@ -263,6 +263,11 @@ class Task:
             self._passes[-1].judgement = judgement
 
     @property
+    def passes_left(self) -> int:
+        """How many passes have not ended."""
+        return len(self._passes)
+
+    @property
     def has_ended(self) -> bool:
         """Whether all has been told."""
         return not self._passes
@@ -280,8 +285,6 @@ class Task:
         if one.has_ended:
             one.close()
             self._passes.remove(one)
-            del one
-            gc.collect()  # what it held is in cycles, and the next pass needs as much
             return True
         if one.meaning is not None and one.judgement is not None and self._is_live:
             self._look_after(one, is_busy=is_busy)
@@ -356,6 +359,7 @@ def _work(parent: Parent, tasks: dict[int, Task]) -> bool:
     """
     for is_urgent in (True, False):
         for task in sorted(tasks.values(), key=lambda task: (not task.is_shown, task.number)):
+            passes = task.passes_left
             try:
                 is_busy = task.step(is_urgent=is_urgent)
             except Exception as error:  # noqa: BLE001 - a capture that cannot be read must not stop the others
@@ -363,6 +367,8 @@ def _work(parent: Parent, tasks: dict[int, Task]) -> bool:
                 del tasks[task.number]
                 _fail(parent, task.number, f"{type(error).__name__}: {error}"[:LONGEST])
                 return True
+            if task.passes_left < passes:
+                gc.collect()  # what a pass held is in cycles, and the next one needs as much
             if task.has_ended:
                 del tasks[task.number]
                 parent.put(as_json({"n": task.number, "done": True}))
