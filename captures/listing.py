@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -88,6 +89,15 @@ def is_where_recorders_write(path: Path, root: Path) -> bool:
     """Whether a segment has the name and the place that recorders choose below a directory: `SERVER/STAMP-RANDOM`."""
     server = path.parent.name
     return path.parent.parent == root and server == safe_name(server) and random_end(path) is not None
+
+
+def total_size(files: Iterable[Path]) -> int:
+    """The total bytes of files; those that are gone, as a ring may delete them at any time, count nothing."""
+    total = 0
+    for file in files:
+        with suppress(OSError):
+            total += file.stat().st_size
+    return total
 
 
 def segments(path: Path) -> list[Path]:

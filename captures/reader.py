@@ -20,7 +20,7 @@ from captures.errors import NewerFormat, NotACapture, NothingRecorded
 from captures.file import is_live
 from captures.frame import Frame
 from captures.frames import assembled
-from captures.listing import segments
+from captures.listing import segments, total_size
 from captures.record import Record
 from captures.versions import FORMAT_VERSION, lift
 
@@ -142,7 +142,7 @@ class Capture:
     @property
     def size(self) -> int:
         """Bytes on disk, over all segments."""
-        return sum(path.stat().st_size for path in self.segments if path.exists())
+        return total_size(self.segments)
 
 
 def first_record(items: Sequence[Frame | Record | Damage]) -> tuple[int, Record] | None:

@@ -26,7 +26,7 @@ from analysis.store.reference import COMMENTS, view_texts
 from analysis.store.tables import NAMES, comments, copy_from, creation
 from captures.errors import CaptureError, NotACapture
 from captures.identity import capture_id, path_id
-from captures.listing import find_captures, first_segment, real_path, segment_number, segments
+from captures.listing import find_captures, first_segment, real_path, segment_number, segments, total_size
 from captures.reader import Capture
 
 Progress = Callable[[int, int], None]
@@ -165,7 +165,7 @@ def weed(readable: Iterable[Source], error: Exception) -> bool:
 
 def size(paths: Iterable[Path]) -> int:
     """The total bytes of captures, counting each file once."""
-    return _sum({file for path in paths for file in segments(real_path(path))})
+    return total_size({file for path in paths for file in segments(real_path(path))})
 
 
 def sources(
@@ -219,7 +219,7 @@ def distinct(paths: Iterable[Path]) -> Distinct:
 
 def _identified(id_: str, states: list[Capture], taken: set[str]) -> Iterator[State]:
     """The states of one capture with their sizes: the largest, which probably holds all of it, keeps its id."""
-    sizes = [_sum(state.segments) for state in states]
+    sizes = [total_size(state.segments) for state in states]
     largest = sizes.index(max(sizes))
     for number, (state, size) in enumerate(zip(states, sizes, strict=True)):
         own = id_ if number == largest else path_id(state.path, taken)
@@ -396,7 +396,7 @@ def _sort_by_access(
     """Attach the cache files: the names that stay attached, those to be copied, and the sources to be read."""
     attached, copied, unattached = list[str](), list[str](), list[Source]()
     files = sorted(
-        ((_sum([source.database]), source) for source in readable if source.database is not None), reverse=True
+        ((total_size([source.database]), source) for source in readable if source.database is not None), reverse=True
     )
     for number, (size, source) in enumerate(files, 1):
         assert source.database is not None
@@ -433,7 +433,7 @@ def _read(
 ) -> list[tuple[Path, Exception]]:
     refused: list[tuple[Path, Exception]] = []
     # Looking for segments means reading the directory, which may hold a thousand captures.
-    sizes = [_sum(segments(source.path)) if progress is not None else 0 for source in readable]
+    sizes = [total_size(segments(source.path)) if progress is not None else 0 for source in readable]
     steps = _Steps(progress, sum(sizes))
     with Loader(connection) as loader:
         for source, size in zip(readable, sizes, strict=True):
@@ -485,12 +485,3 @@ class _Steps:
 
 def _captures(path: Path) -> list[Path]:
     return find_captures(path) if path.is_dir() else [path]
-
-
-def _sum(files: Iterable[Path]) -> int:
-    """The total bytes of files, ignoring those that are gone."""
-    total = 0
-    for file in files:
-        with suppress(OSError):
-            total += file.stat().st_size
-    return total

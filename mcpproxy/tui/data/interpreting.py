@@ -49,7 +49,7 @@ from mcpproxy.tui.data.columns import (
     runs,
     word_part,
 )
-from mcpproxy.tui.data.conversation import Loss
+from mcpproxy.tui.data.conversation import PEERS, Loss
 
 LOSSES: Final = 1000
 """Ranges of missing records that are distinguished."""
@@ -65,8 +65,6 @@ LONGEST: Final = 1000
 """Characters of a name or version that are sent."""
 KINDS_AT_ONCE: Final = 100
 """Kinds of requests in a message."""
-PEERS: Final = 10_000
-"""Sessions whose peers are remembered."""
 LEAST: Final = 20
 """The number of responses from which a kind has a usual time."""
 _GROWN: Final = 1.1

@@ -12,7 +12,6 @@ from array import array
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +23,7 @@ from captures.file import is_live
 from captures.frame import Frame
 from captures.frames import assembled
 from captures.index import Index
-from captures.listing import segments
+from captures.listing import segments, total_size
 from captures.record import Record
 from captures.tail import STEP
 from mcpproxy.tui.data.call_kinds import CallKind, CallKinds
@@ -96,11 +95,7 @@ class Reading:
         """How it ended."""
         files = segments(path)
         self._was_live = is_live(files[-1])
-        self._size = 0
-        for file in files:
-            # A ring may delete a file at any time.
-            with suppress(OSError):
-                self._size += file.stat().st_size
+        self._size = total_size(files)
         self._remarked: dict[int, tuple[bool, bool]] = {}
         """New rows of records and events without data: whether each is beside the messages, and whether a response's
         row says the same."""

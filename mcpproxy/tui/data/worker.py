@@ -28,7 +28,7 @@ from analysis.rules.finding import Finding
 from analysis.tally import Tally, keep, key_of
 from captures.errors import CaptureError
 from captures.file import is_live
-from captures.listing import segments
+from captures.listing import segments, total_size
 from captures.tail import Tail
 from mcpproxy.tui.data.columns import Batch
 from mcpproxy.tui.data.interpreting import Interpreter
@@ -187,7 +187,6 @@ class Pass:
         self.meaning: Meaning | None = None
         self.judgement: Judgement | None = None
         self.has_ended = False
-        self._rows = 0
 
     @property
     def is_urgent(self) -> bool:
@@ -250,7 +249,7 @@ class Task:
         self._behind_since: float | None = None
         """Since when the pass for both purposes has been behind."""
         judgement = Judgement(number, path, tell, in_full=in_full) if with_rules else None
-        is_large = not self._is_live and sum(map(_size, files)) >= LARGE
+        is_large = not self._is_live and total_size(files) >= LARGE
         is_one = judgement is None or not self.is_shown or not is_large
         self._passes: list[Pass] = []
         if self.is_shown:
@@ -308,13 +307,6 @@ class Task:
             alone.judgement.begin_again()
             both.reading.drop_rules()
             self._passes.append(alone)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def main() -> None:
