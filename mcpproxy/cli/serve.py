@@ -36,6 +36,7 @@ from mcpproxy.cli.listening import (
 from mcpproxy.recorder.http import HttpRecorder
 from mcpproxy.relay.descriptors import USUAL
 from mcpproxy.relay.http.listener import HttpRelay
+from mcpproxy.relay.http.shared import Shared
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size
 
@@ -145,7 +146,8 @@ def run(arguments: list[str]) -> int:
                 if getattr(options, name.replace("-", "_"))
             ],
         )
-        relay = HttpRelay(upstream, admission, recorder, recorder.tell, rewrites=options.rewrite_location, most=most)
+        shared = Shared(upstream, admission, recorder, recorder.tell, rewrites=options.rewrite_location, most=most)
+        relay = HttpRelay(shared)
         shown = f"http://{place}{url.path or '/'}{'?' + url.query if url.query else ''}"
         # Over TLS, uvloop may drop the end of what an upstream sent if reading was paused and no close_notify came.
         factory = loop_factory() if upstream.tls is None else None

@@ -37,6 +37,7 @@ from mcpproxy.clients.wrapper import NoProgram, program_words
 from mcpproxy.recorder.http import Bystander, HttpRecorder
 from mcpproxy.recorder.unrecorded import noted
 from mcpproxy.relay.http.listener import HttpRelay
+from mcpproxy.relay.http.shared import Shared
 from mcpproxy.relay.http.upstream import Upstream
 
 LOOK_S: Final = 1.0
@@ -132,7 +133,8 @@ class _Running:
 
     def __init__(self, listener: Listener, upstream: Upstream, most: int, machine: str) -> None:
         self._listener, self._upstream, self._machine = listener, upstream, machine
-        self._relay = HttpRelay(upstream, admission_of([]), Bystander(), seldom(stderr_lines.put), most=most)
+        shared = Shared(upstream, admission_of([]), Bystander(), seldom(stderr_lines.put), rewrites=True, most=most)
+        self._relay = HttpRelay(shared)
         self._recorder: HttpRecorder | None = None
         self._note = ExitStack()
         """Holds the note for other commands while nothing is recorded."""

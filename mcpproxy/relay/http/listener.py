@@ -2,15 +2,12 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
 from typing import Any, Final
 
-from mcpproxy.relay.descriptors import USUAL
-from mcpproxy.relay.http.admission import Admission
 from mcpproxy.relay.http.client_connection import ClientConnection
 from mcpproxy.relay.http.observer import Observer
 from mcpproxy.relay.http.shared import Shared
-from mcpproxy.relay.http.upstream import Upstream, error_text
+from mcpproxy.relay.http.upstream import error_text
 
 CLOSE_S: Final = 1.0
 """How long clients that do not read may delay our exit."""
@@ -21,27 +18,13 @@ _ACCEPTS_PER_TURN: Final = 2  # of the loop; closing a surplus connection takes 
 class HttpRelay:
     """A listener and its connections."""
 
-    def __init__(
-        self,
-        upstream: Upstream,
-        admission: Admission,
-        observer: Observer,
-        tell: Callable[[str], None],
-        *,
-        rewrites: bool = True,
-        most: int = USUAL,
-    ) -> None:
+    def __init__(self, shared: Shared) -> None:
         """Create a relay that does not listen yet.
 
         Args:
-            upstream: the server that receives everything.
-            admission: decides which requests may pass.
-            observer: sees the traffic.
-            tell: shows one line to the user.
-            rewrites: whether to make the upstream's own addresses in responses relative.
-            most: how many client connections there may be at a time.
+            shared: what its connections share.
         """
-        self.shared = Shared(upstream, admission, observer, tell, rewrites=rewrites, most=most)
+        self.shared = shared
         self._server: asyncio.Server | None = None
         self._is_closed = False
 
