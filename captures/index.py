@@ -13,7 +13,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 import orjson
 
@@ -25,8 +25,6 @@ from captures.reader import lifted
 from captures.record import Record, decode, raw_bytes
 from captures.tail import STEP, Tail
 from captures.verdict import Direction, Kind
-
-Rec = Literal["header", "exchange", "stream", "stderr", "signal", "process", "stall", "gap", "close", "eof"]
 
 KINDS: Final[tuple[Kind, ...]] = ("request", "response", "error", "notification", "batch", "invalid", "unjudged")
 RECORDS: Final = ("header", "exchange", "stream", "stderr", "signal", "process", "stall", "gap", "close", "eof")
