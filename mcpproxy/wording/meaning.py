@@ -5,7 +5,7 @@ A reading knows it when the message comes; a screen assembles it again for each 
 
 from typing import Final, NamedTuple
 
-from analysis.conversation.call import Call, IdState, Meant, Seen
+from analysis.conversation.call import Call, IdState, Seen
 from analysis.conversation.message import Invalid, Request
 
 
@@ -16,8 +16,8 @@ class Meaning(NamedTuple):
     """For a response: the call that it answers."""
     id_state: IdState | None = None
     """For a response or a cancellation: what had become of the id that it names."""
-    meant: Meant | None = None
-    """For a response that fits no request: the request that it was probably meant for."""
+    meant: str = ""
+    """For a response that fits no request: the request that it was probably meant for, as a clause. Untrusted text."""
     cancels: Request | None = None
     """For a cancellation: the request that it names."""
     abandoned_ns: int | None = None
@@ -40,7 +40,7 @@ def meaning_of(seen: Seen) -> Meaning:
     return Meaning(
         seen.answered,
         seen.id_state,
-        seen.meant,
+        "" if seen.meant is None else seen.meant.text,
         seen.cancels,
         None if cancelled is None else cancelled.abandoned_ns,
         seen.is_again,

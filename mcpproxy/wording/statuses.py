@@ -67,7 +67,7 @@ def answer(response: Response, meaning: Meaning) -> Status:
     if call is not None:
         return _content(response, call.outcome, call.request.method, call.late_ns)
     rest = " ".join(filter(None, content(response)[:2]))
-    meant = "" if meaning.meant is None else f"; {sanitise(meaning.meant.text, EXCERPT)}"
+    meant = f"; {sanitise(meaning.meant, EXCERPT)}" if meaning.meant else ""
     return Status(ID_STATES.get(meaning.id_state, "fits no request"), rest + meant, is_bad=True)
 
 

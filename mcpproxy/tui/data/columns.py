@@ -35,10 +35,12 @@ BESIDE: Final = 1
 CONTINUED: Final = 2
 UNUSUAL: Final = 4
 MISFIT: Final = 8
+AGAIN: Final = 64
 BAD: Final = 128
 """Marks of a row: an HTTP body that need not be a message, and is none; a line of a message that began earlier; holding
-messages that its frame alone does not show; one more than the place in `MISFITS`, times this; an error, or no message.
-The last is the highest, so that a search for it is one for large bytes."""
+messages that its frame alone does not show; one more than the place in `MISFITS`, times this; a message that repeats
+one whose HTTP exchange was redirected; an error, or no message. The last is the highest, so that a search for it is one
+for large bytes."""
 MISFIT_BITS: Final = 7 * MISFIT
 
 AS_IT_IS: Final = 0

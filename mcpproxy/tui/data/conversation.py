@@ -85,6 +85,8 @@ class Conversation:
         that span lines are shown as lines."""
         self.probable_answers: dict[int, ProbableAnswer] = {}
         """Responses that match no request, by the unanswered request for which each was probably meant."""
+        self.guesses: dict[int, str] = {}
+        """By the row of a response that fits no request: for which it was probably meant, as a clause. Untrusted."""
         self.cancelled_at: dict[int, int] = {}
         """By the number of a call: the row of the message that cancelled it, or of the end of its HTTP exchange."""
         self.cancellations: dict[int, Cancellation] = {}
@@ -137,6 +139,9 @@ class Conversation:
         if "probable" in news:
             number, seq, id_ = news["probable"]
             self.probable_answers[as_number(number)] = ProbableAnswer(as_number(seq), None if id_ is None else str(id_))
+        if "meant" in news:
+            row, guess = news["meant"]
+            self.guesses[as_number(row)] = str(guess)
         if "cancelled" in news:
             number, row = map(as_number, news["cancelled"])
             self.cancelled_at[number] = row
@@ -148,8 +153,8 @@ class Conversation:
             number, exchange, broken = news["carried"]
             carrier = Carrier(as_number(exchange), None if broken is None else as_number(broken))
             self.carriers[as_number(number)] = carrier
-        noted = (len(self.probable_answers), len(self.cancelled_at), len(self.cancellations), len(self.carriers))
-        if max(noted) > NOTED:
+        noted = [len(self.probable_answers), len(self.guesses), len(self.cancelled_at), len(self.cancellations)]
+        if max(*noted, len(self.carriers)) > NOTED:
             raise ValueError("more than the worker may tell")
 
 

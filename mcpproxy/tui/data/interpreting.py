@@ -20,6 +20,7 @@ from captures.index import place_of
 from captures.record import Record
 from mcpproxy.tui.data.call_kinds import CallKinds
 from mcpproxy.tui.data.columns import (
+    AGAIN,
     AS_IT_IS,
     AS_RESPONSE,
     AT_ONCE,
@@ -104,6 +105,7 @@ class Interpreter:
         self._has_begun = bytearray(1)
         """By the number of a session, whether it has begun."""
         self._probable: set[int] = set()
+        self._guesses = 0
         self._cancelled = self._cancellations = 0
         self._carried: dict[int, tuple[int, int | None]] = {}
         self._places: dict[int, int] = {}
@@ -260,6 +262,12 @@ class Interpreter:
         self._probable.add(number)
         self._news.append({"probable": [number, answer.seq, answer.id]})
 
+    def _note_guess(self, event: Seen, row: int) -> None:
+        """Note for which request a response that fits none was probably meant."""
+        if event.meant is not None and self._guesses < PROBABLE:
+            self._guesses += 1
+            self._news.append({"meant": [row, event.meant.text]})
+
     def _note_loss(self, record: Frame | Record) -> None:
         """Note which records are missing, by a gap record or by skipped numbers."""
         first, last = record.seq - record.skipped, record.seq - 1
@@ -291,11 +299,12 @@ class Interpreter:
                 marks = BAD  # the row that completed it is wrong
                 if event.id_state in MISFITS:
                     columns.marks[at] |= MISFIT * (1 + MISFITS.index(event.id_state))
+                self._note_guess(event, at)
             elif answered.outcome in ERRORS or event.is_converted:
                 marks = BAD
         elif isinstance(message, Notification):
             self._note_cancellation(event, at)
-        columns.marks[row] |= marks
+        columns.marks[row] |= marks | AGAIN * event.is_again
         if event.is_beside:
             columns.marks[at] |= BESIDE
         columns.sessions[at] = columns.sessions[row] = event.session.number

@@ -28,6 +28,7 @@ from captures.record import Record
 from captures.tail import STEP
 from mcpproxy.tui.data.call_kinds import CallKind, CallKinds
 from mcpproxy.tui.data.columns import (
+    AGAIN,
     BAD,
     BESIDE,
     CONTINUED,
@@ -248,6 +249,10 @@ class Reading:
     def is_beside(self, row: int) -> bool:
         """Whether a row is an HTTP body that need not be a message, and is none."""
         return bool(self._marks(row) & BESIDE)
+
+    def is_again(self, row: int) -> bool:
+        """Whether a row repeats a message whose HTTP exchange was redirected."""
+        return bool(self._marks(row) & AGAIN)
 
     def misfit(self, row: int) -> IdState | None:
         """For a response or a cancellation that belongs to no call: the state of its id; None for any other row."""

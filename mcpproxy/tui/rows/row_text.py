@@ -162,14 +162,14 @@ def _meaning(reading: Reading, row: int, message: Message) -> Meaning:
     if isinstance(message, Invalid):
         return Meaning(is_beside=reading.is_beside(row))
     if isinstance(message, Request):
-        return Meaning(is_again=number is not None and calls.request[number] != row)
+        return Meaning(is_again=reading.is_again(row))
     if isinstance(message, Notification):
         cancellation = reading.conversation.cancellations.get(row)
         if cancellation is None or cancellation.call >= len(calls):
-            return Meaning(id_state=reading.misfit(row))
+            return Meaning(id_state=reading.misfit(row), is_again=reading.is_again(row))
         return Meaning(cancels=request_of(reading, cancellation.call), abandoned_ns=cancellation.abandoned_ns)
     call = None if number is None or calls.request[number] == row else call_at(reading, number, message)
     if call is None:
-        return Meaning(id_state=reading.misfit(row))
+        return Meaning(id_state=reading.misfit(row), meant=reading.conversation.guesses.get(row, ""))
     id_ = message.id
     return Meaning(call, is_converted=id_ is not None and id_.pairs and id_ != call.request.id)

@@ -30,6 +30,7 @@ from mcpproxy.wording.facts import status_of
 from mcpproxy.wording.lines import Line, line_of
 from mcpproxy.wording.spans import Span
 from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result
+from tests.analysis.traces import corpus
 from tests.captures.samples import header
 from tests.mcpproxy.tui.alone import Alone as Reading
 from tests.mcpproxy.tui.stage import CALL, END, FINE, Middles, captured, conversation, record, said, timed
@@ -207,13 +208,31 @@ BOTH = b'{"jsonrpc":"2.0","id":1,"method":"ping","result":{"tools":[]}}'
 )
 def test_a_row_says_of_a_call_what_show_says(tmp_path: Path, middles: Middles) -> None:
     path = record(tmp_path / "x.mcpcap", [("header", header()), *middles, END])
+    assert says_what_show_says(path, range(2, 1 + len(middles))) == len(middles) - 1
+
+
+@pytest.mark.parametrize("name", ["batch-refused-rightly", "an-id-of-nobody-is-told-once", "redirected-and-repeated"])
+def test_a_row_says_of_other_messages_what_show_says(tmp_path: Path, name: str) -> None:
+    [case] = [case for _, case in corpus() if case.name == name]
+    path = tmp_path / "x.mcpcap"
+    path.write_bytes(b"".join(line for _, line in case.records()))
+    assert says_what_show_says(path, range(1, 1000)) > 4
+
+
+def says_what_show_says(path: Path, rows: range) -> int:
+    """Compare what rows and `show` say; returns how many messages were compared."""
+    lines, compared = lines_of(path), 0
     with understood(path) as reading:
-        for row in range(2, 1 + len(middles)):
-            line, text = lines_of(path)[reading.index.entry(row).seq], text_of(reading, row)
+        for row in range(rows.start, min(rows.stop, reading.understood)):
+            line, text = lines.get(reading.index.entry(row).seq), text_of(reading, row)
+            if line is None or reading.index.sort(row) == "batch" or line.kind in ("aside", "invalid"):
+                continue
             assert (text.way, text.status, text.id) == (line.way, line.status, line.id[1:])
             words = "".join(span.text for span in text.what).split()
             assert text.more == (line.gist if line.status is None else line.status).text
             assert words == [*filter(None, (line.subject.text, line.name, line.problem))]
+            compared += 1
+    return compared
 
 
 @pytest.mark.parametrize("repeats", [False, True], ids=["not repeated", "repeated, and refused there"])
