@@ -37,6 +37,7 @@ _SIDES: Final[tuple[Direction | None, ...]] = (None, "c2s", "s2c")
 _SIDE_CODES: Final = {side: code for code, side in enumerate(_SIDES)}
 _UNJUDGED: Final = _CODES["unjudged"]
 _OTHER: Final = _CODES["other"]
+_RESPONSES: Final = frozenset({_CODES["response"], _CODES["error"], _CODES["batch"]})
 _MOST: Final = (1 << 32) - 1
 
 
@@ -119,7 +120,7 @@ class Index:
 
         Args:
             size: bytes.
-            note: called with each new entry that is not a frame, or is an empty one.
+            note: called with each new entry that is not a frame, is an empty one, or is a response on a stream.
         """
         if self.has_ended:
             return False
@@ -150,11 +151,19 @@ class Index:
                 seq = self._seqs[-1] if self._seqs else 0
                 self._append(seq, item.offset, self.last_ns, item.size, _CODES["damage"], side)
             is_new = len(self) > before
-            if note is not None and is_new and (self._sorts[before] > _UNJUDGED or not self._sizes[before]):
+            if note is not None and is_new and self._is_noted(before, item):
                 note(before, item)
         self._segments += [len(self)] * (len(self.tail.segments) - len(self._segments))
         if self.tail.has_ended:
             self._finish()
+
+    def _is_noted(self, number: int, item: Frame | Record | Damage) -> bool:
+        sort = self._sorts[number]
+        if isinstance(item, Damage) or sort > _UNJUDGED or not self._sizes[number]:
+            return True
+        if sort not in _RESPONSES:
+            return False
+        return (item.unit if isinstance(item, Frame) else item.members.get("unit")) == "sse_event"
 
     def entry(self, number: int) -> Entry:
         """The stored facts about an entry, without reading it."""

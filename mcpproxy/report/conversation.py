@@ -23,7 +23,7 @@ from mcpproxy.wording import units
 from mcpproxy.wording.bodies import message_lines
 from mcpproxy.wording.counts import begins_text, count_text, guesses_text, lost_text, unrecorded_text
 from mcpproxy.wording.names import revisions_text
-from mcpproxy.wording.records import Remark, remark_on
+from mcpproxy.wording.records import Remark, is_routine_stream, remark_on
 from mcpproxy.wording.spans import Style
 from mcpproxy.wording.statuses import fate, waiting
 
@@ -271,14 +271,12 @@ class Conversation:
             self._posts.add(number)
 
     def _is_redundant(self, record: Record) -> bool:
-        """Whether a record adds nothing to the frames: it is about a stream that answers a POST and ends normally."""
+        """Whether a record adds nothing to the messages: it is about a stream that answers a POST."""
         members = record.members
         number = members.get("exchange")
         if record.rec != "stream" or type(number) is not int or number not in self._posts:
             return False
-        if members.get("event") == "opened":
-            return members.get("last_event_id") is None
-        return members.get("ended_by") in ("complete", "client") and not self.session.is_waiting_in(number)
+        return is_routine_stream(members, is_waiting=self.session.is_waiting_in(number))
 
     def _closing(self, rest: Iterable[Seen], *, still_open: bool) -> Iterator[Thing]:
         for seen in filter(self._selects, rest):

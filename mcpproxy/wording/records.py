@@ -18,6 +18,7 @@ from mcpproxy.wording.spans import Role
 from mcpproxy.wording.units import ms_text
 
 _HASH: Final = re.compile(r"hmac:([0-9a-f]{4})[0-9a-f]{12}").sub
+_BY_PEERS: Final = ("complete", "client", "server")
 _SIDES: Final = {"c2s": ("client", "server"), "s2c": ("server", "client")}
 
 
@@ -58,6 +59,21 @@ def remark_on(item: object, *, ended: bool) -> Remark | None:
     remark = word(item.members) if word is not None else None
     number = item.members.get("exchange")
     return remark._replace(exchange=number) if remark is not None and type(number) is int else remark
+
+
+def is_routine_stream(members: Mapping[str, Any], *, is_waiting: bool) -> bool:
+    """Whether the record of a stream that answers a POST adds nothing to its messages, so that it needs no line.
+
+    A stream that begins, or that ends after its response, does not, whichever side ended it; one that ends while a
+    request waits does, and so does one that mcpproxy or a fault ended.
+
+    Args:
+        members: of the record.
+        is_waiting: whether a request that the POST carried has no response so far.
+    """
+    if members.get("event") == "opened":
+        return members.get("last_event_id") is None
+    return members.get("ended_by") in _BY_PEERS and not is_waiting
 
 
 def _process(members: Mapping[str, Any]) -> Remark | None:

@@ -7,14 +7,15 @@ out: an HTTP session then reads like one over stdio.
 from array import array
 from typing import Final, NamedTuple
 
+from captures.frame import Frame
 from captures.record import Record
+from mcpproxy.wording.records import is_routine_stream
 
 MOST: Final = 1_250_000
 """Numbers above are not stored."""
 OPEN: Final = 10_000
-"""Open GET requests that are remembered."""
+"""Open GET requests, and open streams with a response, of which that many are remembered."""
 _MOST_EVENTS: Final = (1 << 32) - 1
-_ORDINARY: Final = ("complete", "server")
 _STAGES: Final = ("request", "response", "end")
 _NO_ROW: Final = (1 << 32) - 1
 
@@ -37,12 +38,24 @@ class HttpExchanges:
         self._rows = tuple(array("I") for _ in _STAGES)
         self._gets: dict[int, None] = {}
         """Open exchanges without a message to the server: no response has a row there."""
+        self._answered: set[int] = set()
+        """Open exchanges on whose streams a response has come."""
 
     def answer(self, number: int | None) -> HttpAnswer | None:
         """How an exchange was answered; None if that is not known."""
         if number is None or number >= len(self._events) or not self._status[number]:
             return None
         return HttpAnswer(self._status[number], self._events[number])
+
+    def note_response(self, item: Frame | Record) -> None:
+        """Note that a response came on the stream of an exchange.
+
+        Args:
+            item: the frame, or the record that holds it.
+        """
+        number = item.members.get("exchange") if isinstance(item, Record) else item.exchange
+        if type(number) is int and len(self._answered) < OPEN:
+            self._answered.add(number)
 
     def rows(self, number: int) -> list[int]:
         """The rows of the records of an exchange, the last of each stage."""
@@ -67,15 +80,14 @@ class HttpExchanges:
         number = members.get("exchange")
         if record.rec != "stream" or type(number) is not int or number in self._gets:
             return False
-        if members.get("event") == "opened":
-            return members.get("last_event_id") is None
-        return members.get("ended_by") in _ORDINARY
+        return is_routine_stream(members, is_waiting=number not in self._answered)
 
     def _note_exchange(self, row: int, record: Record, number: int) -> None:
         request, response = record.members.get("request"), record.members.get("response")
         stage = record.members.get("stage")
         if stage == "end":
             self._gets.pop(number, None)
+            self._answered.discard(number)
         elif isinstance(request, dict) and request.get("method") == "GET":
             self._gets[number] = None
             if len(self._gets) > OPEN:

@@ -327,10 +327,7 @@ class Reading:
 
     def _note(self, row: int, item: Frame | Record | Damage) -> None:
         if self.index.is_frame(row):
-            _, frame = next(assembled([item]))
-            if isinstance(frame, Frame) and frame.is_priming:
-                # The row of the response counts it among the events of its stream.
-                self._remarked[row] = True, True
+            self._note_event(row, item)
             return
         remark = remark_on(item, ended=self.end is not None)
         if isinstance(item, Record):
@@ -339,6 +336,16 @@ class Reading:
             is_beside = remark.role == "dim"
             self._remarked[row] = is_beside, is_beside and isinstance(item, Record) and self.http.is_in_answer(item)
             self.end = remark if remark.is_end else self.end
+
+    def _note_event(self, row: int, item: Frame | Record | Damage) -> None:
+        """Note an event of a stream: a response, or one without data."""
+        if self.index.entry(row).size and not isinstance(item, Damage):
+            self.http.note_response(item)
+            return
+        _, frame = next(assembled([item]))
+        if isinstance(frame, Frame) and frame.is_priming:
+            # The row of the response counts it among the events of its stream.
+            self._remarked[row] = True, True
 
     def _note_record(self, row: int, record: Record) -> None:
         if record.rec == "stderr":

@@ -83,9 +83,10 @@ def shown(*records: tuple[str, dict[str, Any]]) -> list[str]:
 def test_a_stream_that_answers_a_post_in_order_has_no_lines_of_its_own() -> None:
     request = {"exchange": 3, "stage": "request", "request": {"method": "POST", "target": "/mcp"}}
     opened, closed = {"exchange": 3, "event": "opened"}, {"exchange": 3, "event": "ended", "events": 2}
-    assert shown(("exchange", request), ("stream", opened), ("stream", closed | {"ended_by": "complete"})) == []
-    (line,) = shown(("exchange", request), ("stream", opened), ("stream", closed | {"ended_by": "server"}))
-    assert line.endswith("3 ·  stream ended by the server after 2 events")
+    for by in ("complete", "client", "server"):
+        assert shown(("exchange", request), ("stream", opened), ("stream", closed | {"ended_by": by})) == []
+    (line,) = shown(("exchange", request), ("stream", opened), ("stream", closed | {"ended_by": "proxy"}))
+    assert line.endswith("3 ·  stream ended by the proxy after 2 events")
     resumed = opened | {"last_event_id": "7"}
     (line,) = shown(("exchange", request), ("stream", resumed))
     assert line.endswith("3 ·  stream opened, resumed after event 7")

@@ -13,6 +13,7 @@ from analysis.reading import Reading as Whole
 from analysis.summary import Summary
 from captures.frame import Frame
 from captures.record import members
+from mcpproxy.report.conversation import Conversation
 from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data import sorting as sorting_module
 from mcpproxy.tui.data import worker
@@ -28,12 +29,26 @@ from mcpproxy.tui.safe_text import segments
 from mcpproxy.tui.screens.sessions import COLUMNS, age
 from mcpproxy.wording.facts import status_of
 from mcpproxy.wording.lines import Line, line_of
+from mcpproxy.wording.records import Remark
 from mcpproxy.wording.spans import Span
 from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result
 from tests.analysis.traces import corpus
 from tests.captures.samples import header
 from tests.mcpproxy.tui.alone import Alone as Reading
-from tests.mcpproxy.tui.stage import CALL, END, FINE, Middles, captured, conversation, record, said, timed
+from tests.mcpproxy.tui.http_talk import PROGRESS, post
+from tests.mcpproxy.tui.stage import (
+    CALL,
+    END,
+    FINE,
+    INITIALIZE,
+    INITIALIZED,
+    Middles,
+    captured,
+    conversation,
+    record,
+    said,
+    timed,
+)
 
 RUN = 100
 """Rows that are sorted in one step."""
@@ -92,6 +107,22 @@ class TestHttp:
         with understood(path) as reading:
             assert all(reading.http.answer(number) is None for number in (None, 0, 3, 1 << 62))
         assert HttpExchanges().answer(0) is None
+
+
+@pytest.mark.parametrize("answered", [True, False])
+@pytest.mark.parametrize("by", ["complete", "client", "server", "error"])
+def test_the_end_of_a_stream_has_a_line_where_show_has_one(tmp_path: Path, by: str, answered: bool) -> None:
+    answers = [PROGRESS % 1, *([FINE % (1, 1)] if answered else [])]
+    talk = [*post(1, INITIALIZE, INITIALIZED), *post(2, CALL % (1, 1), *answers, stream=True, ended_by=by)]
+    path = record(tmp_path / "x.mcpcap", [("header", header(transport="http")), *talk, END])
+    whole = Whole(path)
+    told = Conversation(whole.fold)
+    remarks = [thing.what for step in whole.to_end() for thing in told.things(step) if isinstance(thing.what, Remark)]
+    with understood(path) as reading:
+        texts = ["".join(span.text for span in text_of(reading, row).what) for row in reading.folded]
+    ended = [text for text in texts if text.startswith("stream ended")]
+    assert ended == [remark.text for remark in remarks if remark.text.startswith("stream ended")]
+    assert bool(ended) is (by == "error" or not answered)
 
 
 class TestOrder:
