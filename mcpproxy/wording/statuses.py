@@ -45,8 +45,13 @@ class Status(NamedTuple):
 
     @property
     def short(self) -> str:
-        """The same for where there is no room: `ok, late`."""
+        """The same for where there is less room: `ok, late`."""
         return self.verdict if self.late_ns is None else f"{self.verdict}, late"
+
+    @property
+    def shortest(self) -> str:
+        """The same for where there is hardly room: that an error came late, not which."""
+        return "error, late" if self.late_ns is not None and self.is_bad else self.short
 
 
 def verdict(outcome: Outcome, *, is_abandoned: bool = False) -> Status:

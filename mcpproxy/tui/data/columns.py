@@ -85,7 +85,8 @@ class Calls:
         self.is_cancelled = array("B")
         """Whether it was cancelled, even if it was answered later."""
         self.end = array("I")
-        """Row of the response or else of what ended it, or NONE."""
+        """Row with which it ended: of the response or, if that came first, of the cancellation or of the failure of its
+        HTTP exchange; NONE if it has not ended."""
         self.outcome = array("B")
         """Index into OUTCOMES, or OPEN."""
         self.settled = array("I")

@@ -8,7 +8,7 @@ from heapq import heappush, heappushpop
 from typing import Final, NamedTuple
 
 from analysis.conversation.call import ERRORS, FAILURES
-from mcpproxy.tui.data.columns import NONE, OUTCOMES
+from mcpproxy.tui.data.columns import OUTCOMES
 from mcpproxy.tui.data.reading import Reading
 
 AT_ONCE: Final = 5000
@@ -22,7 +22,8 @@ SHARE: Final = 4
 RUNNING: Final = -1
 BAD: Final = -2
 NOTHING: Final = -3
-"""In place of a latency: a call that has not ended; an error, or no answer; no call."""
+ABANDONED: Final = -4
+"""In place of a length: a call that has not ended; an error, or no answer; no call; an abandoned call."""
 
 _BAD: Final = frozenset(OUTCOMES.index(outcome) for outcome in ERRORS | FAILURES)
 
@@ -45,7 +46,7 @@ class HeatRow:
 
     def __init__(self, cells: int) -> None:
         self.worst_ns = [NOTHING] * cells
-        """By cell: the longest latency of what began then, or one of the signs."""
+        """By cell: how long the longest call lasted that began then, or one of the signs."""
         self.count = 0
         self.most_ns = 0
 
@@ -72,22 +73,23 @@ class HeatMap:
         end = min(key.last, self._at + AT_ONCE)
         length = max(1, key.high_ns - key.low_ns)
         for number in range(self._at, end):
-            call, latency_ns, outcome = calls.kind[number], calls.latency_ns[number], calls.outcome[number]
+            call, outcome = calls.kind[number], calls.outcome[number]
+            lasted_ns = reading.lasted_ns(number)
             row = self.rows.get(call)
             if row is None:
                 row = self.rows[call] = HeatRow(key.cells)
             row.count += 1
             cell = (index.t_ns(calls.request[number]) - key.low_ns) * key.cells // length
             cell = max(0, min(key.cells - 1, cell))
-            is_answered = calls.response[number] != NONE and latency_ns >= 0
-            if is_answered:
-                row.most_ns = max(row.most_ns, latency_ns)
+            if lasted_ns is not None:
+                row.most_ns = max(row.most_ns, lasted_ns)
                 add = heappush if len(self._slowest) < OUTLIERS else heappushpop
-                add(self._slowest, (latency_ns, -number))
-            sign = BAD if outcome in _BAD else latency_ns if is_answered else RUNNING
-            before = row.worst_ns[cell]
-            # An error hides the latencies beside it; a latency hides what is still running.
-            row.worst_ns[cell] = BAD if BAD in (before, sign) else max(before, sign)
+                add(self._slowest, (lasted_ns, -number))
+            sign = RUNNING if lasted_ns is None else lasted_ns
+            sign = ABANDONED if calls.abandoned_ns[number] >= 0 else BAD if outcome in _BAD else sign
+            signs = row.worst_ns[cell], sign
+            # An abandoned call hides the errors beside it, these the lengths, and a length what is still running.
+            row.worst_ns[cell] = ABANDONED if ABANDONED in signs else BAD if BAD in signs else max(signs)
         self._at = end
         if end < key.last:
             return True

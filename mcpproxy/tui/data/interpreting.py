@@ -201,10 +201,20 @@ class Interpreter:
                 calls.settled.append(number)
             return
         calls.outcome[number] = code
-        calls.end[number] = row if response is None else calls.response[number]
+        calls.end[number] = self._end_of(call, row)
         calls.settled.append(number)
         if response is None and code not in _QUIET and (settled is not None or is_known):
             self._mark(calls.request[number], BAD)
+
+    def _end_of(self, call: Call, row: int) -> int:
+        """The row with which a call ended: the first of its response, its cancellation and its failure over HTTP.
+
+        Args:
+            call: the call.
+            row: the row that has changed it; NONE at the end of the capture, which is no end of a call.
+        """
+        ends = [call.cancelled_seq, *(end.seq for end in (call.response, call.broken) if end is not None)]
+        return min((self._row_of(seq, row) for seq in ends if seq is not None), default=row)
 
     def _note_cancelled(self, call: Call, row: int) -> None:
         is_cancelled, seq = self.columns.calls.is_cancelled, call.cancelled_seq

@@ -227,6 +227,17 @@ class Reading:
             return max(0, self.index.last_ns - sent_ns)
         return None
 
+    def lasted_ns(self, number: int) -> int | None:
+        """How long a call lasted: until its response, its cancellation or its failure, whichever came first.
+
+        None if it has not ended, or if that is unknown.
+        """
+        calls = self.calls
+        if not calls.is_cancelled[number] and calls.response[number] != NONE:
+            return calls.latency_ns[number]
+        end = calls.end[number]
+        return None if end == NONE else max(0, self.index.t_ns(end) - self.index.t_ns(calls.request[number]))
+
     def is_slow(self, number: int) -> bool:
         """Whether the response to a call took longer than 95 of 100 of its kind."""
         kind, usual_ns = self.calls.kind[number], self.columns.usual_ns

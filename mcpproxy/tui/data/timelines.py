@@ -44,12 +44,14 @@ class Bar(NamedTuple):
 
     start_ns: int
     end_ns: int | None
-    """None if it has not ended."""
+    """When it was answered, cancelled or failed, whichever came first; None if it has not ended."""
     call: CallKind
     outcome: Outcome | None
     waits: tuple[tuple[int, int], ...] = ()
     """When the responding side was itself waiting for responses from the other side."""
     is_abandoned: bool = False
+    is_late: bool = False
+    """Whether it was answered after it had been cancelled."""
 
 
 class Startup(NamedTuple):
@@ -147,7 +149,7 @@ class Timeline:
         for number in range(min(len(calls), INSIDE)):
             method = self.reading.kinds.all[calls.kind[number]].method
             if calls.outcome[number] == _RESULT and (method in OPENING or method == "tools/list"):
-                rows.setdefault("list" if method == "tools/list" else "first", calls.end[number])
+                rows.setdefault("list" if method == "tools/list" else "first", calls.response[number])
         listed = rows.get("list", rows.get("first"))
         return Startup(*(self._time(row) for row in (self._rows.get("spawned"), self._rows.get("awake"), listed)))
 
@@ -225,6 +227,7 @@ class Timeline:
             self.reading.outcome(number),
             tuple((offset + begin, offset + stop) for begin, stop in waits),
             is_abandoned=self.reading.abandoned_ns(number) is not None,
+            is_late=bool(calls.is_cancelled[number]) and calls.response[number] != NONE,
         )
 
     def _waits(self, number: int, end_ns: int | None) -> list[tuple[int, int]]:

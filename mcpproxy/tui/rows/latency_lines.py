@@ -18,13 +18,13 @@ WIDEST: Final = 64
 """The maximum width of a bar, in cells."""
 _UNITS: Final = (("s", 9), ("ms", 6), ("us", 3))
 BUCKET_COLUMNS: Final = (
-    Column("took", "took", RANGE, right=True),
+    Column("latency", "latency", RANGE, right=True),
     Column("count", "responses", 10, stretch=True),
 )
 
 
 class Bucket(NamedTuple):
-    """The responses that took from one power of two nanoseconds to below the next."""
+    """The responses with a latency from one power of two nanoseconds to below the next."""
 
     octave: int
     responses: int
@@ -55,7 +55,7 @@ class BucketRows(MemoryRows[Bucket]):
         filled = -int(-self._width * bucket.length // 1)
         return Line(
             {
-                "took": (Span(f"{brief(octave_ns(bucket.octave)[0])} {sign}", "dim"),),
+                "latency": (Span(f"{brief(octave_ns(bucket.octave)[0])} {sign}", "dim"),),
                 "count": (Span("█" * filled, "accent"), Span(text)),
             }
         )

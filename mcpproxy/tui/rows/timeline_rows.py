@@ -6,7 +6,7 @@ from typing import Final
 from analysis.conversation.call import Outcome
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.timelines import Bar, Timeline, Timelines
-from mcpproxy.tui.rows.waterfall import Window, bar_cells, heat_cells, server_cells
+from mcpproxy.tui.rows.waterfall import ABANDONED, ERROR, Window, bar_cells, heat_cells, server_cells
 from mcpproxy.tui.widgets.table import Line, MemoryRows
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span
@@ -73,7 +73,7 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
             {
                 "what": (Span(f"  {sanitise(bar.call.text, 200)}"),),
                 "chart": bar_cells(bar, self.window, self.cells, timeline.last_ns),
-                "took": (duration_span(bar, is_live=timeline.reading.is_live),),
+                "lasted": (duration_span(bar, is_live=timeline.reading.is_live),),
             }
         )
 
@@ -83,12 +83,12 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
         if row is None:
             return Line()
         name = Span(f" {sanitise(timeline.reading.kinds.all[kind].text, 200)}")
-        took = Span(f"≤ {brief(row.most_ns)}" if row.most_ns else "", "dim")
+        lasted = Span(f"≤ {brief(row.most_ns)}" if row.most_ns else "", "dim")
         return Line(
             {
                 "what": (Span(f"  {row.count:,}×", "dim"), name),
                 "chart": heat_cells(row.worst_ns),
-                "took": (took,),
+                "lasted": (lasted,),
             }
         )
 
@@ -106,19 +106,19 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
             {
                 "what": (Span(f"{mark}{name}{more}", "accent"),),
                 "chart": server_cells(counts, startup, self.window, timeline.last_ns),
-                "took": (Span(brief(startup.total_ns) if startup.total_ns is not None else "", "dim"),),
+                "lasted": (Span(brief(startup.total_ns) if startup.total_ns is not None else "", "dim"),),
             }
         )
 
 
 def duration_span(bar: Bar, *, is_live: bool) -> Span:
-    """How long an exchange took, or how it ended otherwise."""
-    took = None if bar.end_ns is None else brief(bar.end_ns - bar.start_ns)
-    if bar.is_abandoned and took is not None:
-        return Span(f"✗ {took}", "bad")
+    """How long an exchange lasted, and whether its response came late; or how it ended otherwise."""
+    lasted = None if bar.end_ns is None else brief(bar.end_ns - bar.start_ns) + (", late" if bar.is_late else "")
+    if bar.is_abandoned and lasted is not None:
+        return Span(f"{ABANDONED} {lasted}", "bad")
     if bar.outcome is None and is_live:
         return Span(waiting().word, "dim")
     status = verdict(bar.outcome or Outcome.UNANSWERED)
-    if took is None or bar.outcome in (Outcome.CANCELLED, Outcome.NOT_RECORDED):
+    if lasted is None or bar.outcome in (Outcome.CANCELLED, Outcome.NOT_RECORDED):
         return Span(status.word, "bad" if status.is_bad and bar.outcome is not None else "dim")
-    return Span(f"! {took}", "bad") if status.is_bad else Span(took, "dim")
+    return Span(f"{ERROR} {lasted}", "bad") if status.is_bad else Span(lasted, "dim")

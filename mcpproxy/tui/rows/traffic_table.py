@@ -170,7 +170,8 @@ class TrafficRows:
         if status is None or (number is not None and not (is_answer and self.reading.calls.response[number] != NONE)):
             return (self._open(number),)
         room = self._status_width
-        word = status.word if cells(status.word) <= room else status.short
+        forms = status.word, status.short, status.shortest
+        word = next((form for form in forms if cells(form) <= room), status.shortest)
         parts = [Span(word, "bad" if status.is_bad else "plain")]
         room -= cells(word)
         http = self.reading.http.answer(answer.http)

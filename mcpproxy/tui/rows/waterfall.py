@@ -8,13 +8,24 @@ from analysis.conversation.call import ERRORS, FAILURES, Outcome
 from mcpproxy.tui.data import heat
 from mcpproxy.tui.data.timelines import Bar, Startup, cells_of
 from mcpproxy.wording.blocks import blocks
+from mcpproxy.wording.cells import cells as width_of
 from mcpproxy.wording.spans import Role, Span
 
 STARTING: Final = "▒"
 OPENING: Final = "▓"
 RUNNING: Final = "█"
 WAITING: Final = "░"
-LEGEND: Final = (("▒", "starting"), ("▓", "handshake, list"), ("█", "exchange"), ("░", "waits for the other side"))
+ERROR: Final = "!"
+ABANDONED: Final = "✗"
+LEGEND: Final = (
+    (STARTING, "starting", "starting"),
+    (OPENING, "handshake, list", "handshake, list"),
+    (RUNNING, "exchange", "exchange"),
+    (WAITING, "waits for the other side", "waits"),
+    (ERROR, "error", "error"),
+    (ABANDONED, "abandoned", "abandoned"),
+)
+"""Signs with what they mean, and a shorter text for where there is less room; none there if it is empty."""
 
 HEAT: Final[tuple[tuple[int, str, Role], ...]] = (
     (1_000_000, "▁", "dim"),
@@ -25,12 +36,15 @@ HEAT: Final[tuple[tuple[int, str, Role], ...]] = (
 )
 """The classes of latencies: up to how many nanoseconds, and how a cell of them is drawn."""
 HEAT_LEGEND: Final = (
-    *(("▁", "<1ms"), ("▂", "<10ms"), ("▄", "<100ms"), ("▆", "<1s"), ("█", "≥1s"), ("✗", "errors"), ("░", "waiting")),
-    ("+", "zoom in"),
+    *((sign, text, text) for sign, text in zip("▁▂▄▆█", ("<1ms", "<10ms", "<100ms", "<1s", "≥1s"), strict=True)),
+    *LEGEND[-2:],
+    (WAITING, "waiting", "waiting"),
+    ("+", "zoom in", ""),
 )
 
 _SIGNS: Final[dict[int, tuple[str, Role]]] = {
-    heat.BAD: ("✗", "bad"),
+    heat.BAD: (ERROR, "bad"),
+    heat.ABANDONED: (ABANDONED, "bad"),
     heat.RUNNING: (WAITING, "dim"),
     heat.NOTHING: (" ", "plain"),
 }
@@ -104,6 +118,17 @@ def _heat_cell(ns: int) -> Cell:
 def spans_of(cells: Iterable[Cell]) -> list[Span]:
     """Cells as spans, as few as possible."""
     return [Span("".join(sign for sign, _ in group), role) for role, group in groupby(cells, key=lambda cell: cell[1])]
+
+
+def legend(signs: Sequence[tuple[str, str, str]], width: int) -> str:
+    """A line with what signs mean, in short if there is less room.
+
+    Args:
+        signs: `LEGEND` or `HEAT_LEGEND`.
+        width: of the line, in cells.
+    """
+    line = "   ".join(f"{sign} {text}" for sign, text, _ in signs)
+    return line if width_of(line) <= width else "  ".join(f"{sign} {text}" for sign, _, text in signs if text)
 
 
 def axis(window: Window, zero_ns: int, cells: int) -> str:

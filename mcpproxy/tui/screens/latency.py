@@ -35,10 +35,13 @@ from mcpproxy.wording.units import brief
 
 SHAPE: Final = 10
 """Cells of a distribution in a row."""
+ABANDONED: Final = Column("abandoned", "aband", 5, right=True)
+"""Shown if a call was abandoned."""
 COLUMNS: Final = (
     Column("call", "method / name", 20, stretch=True),
     Column("asked", "n", 7, right=True),
     Column("errors", "err", 5, right=True, drop=1),
+    ABANDONED,
     Column("p50", "p50", 6, right=True, drop=2),
     Column("p90", "p90", 6, right=True, drop=6),
     Column("p95", "p95", 6, right=True),
@@ -63,12 +66,10 @@ class LatencyRows(MemoryRows[Figures]):
         figures = self.items[row]
         return Line(
             {
-                "call": (
-                    Span(sanitise(figures.call.text, NAME)),
-                    Span(f"  {figures.abandoned:,} abandoned" if figures.abandoned else "", "bad"),
-                ),
+                "call": (Span(sanitise(figures.call.text, NAME)),),
                 "asked": (Span(f"{figures.asked:,}"),),
                 "errors": (Span(f"{figures.errors:,}", "bad" if figures.errors else "dim"),),
+                "abandoned": (Span(f"{figures.abandoned:,}", "bad" if figures.abandoned else "dim"),),
                 "p50": (Span(brief(figures.p50_ns)),),
                 "p90": (Span(brief(figures.p90_ns)),),
                 "p95": (Span(brief(figures.p95_ns), "accent"),),
@@ -100,9 +101,9 @@ class LatencyScreen(CaptureScreen):
     ]
     LIST = "#latency"
     SORTS = ("n", "err", "p50", "p90", "p95", "p99", "max", "name")
-    SORT_COLUMNS: ClassVar[Mapping[str, str]] = {column.name: column.title for column in COLUMNS[1:-1]} | {
-        "call": "name"
-    }
+    SORT_COLUMNS: ClassVar[Mapping[str, str]] = {
+        column.name: column.title for column in COLUMNS[1:-1] if column is not ABANDONED
+    } | {"call": "name"}
 
     def __init__(self, capture: OpenCapture) -> None:
         """The screen of a capture.
@@ -159,6 +160,8 @@ class LatencyScreen(CaptureScreen):
         """Show the figures so far."""
         rows = self.latencies.rows if self._shares_axis else ()
         octaves = {octave for figures in rows for octave in figures.octaves}
+        is_abandoned = any(figures.abandoned for figures in self.latencies.rows)
+        self.table.set_columns([column for column in COLUMNS if is_abandoned or column is not ABANDONED])
         self._rows.axis = (min(octaves), max(octaves)) if octaves else None
         self.put(self._rows, sorted(self.latencies.rows, key=self._order), key=lambda figures: figures.number)
         self.show_title()
@@ -238,7 +241,8 @@ class LatencyScreen(CaptureScreen):
             return
         more = "" if distribution is not None and distribution.is_whole else " …"
         responses = f"{count_text(figures.answered, 'response')}{_in_time(figures.late)}"
-        text = f"  {responses} to {count_text(figures.asked, 'request')}{_late(figures.late)}{more}"
+        abandoned = f", {figures.abandoned:,} abandoned" if figures.abandoned else ""
+        text = f"  {responses} to {count_text(figures.asked, 'request')}{_late(figures.late)}{abandoned}{more}"
         kind.show([Span(sanitise(figures.call.text, NAME), "accent"), Span(text, "dim")])
         course.show_lines(() if distribution is None else course_lines(distribution, width))
 

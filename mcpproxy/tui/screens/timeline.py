@@ -11,7 +11,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.timelines import Timeline, Timelines
 from mcpproxy.tui.messages import Grown, Progressed
 from mcpproxy.tui.rows.timeline_rows import HEAD, KINDS, MOST_BARS, SHORTEST_NS, TimelineRows
-from mcpproxy.tui.rows.waterfall import HEAT_LEGEND, LEGEND, Window, axis
+from mcpproxy.tui.rows.waterfall import HEAT_LEGEND, LEGEND, Window, axis, legend
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
@@ -172,7 +172,7 @@ class TimelineScreen(CaptureScreen):
     def _show_legend(self) -> None:
         is_heat = any(number <= KINDS for _, number in self._rows.items)
         signs = HEAT_LEGEND if is_heat else LEGEND
-        self.query_one("#legend", Words).show([Span(f"{sign} {text}   ", "dim") for sign, text in signs])
+        self.query_one("#legend", Words).show([Span(legend(signs, self.size.width - 2), "dim")])
 
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
@@ -331,7 +331,7 @@ def columns(width: int, head: str) -> tuple[Column, ...]:
     return (
         Column("what", "server / request", name_width),
         Column("chart", head, 4, stretch=True),
-        Column("took", "took", len("unanswered"), right=True, drop=1 if width < 40 else 0),
+        Column("lasted", "lasted", len("✗ 999ms, late"), right=True, drop=1 if width < 40 else 0),
     )
 
 

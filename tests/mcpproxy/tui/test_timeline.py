@@ -8,14 +8,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.conversation.call import Outcome
+from analysis.reading import Reading as Whole
 from captures.file import CaptureFile
 from captures.record import members, seal, stderr_members
 from mcpproxy.tui.data.call_kinds import CallKind
 from mcpproxy.tui.data.client_captures import ClientCaptures, apart_ns, client_of, header_of
 from mcpproxy.tui.data.columns import NONE
-from mcpproxy.tui.data.heat import OUTLIERS
+from mcpproxy.tui.data.heat import ABANDONED, OUTLIERS
 from mcpproxy.tui.data.timelines import BLOCK, Bar, Startup, Timeline, cells_of
-from mcpproxy.tui.rows.waterfall import axis, bar_cells, heat_cells, moment, server_cells
+from mcpproxy.tui.rows.timeline_rows import duration_span
+from mcpproxy.tui.rows.waterfall import (
+    HEAT_LEGEND,
+    LEGEND,
+    axis,
+    bar_cells,
+    heat_cells,
+    legend,
+    moment,
+    server_cells,
+)
+from tests.analysis.http_trace import HttpTrace, request, result
 from tests.captures.samples import frame, header, lines
 from tests.examples import examples
 from tests.mcpproxy.tui.alone import Alone as Reading
@@ -281,6 +293,59 @@ class TestDrawing:
         assert moment(1_500_000_000, 10_000_000) == "1.50s"
         assert moment(125 * 10**9, 10**9) == "2m05s"
         assert moment(-2 * 10**9, 10**9) == "-2s"
+
+    def test_a_legend_has_all_signs_in_eighty_columns(self) -> None:
+        for signs in (LEGEND, HEAT_LEGEND):
+            assert [sign for sign, _, short in signs if sign not in legend(signs, 78)] == ["+"] * (signs is HEAT_LEGEND)
+            assert len(legend(signs, 78)) <= 78
+            assert all(f"{sign} {text}" in legend(signs, 120) for sign, text, _ in signs)
+
+
+CANCEL = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":"%b"}}'
+
+
+def test_a_call_lasts_until_its_cancellation_and_a_late_response_says_so(tmp_path: Path) -> None:
+    calls = [at(n, "c2s", CALL % (n, n)) for n in (0, 1, 2, 3)]
+    ends = [
+        at(300, "c2s", CANCEL % (1, b"the user left")),
+        at(303, "c2s", CANCEL % (3, b"timed out")),
+        at(403, "c2s", CANCEL % (0, b"timed out")),
+        at(500, "s2c", FINE % (2, 2)),
+        at(1000, "s2c", FINE % (1, 1)),
+        at(1008, "s2c", FINE % (0, 0)),
+    ]
+    reading = read(timed(tmp_path / "x.mcpcap", served("x"), [*calls, *ends]))
+    timeline = settled(Timeline(reading, 0))
+    bars = [timeline.bar(number) for number in range(4)]
+    assert [(bar.end_ns or 0) // MS for bar in bars] == [403, 300, 500, 303]
+    assert [reading.lasted_ns(number) for number in range(4)] == [403 * MS, 299 * MS, 498 * MS, 300 * MS]
+    assert [reading.calls.latency_ns[number] for number in (0, 1, 2)] == [1008 * MS, 999 * MS, 498 * MS]
+    words = [duration_span(bar, is_live=False).text for bar in bars]
+    assert words == ["✗ 403ms, late", "299ms, late", "498ms", "✗ 300ms"]
+    timeline.heat_map(0, 2000 * MS, 1)
+    while timeline.step():
+        pass
+    heat_map = timeline.heat_map(0, 2000 * MS, 1)
+    assert heat_map is not None
+    assert heat_map.outliers == [0, 1, 2, 3]
+    assert [(row.most_ns, row.worst_ns) for row in heat_map.rows.values()] == [(498 * MS, [ABANDONED])]
+    reading.close()
+
+
+def test_a_call_lasts_until_its_http_exchange_has_failed(tmp_path: Path) -> None:
+    trace = HttpTrace()
+    exchange = trace.post(request(1, "tools/call", name="search"))
+    trace.stream(exchange)
+    trace.end(exchange)
+    trace.answer(trace.post(request(2, "ping")), result(2))
+    path = tmp_path / "x.mcpcap"
+    path.write_bytes(b"".join(line for _, line in trace.case().records()))
+    reading = read(path)
+    call = {call.number: call for step in Whole(path).to_end() for call in step.changed}[0]
+    assert call.broken is not None
+    bar = settled(Timeline(reading, 0)).bar(0)
+    assert (bar.outcome, bar.end_ns) == (Outcome.FAILED, call.broken.t_ns)
+    reading.close()
 
 
 class TestScreen:

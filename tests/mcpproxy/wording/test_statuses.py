@@ -79,6 +79,14 @@ def test_a_call_without_an_answer_says_what_became_of_it(what: dict[str, Any], t
     assert status.is_bad == is_bad
 
 
+def test_a_late_error_says_so_in_twelve_cells() -> None:
+    for word in ("tool error", "error -32602"):
+        status = Status(word, is_bad=True, late_ns=5)
+        assert (status.short, status.shortest) == (f"{word}, late", "error, late")
+    assert Status("ok", late_ns=5).shortest == "ok, late"
+    assert Status("error -32602", is_bad=True).shortest == "error -32602"
+
+
 def test_every_outcome_has_a_word() -> None:
     words = [verdict(outcome).word for outcome in Outcome]
     assert all(words)
