@@ -1,16 +1,19 @@
 """Facts: what the page of a message says about its call. Each has a name; they are shown on lines or side by side."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from analysis.conversation.call import ENDLESS, REASON, Call, Seen
-from analysis.conversation.message import Invalid, Notification, Request, Response
+from analysis.conversation.call import ENDLESS, REASON, Call, Outcome, Seen
+from analysis.conversation.message import Invalid, Message, Notification, Request, Response
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.lines import aside_of
 from mcpproxy.wording.meaning import Meaning, meaning_of
 from mcpproxy.wording.names import id_text, name_of
 from mcpproxy.wording.statuses import Status, answer, fate, waiting
 from mcpproxy.wording.units import duration, ms_text
+
+_CONTENT: Final = {"tools/call": "content", "resources/read": "contents", "prompts/get": "messages"}
+"""By method: the requested member of the result."""
 
 
 class Fact(NamedTuple):
@@ -66,33 +69,44 @@ def cancellation(call: Call) -> Fact | None:
     )
 
 
-def became(call: Call, waited_ns: int | None = None) -> Iterator[Fact]:
-    """What the page of a request says became of it.
+def outcome(call: Call, waited_ns: int | None = None) -> Fact | None:
+    """What became of a call; None for one that is due no response and was not cancelled.
 
     Args:
-        call: its call.
+        call: the call.
         waited_ns: how long it waits, if it may still be answered.
     """
     status, response = status_of(call, waited_ns), call.response
     if response is not None:
-        after = ms_text(call.latency_ns or 0)
-        yield Fact("answered", f"by frame {response.seq} after {after}: {status.word}", status.is_bad)
-    elif call.request.method not in ENDLESS or call.cancelled_seq is not None:
-        yield Fact("outcome", status.word + status.text, status.is_bad)
-    cancelled = cancellation(call)
-    yield from [] if cancelled is None else [cancelled]
+        silence = _silence(response, call.request.method) if call.outcome is Outcome.RESULT else ""
+        return Fact("outcome", status._replace(verdict=f"{status.verdict}{silence}").word, status.is_bad)
+    if call.request.method in ENDLESS and call.cancelled_seq is None:
+        return None
+    return Fact("outcome", status.word + status.text, status.is_bad)
 
 
-def answers(seen: Seen, response: Response) -> Fact:
-    """What the page of a response says it answers; or why it answers nothing, and what it would mean."""
-    call, status = seen.answered, answer(response, meaning_of(seen))
-    if call is not None:
-        after = ms_text(call.latency_ns or 0)
-        return Fact("answers", f"frame {call.request.seq} after {after}: {status.word}", status.is_bad)
-    if seen.request is not None:
-        unread = f"its client cannot have read it, so frame {seen.request.seq} has no answer"
-        return Fact("answers", f"nothing: {unread}", is_bad=True)
-    return Fact("answers", f"nothing: {status.word}, {status.text}", is_bad=True)
+def became(call: Call, waited_ns: int | None = None) -> Iterator[Fact]:
+    """What the page of a request says became of it; the arguments are those of `outcome`."""
+    fact, response = outcome(call, waited_ns), call.response
+    if fact is not None and response is not None:
+        fact = Fact("answered", f"by frame {response.seq} after {_latency(call)}: {fact.text}", fact.is_bad)
+    yield from filter(None, (fact, cancellation(call)))
+
+
+def facts_beside(message: Message, meaning: Meaning, unread: Request | None = None) -> Iterator[Fact]:
+    """What the page of a message that is not a request says of other messages.
+
+    Args:
+        message: the message.
+        meaning: what it means.
+        unread: for a response that its client cannot have read: the request that it would have answered.
+    """
+    if isinstance(message, Response):
+        yield _answers(message, meaning, unread)
+    elif isinstance(message, Invalid):
+        yield Fact("problem", message.reason, is_bad=True)
+    elif meaning.cancels is not None:
+        yield Fact("cancels", f"{titled(meaning.cancels)} (frame {meaning.cancels.seq})")
 
 
 def facts(seen: Seen, call: Call | None, waited_ns: int | None = None) -> Iterator[Fact]:
@@ -106,9 +120,41 @@ def facts(seen: Seen, call: Call | None, waited_ns: int | None = None) -> Iterat
     message = seen.message
     if isinstance(message, Request):
         yield from [] if call is None else became(call, waited_ns)
-    elif isinstance(message, Response):
-        yield answers(seen, message)
-    elif isinstance(message, Invalid):
-        yield Fact("problem", message.reason, is_bad=True)
-    elif seen.cancels is not None:
-        yield Fact("cancels", f"{titled(seen.cancels)} (frame {seen.cancels.seq})")
+    else:
+        yield from facts_beside(message, meaning_of(seen), seen.request)
+
+
+def _answers(response: Response, meaning: Meaning, unread: Request | None) -> Fact:
+    """What a response answers; or why it answers nothing, and what it would mean."""
+    call = meaning.call
+    fact = None if call is None else outcome(call)
+    if call is not None and fact is not None:
+        return Fact("answers", f"frame {call.request.seq} after {_latency(call)}: {fact.text}", fact.is_bad)
+    if unread is not None:
+        why = f"its client cannot have read it, so frame {unread.seq} has no answer"
+        return Fact("answers", f"nothing: {why}", is_bad=True)
+    status = answer(response, meaning)
+    return Fact("answers", f"nothing: {status.word}, {status.text}", is_bad=True)
+
+
+def _latency(call: Call) -> str:
+    return ms_text(call.latency_ns or 0)
+
+
+def _silence(response: Response, method: str) -> str:
+    """Which expected content of a result is empty, as words after its verdict; empty if none."""
+    member, result = _CONTENT.get(method), response.result
+    if member is None or not isinstance(result, dict) or result.get("structuredContent") is not None:
+        return ""
+    if member not in result:
+        return f" without {member}"
+    return f" with empty {member}" if _is_empty(result[member]) else ""
+
+
+def _is_empty(content: object) -> bool:
+    """Whether content has no blocks, or only empty texts."""
+    blocks = content if isinstance(content, list) else [content]
+    return all(
+        not block or (isinstance(block, dict) and block.get("type") == "text" and not block.get("text"))
+        for block in blocks
+    )

@@ -6,8 +6,7 @@ A thread reads it from the file. Long content is split into pages.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import ENDLESS, Outcome
-from analysis.conversation.message import Response
+from analysis.conversation.call import ENDLESS
 from analysis.facts import raw_of
 from captures.damage import Damage
 from captures.frame import Frame
@@ -19,11 +18,12 @@ from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.details.byte_pages import PAGE, HexPage, RawPage
 from mcpproxy.tui.details.exchange_view import Joined, exchange_view
 from mcpproxy.tui.rows.finding_lines import row_lines, short_lines
-from mcpproxy.tui.rows.row_calls import call_at, late_ns, message_at, response_of
+from mcpproxy.tui.rows.row_calls import LARGE, call_at, late_ns, message_at, response_of
+from mcpproxy.tui.rows.row_text import meaning_at
 from mcpproxy.tui.text.rows import row_text
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
 from mcpproxy.wording import units
-from mcpproxy.wording.facts import Fact, cancellation, status_of
+from mcpproxy.wording.facts import Fact, cancellation, facts_beside, outcome
 from mcpproxy.wording.http_head import request_head, response_head
 from mcpproxy.wording.names import peer_text
 from mcpproxy.wording.records import remark_on
@@ -33,8 +33,6 @@ from mcpproxy.wording.units import ms_text
 
 LARGEST_TREE: Final = 1 << 20
 """Bytes. A larger frame is shown as raw text, page by page."""
-_CONTENT: Final = {"tools/call": "content", "resources/read": "contents", "prompts/get": "messages"}
-"""By method: the requested member of the result."""
 VIEWS: Final = ("text", "pretty", "raw", "hex", "headers", "exchange", "findings")
 
 Lines = Sequence[Sequence[Span]]
@@ -129,43 +127,24 @@ def _text(members: dict[str, Any]) -> str:
 # ---- the exchange
 
 
-def silence_of(response: Response, method: str) -> str:
-    """Which expected content of a result is empty, in words; empty if none."""
-    member, result = _CONTENT.get(method), response.result
-    if member is None or not isinstance(result, dict) or result.get("structuredContent") is not None:
-        return ""
-    if member not in result:
-        return f"without {member}"
-    return f"with empty {member}" if _is_empty(result[member]) else ""
-
-
-def _is_empty(content: object) -> bool:
-    """Whether content has no blocks, or only empty texts."""
-    blocks = content if isinstance(content, list) else [content]
-    return all(
-        not block or (isinstance(block, dict) and block.get("type") == "text" and not block.get("text"))
-        for block in blocks
-    )
-
-
 def entry_name(entry: Entry) -> str:
     """The name of an entry with its number: `frame 9`; if it is not a frame, `record 9`."""
     return f"{'frame' if entry.dir else 'record'} {entry.seq:,}"
 
 
 def exchange_lines(reading: Reading, row: int) -> Lines:
-    """An exchange: when it was sent and answered, how long it took, its outcome, and the two sides. Reads the file."""
+    """What a message has to do with others: of an exchange its times, outcome and two sides. Reads the file."""
     index, number = reading.index, reading.call(row)
     entry = index.entry(row)
-    head = [[Span(f"{entry.sort} ", "accent"), Span(f"{entry_name(entry)}, {units.size(entry.size)}")]]
+    lines = [[Span(f"{entry.sort} ", "accent"), Span(f"{entry_name(entry)}, {units.size(entry.size)}")]]
     if number is None:
-        return [*head, [Span("not part of an exchange" if row < reading.understood else "not analysed yet …", "dim")]]
+        return [*lines, *(_beside(reading, row) or [[Span("not part of an exchange", "dim")]])]
     calls = reading.calls
-    lines = [*head, _pair("sent", _at(reading, calls.request[number]))]
+    lines.append(_pair("sent", _at(reading, calls.request[number])))
     if calls.response[number] != NONE:
         lines.append(_pair("answered", _at(reading, calls.response[number])))
-        lines.append(_pair("took", ms_text(calls.latency_ns[number])))
-    lines += [_pair(fact.name, fact.text, "bad" if fact.is_bad else "plain") for fact in _became(reading, number)]
+        lines.append(_pair("latency", ms_text(calls.latency_ns[number])))
+    lines += map(_fact, _became(reading, number))
     client, server, _ = reading.conversation.peers(reading.session(row))
     for word, peer in (("client", client), ("server", server)):
         if peer is not None:
@@ -173,28 +152,37 @@ def exchange_lines(reading: Reading, row: int) -> Lines:
     return lines
 
 
+def _beside(reading: Reading, row: int) -> list[list[Span]]:
+    """What the page of a message says that belongs to no call."""
+    if row >= reading.understood:
+        return [[Span("not analysed yet …", "dim")]]
+    item = reading.index.item(row) if reading.index.entry(row).size <= LARGE else None
+    if not isinstance(item, Frame) or item.verdict.kind == "batch":
+        return []
+    message = message_at(reading, row, item)
+    return [*map(_fact, facts_beside(message, meaning_at(reading, row, message)))]
+
+
 def _became(reading: Reading, number: int) -> Iterator[Fact]:
     """How a call was cancelled, and what became of it."""
-    calls, outcome = reading.calls, reading.outcome(number)
+    calls, known = reading.calls, reading.outcome(number)
     is_answered, response = calls.response[number] != NONE, response_of(reading, number)
     # A message that is too large to be read for a line says its outcome only.
     call = call_at(reading, number, response) if response is not None or not is_answered else None
-    cancelled = None if call is None else cancellation(call)
-    yield from [] if cancelled is None else [cancelled]
-    method = reading.kinds.all[calls.kind[number]].method
-    if method in ENDLESS and outcome in (None, Outcome.UNANSWERED):
-        return
-    if outcome is None:
-        yield Fact("outcome", waiting().word if reading.is_live else "…")
-        return
-    if call is None:
-        status = verdict(outcome, is_abandoned=reading.abandoned_ns(number) is not None)
-        status = status._replace(late_ns=late_ns(reading, number))
+    if call is not None:
+        yield from filter(None, [cancellation(call)])
+    if known is None:
+        is_endless = reading.kinds.all[calls.kind[number]].method in ENDLESS
+        yield from [] if is_endless else [Fact("outcome", waiting().word if reading.is_live else "…")]
+    elif call is not None:
+        yield from filter(None, [outcome(call)])
     else:
-        status = status_of(call)
-    text = status.word if is_answered else status.word + status.text
-    silence = silence_of(response, method) if response is not None and outcome is Outcome.RESULT else ""
-    yield Fact("outcome", f"{text} {silence}" if silence else text, status.is_bad)
+        status = verdict(known, is_abandoned=reading.abandoned_ns(number) is not None)
+        yield Fact("outcome", status._replace(late_ns=late_ns(reading, number)).word, status.is_bad)
+
+
+def _fact(fact: Fact) -> list[Span]:
+    return _pair(fact.name, fact.text, "bad" if fact.is_bad else "plain")
 
 
 def _pair(name: str, text: str, role: Role = "plain") -> list[Span]:

@@ -13,7 +13,7 @@ SIDE_BY_SIDE: Final = 96
 """Cells from which request and response are beside each other: those of a terminal with 100 columns."""
 
 _BETWEEN: Final = " │ "
-_TIMES: Final = ("sent", "answered", "took", "outcome")
+_TIMES: Final = ("sent", "answered", "latency", "outcome")
 """The facts that the line above both sides has."""
 _SIDES: Final = ("client", "server")
 
@@ -104,11 +104,11 @@ def _text(reading: Reading, row: int | None, width: int) -> Lines:
 
 
 def _times(by_name: dict[str, Sequence[Span]], column: int) -> list[Span]:
-    """When it was sent and answered, above the two sides, and how long it took, between them."""
+    """When it was sent and answered, above the two sides, and its latency and outcome, between them."""
     values = {name: "".join(span.text for span in by_name.get(name, ())[1:]) for name in _TIMES}
     role: Role = by_name["outcome"][1].role if len(by_name.get("outcome", ())) > 1 else "plain"
-    took = " ".join(part for part in (values["took"], values["outcome"].partition(":")[0]) if part)
+    result = " ".join(part for part in (values["latency"], values["outcome"].partition(":")[0]) if part)
     sent = f"→ {values['sent']} "
-    room = max(0, column - cells(sent) - cells(took) - 2)
-    line = [Span(sent, "accent"), Span("─" * room + " ", "dim"), Span(took, role), Span(" ── ", "dim")]
+    room = max(0, column - cells(sent) - cells(result) - 2)
+    line = [Span(sent, "accent"), Span("─" * room + " ", "dim"), Span(result, role), Span(" ── ", "dim")]
     return line + ([Span(f"← {values['answered']}", "accent")] if values["answered"] else [])

@@ -114,7 +114,7 @@ def short_call(what: Sequence[Span]) -> Sequence[Span]:
 
 def _message(reading: Reading, row: int, message: Message) -> RowText:
     is_final = row < reading.understood
-    meaning = _meaning(reading, row, message)
+    meaning = meaning_at(reading, row, message)
     said = lines.line(message, meaning)
     number = reading.call(row)
     if isinstance(message, Response) and meaning.call is None and number is not None:
@@ -156,7 +156,7 @@ def _unknown_yet(said: Line, message: Message) -> Line:
     return said
 
 
-def _meaning(reading: Reading, row: int, message: Message) -> Meaning:
+def meaning_at(reading: Reading, row: int, message: Message) -> Meaning:
     """What the message in a row means, put together from what was kept of it."""
     calls, number = reading.calls, reading.call(row)
     if isinstance(message, Invalid):

@@ -9,6 +9,7 @@ import pytest
 from rich.style import Style
 
 from analysis import clock
+from analysis.conversation.message import Request
 from analysis.reading import Reading as Whole
 from analysis.summary import Summary
 from captures.frame import Frame
@@ -27,7 +28,7 @@ from mcpproxy.tui.rows.row_calls import call_at
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.safe_text import segments
 from mcpproxy.tui.screens.sessions import COLUMNS, age
-from mcpproxy.wording.facts import status_of
+from mcpproxy.wording.facts import facts, status_of
 from mcpproxy.wording.lines import Line, line_of
 from mcpproxy.wording.records import Remark
 from mcpproxy.wording.spans import Span
@@ -248,6 +249,27 @@ def test_a_row_says_of_other_messages_what_show_says(tmp_path: Path, name: str) 
     path = tmp_path / "x.mcpcap"
     path.write_bytes(b"".join(line for _, line in case.records()))
     assert says_what_show_says(path, range(1, 1000)) > 4
+
+
+@pytest.mark.parametrize(
+    "name", ["batch-refused-rightly", "an-id-of-nobody-is-told-once", "id-answer-after-cancellation"]
+)
+def test_a_detail_says_of_other_messages_what_show_says(tmp_path: Path, name: str) -> None:
+    [case] = [case for _, case in corpus() if case.name == name]
+    path = tmp_path / "x.mcpcap"
+    path.write_bytes(b"".join(line for _, line in case.records()))
+    seen = {seen.message.seq: seen for step in Whole(path).to_end() for seen in step.messages}
+    found = 0
+    with understood(path) as reading:
+        for row in range(reading.understood):
+            one = seen.get(reading.index.entry(row).seq)
+            if one is None or isinstance(one.message, Request) or one.answered or one.message.index is not None:
+                continue
+            lines = ["".join(span.text for span in line) for line in exchange_lines(reading, row)]
+            told = [f"{fact.name:<10}{fact.text}" for fact in facts(one, None)]
+            assert lines[1:] == (told or ["not part of an exchange"])
+            found += bool(told)
+    assert found
 
 
 def says_what_show_says(path: Path, rows: range) -> int:

@@ -13,7 +13,7 @@ from analysis.conversation.session import Session
 from captures.envelope import judge
 from captures.frame import Frame
 from captures.verdict import Direction
-from mcpproxy.wording.facts import Fact, became, facts, title
+from mcpproxy.wording.facts import Fact, became, facts, outcome, title
 
 S = 1_000_000_000
 SESSION = Session(1, "stdio", 0)
@@ -32,7 +32,7 @@ def asked(method: str = METHOD) -> Request:
 
 
 def answered(at_s: float) -> Response:
-    response: Response = message(4, at_s, "s2c", {"id": 7, "result": {"tools": []}})
+    response: Response = message(4, at_s, "s2c", {"id": 7, "result": {"content": [{"type": "text", "text": "3"}]}})
     return response
 
 
@@ -45,6 +45,24 @@ def test_an_answer_is_told_with_its_frame_its_latency_and_its_status() -> None:
     call = a_call()
     call.answer(answered(1.25))
     assert [*became(call)] == [Fact("answered", "by frame 4 after 250 ms: ok")]
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ({"content": []}, "ok with empty content"),
+        ({"content": [{"type": "text", "text": ""}]}, "ok with empty content"),
+        ({}, "ok without content"),
+        ({"content": [], "structuredContent": {"n": 1}}, "ok"),
+        ({"content": [], "isError": True}, "tool error"),
+    ],
+)
+def test_an_answer_without_what_was_asked_for_says_so(result: dict[str, Any], text: str) -> None:
+    call = a_call()
+    call.answer(message(4, 1.25, "s2c", {"id": 7, "result": result}))
+    fact = outcome(call)
+    assert fact is not None
+    assert fact.text == text
 
 
 @pytest.mark.parametrize(
@@ -96,7 +114,7 @@ def test_a_response_says_what_it_answers_or_why_it_answers_nothing() -> None:
     assert [*facts(paired, None)] == [Fact("answers", "frame 3 after 1,000 ms: ok")]
     assert title(paired) == "answer to tools/call #7 add"
     alone = seen_of(response, SESSION, id_state=IdState.ANSWERED)
-    assert [*facts(alone, None)] == [Fact("answers", "nothing: answered before, ok 0 tools", is_bad=True)]
+    assert [*facts(alone, None)] == [Fact("answers", "nothing: answered before, ok 3", is_bad=True)]
     assert title(alone) == "answer #7"
 
 
