@@ -4,7 +4,7 @@ Nothing is cut and nothing is parsed into values, so numbers keep every digit an
 memory are linear in the size, whatever the nesting: from `DEEPEST` on, lines are indented no further.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from captures.frame import Frame
@@ -16,17 +16,26 @@ DEEPEST: Final = 40
 _INDENT: Final = 2
 
 
+def _sanitised(line: bytes) -> str:
+    return sanitise_bytes(line, None)
+
+
 def message_lines(frame: Frame) -> Iterator[str]:
     """The lines of a frame; what is not JSON is shown unchanged, line by line. Safe on a screen."""
     if frame.verdict.kind in ("invalid", "unjudged"):
-        yield from (sanitise_bytes(line, None) for line in frame.raw.split(b"\n"))
+        yield from (_sanitised(line) for line in frame.raw.split(b"\n"))
     else:
         yield from json_lines(frame.raw)
 
 
-def json_lines(raw: bytes) -> Iterator[str]:
-    """The lines of JSON; of what is not JSON, the tokens, whatever they are."""
-    line = _Line()
+def json_lines(raw: bytes, safe: Callable[[bytes], str] = _sanitised) -> Iterator[str]:
+    """The lines of JSON; of what is not JSON, the tokens, whatever they are.
+
+    Args:
+        raw: the JSON.
+        safe: makes a line safe on a screen.
+    """
+    line = _Line(safe)
     depth = 0
     has_opened = False
     for token in TOKEN.finditer(raw):
@@ -46,7 +55,8 @@ def json_lines(raw: bytes) -> Iterator[str]:
 class _Line:
     """A line in the making."""
 
-    def __init__(self) -> None:
+    def __init__(self, safe: Callable[[bytes], str]) -> None:
+        self._safe = safe
         self._tokens: list[bytes] = []
         self._depth = 0
 
@@ -57,5 +67,5 @@ class _Line:
 
     def end(self) -> Iterator[str]:
         if self._tokens:
-            yield " " * (_INDENT * self._depth) + sanitise_bytes(b"".join(self._tokens), None)
+            yield " " * (_INDENT * self._depth) + self._safe(b"".join(self._tokens))
         self._tokens = []

@@ -61,16 +61,26 @@ def gist(message: Request | Notification, meaning: Meaning = UNKNOWN) -> str:
     return excerpt(rest) if rest else ""
 
 
+def log_source(params: Mapping[str, Any]) -> str:
+    """The level and the logger of a log message: `[error] db`."""
+    logger = f" {string(params, 'logger')}" if string(params, "logger") else ""
+    return sanitise(f"[{string(params, 'level')}]{logger}", EXCERPT)
+
+
+def progress_text(params: Mapping[str, Any]) -> str:
+    """How far a progress notification says that something is: `3/10`."""
+    total = f"/{excerpt(params['total'])}" if params.get("total") is not None else ""
+    return f"{excerpt(params.get('progress', '?'))}{total}"
+
+
 def _log(params: Mapping[str, Any], _: Meaning) -> str:
-    logger = f"{string(params, 'logger')}: " if string(params, "logger") else ""
-    return sanitise(f"[{string(params, 'level')}] {logger}{excerpt(params.get('data', ''))}", EXCERPT)
+    colon = ":" if string(params, "logger") else ""
+    return sanitise(f"{log_source(params)}{colon} {excerpt(params.get('data', ''))}", EXCERPT)
 
 
 def _progress(params: Mapping[str, Any], _: Meaning) -> str:
-    total = f"/{excerpt(params['total'])}" if params.get("total") is not None else ""
     message = f" {string(params, 'message')}" if string(params, "message") else ""
-    text = f"{excerpt(params.get('progress', '?'))}{total}{message} (token {excerpt(params.get('progressToken'))})"
-    return sanitise(text, EXCERPT)
+    return sanitise(f"{progress_text(params)}{message} (token {excerpt(params.get('progressToken'))})", EXCERPT)
 
 
 def _cancellation(params: Mapping[str, Any], meaning: Meaning) -> str:

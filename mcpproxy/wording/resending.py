@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 from analysis.conversation.http_exchange import HttpExchange
 from captures.frame import Frame
 from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.wording.bodies import json_lines
 from mcpproxy.wording.json_lines import harmless
 
-_TOKENS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _HASHED: Final = re.compile(r"hmac:[0-9a-f]{16}")
 _PLACEHOLDER: Final = re.compile(r"<[A-Z0-9._~-]+>")
 _FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -60,18 +60,7 @@ def pretty(raw: bytes) -> str:
         orjson.loads(raw)
     except orjson.JSONDecodeError:
         return ""
-    parts: list[str] = []
-    depth, before = 0, ""
-    for piece in _TOKENS.findall(raw.decode()):
-        if piece in "}]":
-            depth -= 1
-            parts.append("" if before in "{[" else "\n" + "  " * depth)
-        elif before in ("{", "[", ","):
-            parts.append("\n" + "  " * depth)
-        parts.append(": " if piece == ":" else piece if piece in "{}[]," else harmless(piece))
-        depth += piece in "{["
-        before = piece
-    return "".join(parts)
+    return "\n".join(json_lines(raw, lambda line: harmless(line.decode())))
 
 
 # ---- commands

@@ -130,10 +130,14 @@ def _text(outcome: Outcome, result: Mapping[str, Any], method: str) -> str:
     return summary(result, method)
 
 
+def error_word(error: Mapping[str, Any]) -> str:
+    """The verdict on a JSON-RPC error: `error -32602`."""
+    return f"error {fit(excerpt(error.get('code')), 12) if 'code' in error else 'without code'}"
+
+
 def _error(response: Response) -> tuple[str, str]:
     error = response.error
     if not isinstance(error, dict):
         return "error", excerpt(error)
-    code = fit(excerpt(error.get("code")), 12) if "code" in error else "without code"
     message = text_of_error(response)
-    return f"error {code}", sanitise(message, EXCERPT) if message is not None else excerpt(error.get("data", ""))
+    return error_word(error), sanitise(message, EXCERPT) if message is not None else excerpt(error.get("data", ""))

@@ -20,7 +20,8 @@ from mcpproxy.tui.rows.row_calls import message_at
 from mcpproxy.tui.text.content import Writing
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.tui.text.messages import write_tool
-from mcpproxy.tui.widgets.tree import Tree, branches, parse
+from mcpproxy.tui.widgets.tree import Tree, branches
+from mcpproxy.wording.exact_json import parse
 
 MOST: Final = 5000
 """Tools that are distinguished."""

@@ -4,7 +4,7 @@ A thread reads it from the file. Long content is split into pages.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from analysis.conversation.call import ENDLESS
 from analysis.facts import raw_of
@@ -20,13 +20,14 @@ from mcpproxy.tui.details.exchange_view import Joined, exchange_view
 from mcpproxy.tui.rows.finding_lines import row_lines, short_lines
 from mcpproxy.tui.rows.row_calls import LARGE, call_at, late_ns, message_at, response_of
 from mcpproxy.tui.rows.row_text import meaning_at
+from mcpproxy.tui.text.messages import record_value
 from mcpproxy.tui.text.rows import row_text
-from mcpproxy.tui.widgets.tree import Tree, branches, parse
+from mcpproxy.tui.widgets.tree import Tree, branches
 from mcpproxy.wording import units
+from mcpproxy.wording.exact_json import parse
 from mcpproxy.wording.facts import Fact, cancellation, facts_beside, outcome
 from mcpproxy.wording.http_head import request_head, response_head
 from mcpproxy.wording.names import peer_text
-from mcpproxy.wording.records import remark_on
 from mcpproxy.wording.spans import Role, Span
 from mcpproxy.wording.statuses import verdict, waiting
 from mcpproxy.wording.units import ms_text
@@ -104,10 +105,7 @@ def _bytes(pieces: Callable[[], Iterable[bytes]], view: str, page: int, width: i
 
 def _pretty(reading: Reading, row: int, item: Frame | Record) -> Detail | None:
     if isinstance(item, Record):
-        remark = remark_on(item, ended=False)
-        members = {name: value for name, value in item.members.items() if name != "crc"}
-        tree = Tree(branches(parse(_text(members))))
-        return Detail(tree=tree) if remark is None or item.rec != "stderr" else None
+        return Detail(tree=Tree(branches(record_value(item)))) if item.rec != "stderr" else None
     if len(item.raw) > LARGEST_TREE:
         return None
     frames = message_at(reading, row, item).frames
@@ -116,12 +114,6 @@ def _pretty(reading: Reading, row: int, item: Frame | Record) -> Detail | None:
         return Detail(tree=Tree(branches(parse(text))))
     except (ValueError, RecursionError):
         return None
-
-
-def _text(members: dict[str, Any]) -> str:
-    import json
-
-    return json.dumps(members, ensure_ascii=False, default=str)
 
 
 # ---- the exchange

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.text.lines import TextLines
-from mcpproxy.tui.text.values import STEP, json_in, json_lines, member, scalar, without, write_json, write_value
-from mcpproxy.tui.widgets.tree import Pairs
+from mcpproxy.tui.text.values import STEP, write_json, write_value
 from mcpproxy.wording import units
+from mcpproxy.wording.exact_json import Pairs, is_array, json_in, json_lines, member, scalar, without
 from mcpproxy.wording.spans import Role
 
 WORD: Final = 200
@@ -99,7 +99,7 @@ class Writing:
 
     def blocks(self, content: Any, indent: int = 0) -> None:
         """The blocks of a content, each with a heading if there are several."""
-        parts = content if isinstance(content, list) and not isinstance(content, Pairs) else [content]
+        parts = content if is_array(content) else [content]
         for number, part in enumerate(parts, 1):
             self.block(part, f"{number} of {len(parts)}" if len(parts) > 1 else "", indent)
 
@@ -136,7 +136,7 @@ class Writing:
         """The place of a block and its annotations, in one line, if there is something to say."""
         annotations = member(block, "annotations")
         for name, inner in annotations[:8] if isinstance(annotations, Pairs) else ():
-            value = ", ".join(map(scalar, inner)) if _is_array(inner) else scalar(inner)
+            value = ", ".join(map(scalar, inner)) if is_array(inner) else scalar(inner)
             words += f" · {sanitise(name, 40)} {sanitise(value, 80)}"
         if words:
             self.lines.add(words.removeprefix(" · "), "dim", indent)
@@ -167,7 +167,7 @@ class Writing:
 
     def turns(self, messages: Any, indent: int = 0) -> None:
         """The messages of a prompt, each below its role."""
-        for message in messages if _is_array(messages) else [messages]:
+        for message in messages if is_array(messages) else [messages]:
             role = member(message, "role")
             self.lines.add(f"{sanitise(role, WORD) if isinstance(role, str) else 'no role'}:", "accent", indent)
             if isinstance(message, Pairs):
@@ -178,7 +178,7 @@ class Writing:
 
     def structured(self, value: Any, content: Any) -> None:
         """The structured content; only mentioned if the text has said the same."""
-        text = member(content[0], "text") if _is_array(content) and content else None
+        text = member(content[0], "text") if is_array(content) and content else None
         if isinstance(text, str) and (_says(text, value) or _says(text, _wrapped(value))):
             self.lines.add("structuredContent says the same", "dim")
             return
@@ -197,7 +197,3 @@ def _says(text: str, value: Any) -> bool:
 def _wrapped(value: Any) -> Any:
     """What the official Python SDK puts into an object as `result`, as structured content has to be an object."""
     return value[0][1] if isinstance(value, Pairs) and len(value) == 1 and value[0][0] == "result" else None
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, list) and not isinstance(value, Pairs)

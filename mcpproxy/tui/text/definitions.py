@@ -1,17 +1,14 @@
 """Tool definitions as text: the whole description, and each parameter with its type and its own description."""
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 from mcpproxy.tui.text.lines import TextLines
-from mcpproxy.tui.text.values import STEP, member, name_text, scalar, without, write_value
-from mcpproxy.tui.widgets.tree import Pairs
+from mcpproxy.tui.text.values import STEP, write_value
+from mcpproxy.wording.exact_json import Pairs, member, name_text, scalar, without
+from mcpproxy.wording.parameter_types import TYPES, is_in_words, type_words
 
 DEEPEST: Final = 6
 """Levels of parameters inside of parameters; deeper ones are written as values."""
-
-_TYPES: Final = ("type", "enum", "const", "format", "default", "anyOf", "oneOf", "$ref")
-"""The members of a schema that a line can say."""
 
 
 def write_definition(lines: TextLines, tool: Any, indent: int = 0) -> None:
@@ -73,13 +70,13 @@ def _parameter(lines: TextLines, name: str, schema: Any, *, is_required: bool, i
     if not isinstance(schema, Pairs):
         lines.labelled(name_text(name), scalar(schema), indent)
         return
-    described = [part for part in _type_words(schema) if part]
+    described = [part for part in type_words(schema) if part]
     lines.labelled(name_text(name), ", ".join([*described, *(["required"] if is_required else [])]), indent)
     description = member(schema, "description")
     known = ["description"] if isinstance(description, str) else []
     if isinstance(description, str) and description:
         lines.foreign(description, indent + STEP)
-    known += [word for word in _TYPES if _is_said(schema, word)]
+    known += [word for word in TYPES if is_in_words(schema, word)]
     items = member(schema, "items")
     if isinstance(items, Pairs) and not without(items, "type"):
         known.append("items")
@@ -88,43 +85,3 @@ def _parameter(lines: TextLines, name: str, schema: Any, *, is_required: bool, i
         _members(lines, rest, indent + STEP, depth + 1)
     elif rest:
         write_value(lines, rest, indent + STEP)
-
-
-def _is_said(schema: Pairs, word: str) -> bool:
-    """Whether the line of a parameter says all of this member."""
-    value = member(schema, word)
-    if word in ("anyOf", "oneOf"):
-        return _options(value) is not None
-    if word == "enum":
-        return _is_array(value) and not any(isinstance(part, list) for part in value)
-    if word == "type":
-        return isinstance(value, str) or (_is_array(value) and all(isinstance(part, str) for part in value))
-    return not isinstance(value, list) and "\n" not in scalar(value)
-
-
-def _type_words(schema: Pairs) -> Iterator[str]:
-    names = {name for name, _ in schema}
-    kind, items = member(schema, "type"), member(schema, "items")
-    if "type" in names and _is_said(schema, "type"):
-        word = " or ".join(kind) if _is_array(kind) else str(kind)
-        inner = member(items, "type")
-        yield f"{word} of {inner}" if isinstance(inner, str) and "\n" not in inner else word
-    for name in ("anyOf", "oneOf"):
-        if name in names and (options := _options(member(schema, name))) is not None:
-            yield " or ".join(options)
-    if "enum" in names and _is_said(schema, "enum"):
-        yield "one of " + ", ".join(map(scalar, member(schema, "enum")))
-    for name, words in (("const", "always "), ("format", ""), ("$ref", "as "), ("default", "default ")):
-        if name in names and _is_said(schema, name):
-            yield words + scalar(member(schema, name))
-
-
-def _options(value: Any) -> list[str] | None:
-    """The types of which one holds, if nothing else is said of them."""
-    kinds = [member(part, "type") for part in value] if _is_array(value) else []
-    is_all = kinds and all(isinstance(kind, str) for kind in kinds) and not any(without(part, "type") for part in value)
-    return kinds if is_all else None
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, list) and not isinstance(value, Pairs)

@@ -2,13 +2,18 @@
 
 from typing import Any, Final
 
+from analysis.conversation.call import Outcome
+from captures.record import Record
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.text.content import WORD, Writing
 from mcpproxy.tui.text.definitions import write_definition
 from mcpproxy.tui.text.lines import Full
-from mcpproxy.tui.text.values import MOST_VALUES, STEP, member, scalar, without, write_value
-from mcpproxy.tui.widgets.tree import Pairs, parse
+from mcpproxy.tui.text.values import STEP, write_value
+from mcpproxy.wording.exact_json import MOST_VALUES, Pairs, is_array, member, parse, scalar, without
+from mcpproxy.wording.gists import log_source, progress_text
+from mcpproxy.wording.records import remark_on
 from mcpproxy.wording.spans import Role
+from mcpproxy.wording.statuses import error_word, verdict
 
 MOST_MESSAGES: Final = 1000
 """Messages of one batch."""
@@ -27,7 +32,7 @@ def write_frame(writing: Writing, raw: bytes) -> None:
         write_raw(writing, raw)
         return
     try:
-        if isinstance(value, list) and not isinstance(value, Pairs):
+        if is_array(value):
             for number, part in enumerate(value[:MOST_MESSAGES], 1):
                 writing.lines.add(f"message {number:,} of {len(value):,}", "dim")
                 _message(writing, part)
@@ -41,14 +46,21 @@ def write_frame(writing: Writing, raw: bytes) -> None:
         writing.lines.cut()
 
 
-def write_record(writing: Writing, words: str, role: Role, members: dict[str, Any]) -> None:
-    """What a record that is no frame says: a sentence, and its members."""
+def record_value(record: Record) -> Any:
+    """The members of a record as `parse` returns them, without its checksum."""
     import json
 
+    members = {name: value for name, value in record.members.items() if name != "crc"}
+    return parse(json.dumps(members, ensure_ascii=False, default=str))
+
+
+def write_record(writing: Writing, record: Record) -> None:
+    """What a record that is no frame says: a sentence, and its members."""
+    remark = remark_on(record, ended=False)
     try:
-        if words:
-            writing.lines.add(words, role)
-        write_value(writing.lines, parse(json.dumps(members, ensure_ascii=False, default=str)))
+        if remark is not None:
+            writing.lines.add(remark.text, remark.role)
+        write_value(writing.lines, record_value(record))
     except Full:
         writing.lines.cut()
 
@@ -128,26 +140,23 @@ def _call(writing: Writing, method: str, params: Any, *, is_request: bool) -> No
 
 
 def _log(writing: Writing, params: Pairs) -> None:
-    level, logger, data = member(params, "level"), member(params, "logger"), member(params, "data")
-    words = [_word(level), *([f"from {_word(logger)}"] if isinstance(logger, str) else [])]
-    role: Role = "bad" if isinstance(level, str) and level in _LOUD else "plain"
-    writing.lines.labelled("notifications/message", ", ".join(words), 0, role)
+    source, data = _scalars(params, "level", "logger"), member(params, "data")
+    role: Role = "bad" if source.get("level") in _LOUD else "plain"
+    writing.lines.labelled("notifications/message", log_source(source), 0, role)
     if isinstance(data, str):
         writing.text(data, STEP)
     else:
         write_value(writing.lines, data, STEP, in_full=True)
-    writing.rest(params, "level", "logger", "data", indent=STEP)
+    said = [name for name, value in source.items() if isinstance(value, str)]
+    writing.rest(params, *said, "data", indent=STEP)
 
 
 def _progress(writing: Writing, params: Pairs) -> None:
     done, total, text = member(params, "progress"), member(params, "total"), member(params, "message")
-    words = _word(done)
-    names = ["progress"]
-    if total is not None:
-        names.append("total")
-        words += f" of {_word(total)}"
-        if isinstance(done, float) and isinstance(total, float) and 0 <= done <= total and total > 0:
-            words += f" ({done / total:.0%})"
+    far = _scalars(params, "progress", "total")
+    words, names = progress_text(far), [*far]
+    if isinstance(done, float) and isinstance(total, float) and 0 <= done <= total and total > 0:
+        words += f" ({done / total:.0%})"
     writing.lines.labelled("notifications/progress", words)
     if isinstance(text, str):
         names.append("message")
@@ -155,8 +164,9 @@ def _progress(writing: Writing, params: Pairs) -> None:
     writing.rest(params, *names, indent=STEP)
 
 
-def _word(value: Any) -> str:
-    return sanitise(scalar(value), WORD)
+def _scalars(value: Pairs, *names: str) -> dict[str, Any]:
+    """The members with these names that are neither objects nor arrays, as words need them."""
+    return {name: inner for name, inner in value if name in names and not isinstance(member(value, name), list)}
 
 
 # ---- answers
@@ -169,8 +179,9 @@ def _error(writing: Writing, error: Any) -> None:
             write_value(writing.lines, error, STEP)
         return
     text = member(error, "message")
-    writing.lines.labelled("error", _word(member(error, "code")), 0, "bad")
-    names = ["code"]
+    code = _scalars(error, "code")
+    writing.lines.add(error_word(code), "bad")
+    names = [*code]
     if isinstance(text, str):
         names.append("message")
         writing.lines.foreign(text)
@@ -216,7 +227,7 @@ def _lead(writing: Writing, result: Pairs) -> list[str]:
     if type(member(result, "isError")) is bool:
         said.append("isError")
         if member(result, "isError"):
-            writing.lines.add("tool error", "bad")
+            writing.lines.add(verdict(Outcome.TOOL_ERROR).word, "bad")
     if isinstance(member(result, "description"), str) and member(result, "messages") is not None:
         writing.lines.foreign(member(result, "description"), 0, "dim")
         said.append("description")
@@ -228,7 +239,7 @@ def _parts(writing: Writing, result: Pairs) -> list[str]:
     said = []
     for name, write in (("contents", _contents), ("tools", _tool), ("messages", Writing.turns)):
         parts = member(result, name)
-        if isinstance(parts, list) and not isinstance(parts, Pairs):
+        if is_array(parts):
             said.append(name)
             for part in parts:
                 write(writing, part)

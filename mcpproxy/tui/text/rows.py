@@ -9,7 +9,6 @@ from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.row_calls import message_at
 from mcpproxy.tui.text.content import Writing
 from mcpproxy.tui.text.messages import write_frame, write_raw, write_record
-from mcpproxy.wording.records import remark_on
 
 LARGEST: Final = 8 << 20
 """Bytes. A larger frame is shown as raw text, page by page."""
@@ -34,9 +33,7 @@ def row_text(reading: Reading, row: int, width: int) -> Writing | None:
         if item.rec == "stderr" and raw is not None:
             write_raw(writing, raw)
         else:
-            remark = remark_on(item, ended=False)
-            members = {name: value for name, value in item.members.items() if name != "crc"}
-            write_record(writing, *((remark.text, remark.role) if remark is not None else ("", "plain")), members)
+            write_record(writing, item)
     else:
         return None
     writing.lines.warn()

@@ -1,6 +1,5 @@
 """JSON as lines: objects and arrays fold, strings unfold; tokens and duplicates as written; not more than a limit."""
 
-import json
 from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -8,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from analysis.conversation.message import Number
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.text.lines import Full, TextLines
+from mcpproxy.wording.exact_json import Pairs, quoted
 from mcpproxy.wording.spans import Span
 
 MOST_LINES: Final = 20_000
@@ -17,10 +17,6 @@ LONGEST: Final = 4096
 _INDENT: Final = 2
 _UNKNOWN: Final = 80
 """Cells of a line whose width is unknown."""
-
-
-class Pairs(list[tuple[str, Any]]):
-    """The members of an object, in order, duplicates included."""
 
 
 class Branch(NamedTuple):
@@ -36,27 +32,6 @@ class Branch(NamedTuple):
     """The string of which it is the line; None for any other value."""
     label: tuple[Span, ...] = ()
     """What stands before the string."""
-
-
-def parse(text: str) -> Any:
-    """Parse a JSON text, keeping its members and its numbers exactly as written.
-
-    Raises:
-        ValueError: it is not JSON.
-        RecursionError: it is nested too deeply.
-    """
-    return json.loads(
-        text,
-        object_pairs_hook=_pairs,
-        parse_float=Number,
-        parse_int=Number,
-        parse_constant=Number,
-    )
-
-
-def _pairs(members: list[tuple[str, Any]]) -> Pairs:
-    # A function of Python lets the drawing thread in, which the parser itself does not: 5 MB take it 0.2 s.
-    return Pairs(members)
 
 
 def branches(value: Any) -> list[Branch]:
@@ -128,11 +103,6 @@ def _scalar(value: object) -> str:
         more = f"… ({len(value):,} characters)" if len(value) > LONGEST else ""
         return quoted(value[:LONGEST]) + more
     return {True: "true", False: "false"}.get(value, "null") if isinstance(value, bool) else "null"
-
-
-def quoted(text: str) -> str:
-    """A string as JSON, sanitised."""
-    return sanitise(json.dumps(text, ensure_ascii=False), None)
 
 
 class Tree:

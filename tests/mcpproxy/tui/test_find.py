@@ -5,7 +5,8 @@ import json
 from mcpproxy.tui.details.byte_pages import PAGE, HexPage, RawPage
 from mcpproxy.tui.details.find import MOST, Place, find, pattern_of
 from mcpproxy.tui.text.lines import TextLines
-from mcpproxy.tui.widgets.tree import Tree, branches, parse
+from mcpproxy.tui.widgets.tree import Tree, branches
+from mcpproxy.wording.exact_json import parse
 from mcpproxy.wording.spans import Span
 
 

@@ -144,11 +144,11 @@ class TestOthers:
     def test_notifications(self) -> None:
         log = {"level": "error", "logger": "db", "data": "lost\nit"}
         assert text({"method": "notifications/message", "params": log}) == [
-            "notifications/message error, from db", "  lost", "  it",
+            "notifications/message [error] db", "  lost", "  it",
         ]  # fmt: skip
         progress = {"progressToken": 7, "progress": 3, "total": 10, "message": "half"}
         lines = text({"method": "notifications/progress", "params": progress})
-        assert lines[:2] == ["notifications/progress 3 of 10 (30%)", "  half"]
+        assert lines[:2] == ["notifications/progress 3/10 (30%)", "  half"]
 
     def test_what_is_no_message_is_its_text(self) -> None:
         assert text(b"Loaded 3 plugins\xff") == ["Loaded 3 plugins\\xff"]

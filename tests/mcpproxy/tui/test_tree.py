@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.widgets.tree import MOST_LINES, Tree, branches, parse
+from mcpproxy.tui.widgets.tree import MOST_LINES, Tree, branches
+from mcpproxy.wording.exact_json import parse
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(st.characters(codec="ascii", categories=("L", "N"))),
