@@ -108,7 +108,7 @@ def json_in(text: str) -> Any:
         return None
 
 
-def json_lines(value: Any) -> Iterator[tuple[int, str]]:
+def value_lines(value: Any) -> Iterator[tuple[int, str]]:
     """The lines of indented JSON, and how deep each is; tokens as written."""
     levels: list[tuple[Iterator[tuple[str, Any, str]], str]] = []
     item: tuple[str, Any, str] | None = ("", value, "")

@@ -10,7 +10,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.tui.text.values import STEP, write_json, write_value
 from mcpproxy.wording import units
-from mcpproxy.wording.exact_json import Pairs, is_array, json_in, json_lines, member, scalar, without
+from mcpproxy.wording.exact_json import Pairs, is_array, json_in, member, scalar, value_lines, without
 from mcpproxy.wording.spans import Role
 
 WORD: Final = 200
@@ -191,7 +191,7 @@ def _says(text: str, value: Any) -> bool:
     if isinstance(value, str):
         return text == value
     inner = json_in(text)
-    return inner is not None and list(json_lines(inner)) == list(json_lines(value))
+    return inner is not None and list(value_lines(inner)) == list(value_lines(value))
 
 
 def _wrapped(value: Any) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from mcpproxy.tui.text.lines import TextLines
-from mcpproxy.wording.exact_json import Pairs, json_lines, name_text, scalar
+from mcpproxy.wording.exact_json import Pairs, name_text, scalar, value_lines
 
 STEP: Final = 2
 """Cells by which what is inside is indented."""
@@ -49,5 +49,5 @@ def _inside(at: int, value: list[Any], *, in_full: bool) -> Iterator[tuple[int, 
 
 def write_json(lines: TextLines, value: Any, indent: int = 0) -> None:
     """A value as indented JSON."""
-    for depth, text in json_lines(value):
+    for depth, text in value_lines(value):
         lines.json_line(text, indent + STEP * depth)
