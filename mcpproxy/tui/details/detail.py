@@ -16,7 +16,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.details.byte_pages import PAGE, HexPage, RawPage
-from mcpproxy.tui.details.exchange_view import Joined, exchange_view
+from mcpproxy.tui.details.exchange_view import Joined, exchange_view, wrapped_facts
 from mcpproxy.tui.rows.finding_lines import row_lines, short_lines
 from mcpproxy.tui.rows.row_calls import LARGE, call_at, late_ns, message_at, response_of
 from mcpproxy.tui.rows.row_text import meaning_at
@@ -68,7 +68,7 @@ def detail(
         return _view(reading, row, view, page, width)._replace(exchange=facts)
     findings = short_lines(reading, row, width) if with_findings else []
     if reading.call(row) is None:
-        return Detail([*facts, *findings])
+        return Detail([*wrapped_facts(facts, width), *findings])
     return Detail(Joined(exchange_view(reading, row, width, facts[1:]), findings))
 
 

@@ -8,9 +8,12 @@ from mcpproxy.tui.on_demand import OnDemand
 from mcpproxy.tui.text.rows import row_text
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Role, Span, fit_spans
+from mcpproxy.wording.wrapping import wrapped
 
 SIDE_BY_SIDE: Final = 96
 """Cells from which request and response are beside each other: those of a terminal with 100 columns."""
+LEAST: Final = 8
+"""Cells of a text that is wrapped."""
 
 _BETWEEN: Final = " │ "
 _TIMES: Final = ("sent", "answered", "latency", "outcome")
@@ -62,6 +65,23 @@ class Joined(OnDemand[Sequence[Span]]):
         raise IndexError(at)
 
 
+def wrapped_facts(facts: Lines, width: int) -> Lines:
+    """Facts, a label and a text each, whose texts continue below each other where a line has no room for all."""
+    return [line for fact in facts for line in _wrapped(fact, width)]
+
+
+def _wrapped(fact: Sequence[Span], width: int) -> Lines:
+    label, *texts = fact or (Span(""),)
+    room = width - cells(label.text)
+    if len(texts) != 1 or cells(texts[0].text) <= room or room < LEAST:
+        return [fact]
+    (text,) = texts
+    return [
+        (Span(" " * cells(label.text) if number else label.text, label.role), Span(line, text.role))
+        for number, line in enumerate(wrapped(text.text, room))
+    ]
+
+
 def exchange_view(reading: Reading, row: int, width: int, facts: Sequence[Sequence[Span]]) -> Lines:
     """Both sides of the exchange of a row, and its times between them; one below the other, the row itself comes first.
 
@@ -78,7 +98,7 @@ def exchange_view(reading: Reading, row: int, width: int, facts: Sequence[Sequen
     by_name = {_name(fact): fact for fact in facts}
     more = [fact for fact in facts if _name(fact) in _SIDES]
     if width < SIDE_BY_SIDE:
-        between = [fact for fact in facts if _name(fact) not in _SIDES]
+        between = wrapped_facts([fact for fact in facts if _name(fact) not in _SIDES], width)
         first, second = (request, response) if row == request else (response, request)
         return Joined(_text(reading, first, width), [[], *between, []], _text(reading, second, width), [[], *more])
     column = (width - cells(_BETWEEN)) // 2
@@ -89,7 +109,7 @@ def exchange_view(reading: Reading, row: int, width: int, facts: Sequence[Sequen
         column,
     )
     odd = [fact for fact in facts if _name(fact) not in (*_TIMES, *_SIDES)]
-    return Joined([_times(by_name, column)], sides, [[], *odd, *more])
+    return Joined([_times(by_name, column)], sides, [[], *wrapped_facts(odd, width), *more])
 
 
 def _name(fact: Sequence[Span]) -> str:

@@ -23,7 +23,7 @@ from mcpproxy.tui.data.http_exchanges import HttpExchanges
 from mcpproxy.tui.data.interpreting import LEAST
 from mcpproxy.tui.data.row_views import Left, Without
 from mcpproxy.tui.data.sorting import Sorting
-from mcpproxy.tui.details.detail import exchange_lines
+from mcpproxy.tui.details.detail import detail, exchange_lines
 from mcpproxy.tui.rows.row_calls import call_at
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.safe_text import segments
@@ -270,6 +270,23 @@ def test_a_detail_says_of_other_messages_what_show_says(tmp_path: Path, name: st
             assert lines[1:] == (told or ["not part of an exchange"])
             found += bool(told)
     assert found
+
+
+def test_no_fact_of_an_exchange_is_cut(tmp_path: Path) -> None:
+    reason = b"the user has left " * 12
+    cancel = CANCEL.replace(b"}}", b',"reason":"%b"}}') % (1, reason)
+    calls = [said("c2s", CALL % (1, 1)), said("c2s", CALL % (2, 2)), said("c2s", cancel), said("s2c", FINE % (99, 1))]
+    middles = [*conversation(0)[:4], *calls, END]
+    path = record(tmp_path / "x.mcpcap", middles)
+    with understood(path) as reading:
+        for row, end in ((4, "left"), (7, "open then")):
+            lines = ["".join(span.text for span in line) for line in detail(reading, row, "exchange", 0, 60).lines]
+            (long,) = [line for line in exchange_lines(reading, row) if sum(len(span.text) for span in line) > 60]
+            at = next(at for at, line in enumerate(lines) if line.startswith(long[0].text))
+            told = [line for line in lines[at:] if line is lines[at] or line.startswith(" " * 10)]
+            assert max(map(len, told)) <= 60
+            assert " ".join(line[10:] for line in told).rstrip() == long[1].text.rstrip()
+            assert told[-1].rstrip().endswith(end)
 
 
 def says_what_show_says(path: Path, rows: range) -> int:
