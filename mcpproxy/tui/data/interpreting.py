@@ -3,7 +3,6 @@
 A call is one object that shows what has become of it, so its cells are rewritten from it whenever a step names it.
 """
 
-from array import array
 from collections.abc import Collection, Iterator
 from itertools import chain
 from typing import Any, Final
@@ -16,7 +15,7 @@ from analysis.reading import Reading, Step
 from captures.damage import Damage
 from captures.frame import Frame
 from captures.gaps import lost_range
-from captures.index import place_of
+from captures.numbers import Numbers
 from captures.record import Record
 from mcpproxy.tui.data.call_kinds import CallKinds
 from mcpproxy.tui.data.columns import (
@@ -98,9 +97,8 @@ class Interpreter:
         self._unjoined = 0
         """Messages that span lines, but are shown as separate lines."""
         self._losses: list[Loss] = []
-        self._seqs = array("Q")
+        self._seqs = Numbers()
         """By row: the number of its record."""
-        self._is_sorted = True
         self._has_begun = bytearray(1)
         """By the number of a session, whether it has begun."""
         self._probable: set[int] = set()
@@ -136,9 +134,7 @@ class Interpreter:
         if row >= self._most:
             self._is_cut = True
             return
-        seq = (self._seqs[-1] if self._seqs else 0) if isinstance(entry, Damage) else entry.seq
-        self._is_sorted = self._is_sorted and not (self._seqs and seq < self._seqs[-1])
-        self._seqs.append(seq)
+        self._seqs.append(self._seqs.last if isinstance(entry, Damage) else entry.seq)
         columns.sessions.append(0)
         columns.marks.append(0)
         columns.call_of.append(NONE)
@@ -336,9 +332,9 @@ class Interpreter:
     def _row_of(self, seq: int, row: int) -> int:
         """The row of a record, which is before a row or the same."""
         seqs = self._seqs
-        if not seqs or seqs[-1] == seq:
+        if not seqs or seqs.last == seq:
             return row if row != NONE else len(seqs) - 1
-        at = place_of(seqs, seq, len(seqs), is_sorted=self._is_sorted)
+        at = seqs.place(seq)
         return row if at is None else at
 
     def _note_unusual(self, message: Message, row: int, number: int) -> None:
@@ -416,7 +412,7 @@ class Interpreter:
             yield {name: value for name, value in state.items() if self._told.get(name) != value}
             self._told = state
         rows, parts, size = self.columns.understood, list[bytes](), 0
-        last_seq = self._seqs[-1] if self._seqs else 0
+        last_seq = self._seqs.last
         for part in self._parts():
             if size + len(part) > MOST_BYTES:
                 yield Batch(job, rows, last_seq, read_bytes, has_ended=False, parts=b"".join(parts))
