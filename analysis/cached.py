@@ -1,17 +1,20 @@
 """What is cached of a capture: which modules it depends on, and how it is written.
 
-Summaries, tallies and the rows for SQL are made from a capture by the modules of `captures` and `analysis`, and are
-valid for as long as neither has changed. A cache may be lost at any time: whoever finds nothing computes it again.
+Summaries, tallies, what was told to screens, and the rows for SQL are made from a capture by the modules of `captures`
+and `analysis`, and are valid for as long as neither has changed. A cache may be lost at any time: whoever finds nothing
+computes it again.
 """
 
 import json
 import os
+import re
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from captures.ownership import refusal
 
@@ -26,6 +29,10 @@ JUDGING: Final = tuple(
 TABLES: Final = ("captures/**/*.py", "analysis/**/*.py", "analysis/**/*.sql", "analysis/**/*.json")
 """What makes rows of it, findings included; views are made anew by each connection."""
 
+CAP: Final = 2 << 30
+"""Bytes, unless MCPPROXY_CACHE_SIZE says otherwise."""
+
+_SIZE: Final = re.compile(r"(\d{1,15})([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _ROOT: Final = Path(__file__).parents[1]
 _VIEWS: Final = "views"
 
@@ -40,31 +47,53 @@ def version_of(patterns: tuple[str, ...]) -> str:
     return digest.hexdigest()
 
 
+class Freed(NamedTuple):
+    """The result of clearing a cache."""
+
+    files: int
+    bytes: int
+    left: int
+    """Files that could not be deleted."""
+
+
+def cap() -> int:
+    """The most bytes that the rows for SQL may take together; 0 for no cache."""
+    match = _SIZE.fullmatch(os.environ.get("MCPPROXY_CACHE_SIZE", "").strip())
+    return CAP if match is None else int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[match[2].upper()]
+
+
 def put(file: Path, value: object, most: int) -> bool:
-    """Write a value as JSON under a temporary name, and rename it; whether that succeeded.
+    """Write a value as JSON, as `put_bytes`; whether that succeeded.
 
     Args:
         file: the cache file.
         value: what it is to hold.
         most: how many files of its kind are kept; beyond a tenth more, the oldest go.
     """
-    temporary: str | None = None
-    try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if refusal(file.parent.stat()):
-            return False
-        fd, temporary = tempfile.mkstemp(prefix=".making-", dir=file.parent)
-        with open(fd, "w", encoding="utf-8", errors="replace") as opened:
-            json.dump(value, opened)
-        os.replace(temporary, file)
-    except (OSError, UnicodeError):
-        if temporary is not None:
-            with suppress(OSError):
-                os.unlink(temporary)
+    if not put_bytes(file, [json.dumps(value).encode()]):
         return False
     with suppress(OSError):
         names = [entry for entry in os.scandir(file.parent) if entry.name.endswith(file.suffix)]
         if len(names) > most + most // 10:
             for entry in sorted(names, key=lambda entry: entry.stat().st_mtime_ns)[: len(names) - most]:
                 os.unlink(entry.path)
+    return True
+
+
+def put_bytes(file: Path, pieces: Iterable[bytes]) -> bool:
+    """Write a file under a temporary name, and rename it; whether that succeeded. Only the user can read it."""
+    temporary: str | None = None
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if refusal(file.parent.stat()):
+            return False
+        fd, temporary = tempfile.mkstemp(prefix=".making-", dir=file.parent)
+        with open(fd, "wb") as opened:
+            opened.writelines(pieces)
+        os.replace(temporary, file)
+    except (OSError, UnicodeError):
+        if temporary is not None:
+            with suppress(OSError):
+                os.unlink(temporary)
+        return False
     return True

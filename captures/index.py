@@ -21,6 +21,7 @@ from captures.cutting import record_in
 from captures.damage import Cause, Damage
 from captures.frame import Frame
 from captures.frames import FrameAssembler, stream_of
+from captures.numbers import Numbers
 from captures.reader import lifted
 from captures.record import Record, decode, raw_bytes
 from captures.tail import STEP, Tail
@@ -79,7 +80,7 @@ class Index:
         """How many entries are frames."""
         self.has_ended = False
         """Whether no more entries will come."""
-        self._seqs, self._offsets, self._times = array("Q"), array("Q"), array("Q")
+        self._seqs, self._offsets, self._times = Numbers(), array("Q"), array("Q")
         self._sizes, self._sorts, self._sides = array("I"), array("B"), array("B")
         self._segments = [0]
         """For each segment, the number of its first entry."""
@@ -88,7 +89,6 @@ class Index:
         self._unfinished: set[int] = set()
         self._open: dict[tuple[object, ...], _Giant] = {}
         self._abandoned: list[_Giant] = []
-        self._is_sorted = True
 
     @property
     def header(self) -> Record:
@@ -107,7 +107,7 @@ class Index:
     @property
     def nbytes(self) -> int:
         """The size of the arrays in bytes."""
-        columns = (self._seqs, self._offsets, self._times, self._sizes, self._sorts, self._sides)
+        columns = (self._seqs.all, self._offsets, self._times, self._sizes, self._sorts, self._sides)
         return sum(sys.getsizeof(column) for column in columns)
 
     @property
@@ -148,8 +148,7 @@ class Index:
                 self._take(item, segment)
             else:
                 side = len(_SIDES) + _CAUSES.index(item.cause)
-                seq = self._seqs[-1] if self._seqs else 0
-                self._append(seq, item.offset, self.last_ns, item.size, _CODES["damage"], side)
+                self._append(self._seqs.last, item.offset, self.last_ns, item.size, _CODES["damage"], side)
             is_new = len(self) > before
             if note is not None and is_new and self._is_noted(before, item):
                 note(before, item)
@@ -169,7 +168,7 @@ class Index:
         """The stored facts about an entry, without reading it."""
         side = self._sides[number]
         return Entry(
-            self._seqs[number],
+            self._seqs.all[number],
             self._times[number],
             SORTS[self._sorts[number]],
             _SIDES[side] if side < len(_SIDES) else None,
@@ -198,8 +197,8 @@ class Index:
 
     def of_seq(self, seq: int) -> int | None:
         """The entry of the record with this number."""
-        count = len(self)
-        return place_of(self._seqs, seq, count, is_sorted=self._is_sorted)
+        place = self._seqs.place(seq)
+        return None if place is None or place >= len(self) else place
 
     def item(self, number: int) -> Frame | Record | Damage | None:
         """The item that an entry stands for, read from the file; None if the ring has deleted it.
@@ -284,8 +283,6 @@ class Index:
         self._append(record.seq, record.offset, record.t_ns, size, sort, side)
 
     def _append(self, seq: int, offset: int, t_ns: int, size: int, sort: int, side: int) -> None:
-        if self._seqs and seq < self._seqs[-1]:
-            self._is_sorted = False
         self._seqs.append(seq)
         self._offsets.append(offset)
         self._times.append(t_ns)
@@ -331,22 +328,6 @@ class Index:
                 self._append_unfinished(giant)
         self._abandoned, self._open = [], {}
         self.has_ended = True
-
-
-def place_of(seqs: "array[int]", seq: int, count: int, *, is_sorted: bool) -> int | None:
-    """Where a number is among the first `count` of some.
-
-    Numbers out of order are forged, but usually few of very many: bisection still finds most of the others.
-    """
-    at = bisect_left(seqs, seq, 0, count)
-    if at < count and seqs[at] == seq:
-        return at
-    if is_sorted:
-        return None
-    try:
-        return seqs.index(seq, 0, count)
-    except ValueError:
-        return None
 
 
 class _Giant:

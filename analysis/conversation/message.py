@@ -303,6 +303,17 @@ def messages(frame: Frame) -> tuple[Message, ...]:
         return (invalid(frame, verdict.problem or "unjudged"),)
 
 
+def count_of(frame: Frame) -> int:
+    """How many messages `messages` would make of a frame, without making them: a batch may have a million."""
+    if frame.verdict.kind != "batch" or frame.is_partial:
+        return 1
+    try:
+        body = orjson.loads(frame.raw)
+    except ValueError:
+        return len(messages(frame))
+    return max(1, len(body)) if isinstance(body, list) else 1
+
+
 def flawless(frame: Frame, body: dict[str, Any]) -> Request | Notification | Response:
     """The message of a flawless frame; the verdict already determines its kind."""
     verdict = frame.verdict

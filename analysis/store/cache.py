@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 import duckdb
 
-from analysis.cached import TABLES, version_of
+from analysis.cached import TABLES, Freed, cap, version_of
 from analysis.store.cache_files import SUFFIX, digest_of, directory, files_of, owner_of
 from analysis.store.connection import connect
 from analysis.store.load import Loader, Progress
@@ -49,8 +49,6 @@ until they are committed: a kilobyte for each frame."""
 _OPTIONS: Final = f"storage_version '{STORAGE}', block_size {BLOCK}"
 _MADE_OF: Final = "create table made_of (key varchar, capture varchar)"
 """What a file was made of."""
-CAP: Final = 2 << 30
-"""Bytes, unless MCPPROXY_CACHE_SIZE says otherwise."""
 LEFT_S: Final = 3600
 """The age at which the private directory of a file being made counts as left by a killed process."""
 
@@ -60,16 +58,6 @@ _OURS: Final = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}(-findings)?\.duckdb")
 _MAKING: Final = ".making-"
 _DAMAGED: Final = re.compile(r"Corrupt database file|Could not read")
 """DuckDB's words for a block that is damaged, or that the disk cannot read."""
-_SIZE: Final = re.compile(r"(\d{1,15})([KMGT]?)(?:i?B)?", re.IGNORECASE)
-
-
-class Freed(NamedTuple):
-    """The result of clearing the cache."""
-
-    files: int
-    bytes: int
-    left: int
-    """Files that could not be deleted."""
 
 
 class _State(NamedTuple):
@@ -80,12 +68,6 @@ class _State(NamedTuple):
     is_growing: bool
     size: int
     """Bytes of its files."""
-
-
-def cap() -> int:
-    """The most bytes that all files may take together; 0 for no cache."""
-    match = _SIZE.fullmatch(os.environ.get("MCPPROXY_CACHE_SIZE", "").strip())
-    return CAP if match is None else int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[match[2].upper()]
 
 
 def find(path: Path, id_: str, *, findings: bool = False) -> Path | None:

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import duckdb
 
+from analysis.cached import cap
 from analysis.store import cache, cache_workers
 from analysis.store.connection import connect
 from analysis.store.load import Loader
@@ -314,7 +315,7 @@ def _filled(
 ) -> dict[str, cache_workers.Result]:
     """The missing files made by several processes, by id; empty if one process is as quick."""
     count, total = cache_workers.processes(tasks, memory), sum(task.size for task in tasks)
-    if not count or not cache.cap():
+    if not count or not cap():
         return {}
 
     def report(read: int) -> None:

@@ -1,6 +1,7 @@
-"""Clear the cache of rows that `query`, `stats` and `export` use. They rebuild it as needed.
+"""Clear the cache: rows that `query`, `stats` and `export` use, and what `tui` has understood.
 
-Captures are never touched. The cache stays below 2 GiB, or below MCPPROXY_CACHE_SIZE.
+They rebuild it as needed; captures are never touched. The rows stay below 2 GiB, or below MCPPROXY_CACHE_SIZE, and what
+`tui` has understood below a quarter of that.
 """
 
 import argparse
@@ -23,6 +24,8 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Clear the cache; returns 2 if part of it could not be deleted."""
     parser().parse_args(arguments)
+    from analysis import summary, told
+
     # This loads DuckDB, a fifth of a second for which `cache --help` should not wait.
     from analysis.store.cache import clear
     from analysis.store.cache_files import directory
@@ -32,6 +35,15 @@ def run(arguments: list[str]) -> int:
     nowhere = "no directory: neither HOME nor XDG_CACHE_HOME is a directory that DuckDB can open"
     place = nowhere if folder is None else sanitise(str(folder))
     sys.stdout.write(f"{count_text(freed.files, 'file')}, {size(freed.bytes)} deleted in {place}\n")
-    if freed.left:
-        return fail(f"cannot delete {count_text(freed.left, 'file')} in {place}")
-    return int(Exit.FINE)
+    code = _left(freed.left, place)
+    of_screens = told.clear()
+    if of_screens.files or of_screens.left:
+        place = sanitise(str(summary.directory()))
+        sys.stdout.write(f"{count_text(of_screens.files, 'file')}, {size(of_screens.bytes)} deleted in {place}\n")
+        code = max(code, _left(of_screens.left, place))
+    return code
+
+
+def _left(count: int, place: str) -> int:
+    """The exit code, after a complaint if files could not be deleted."""
+    return fail(f"cannot delete {count_text(count, 'file')} in {place}") if count else int(Exit.FINE)

@@ -1,7 +1,6 @@
 """The index gives each item that the reader gives, in the same order, at rest and while a file grows."""
 
 import random
-from array import array
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from captures.damage import Damage
 from captures.errors import NewerFormat, NotACapture
 from captures.file import CaptureFile
 from captures.frame import Frame
-from captures.index import SORTS, Index, place_of
+from captures.index import SORTS, Index
 from captures.reader import Capture, read_frames
 from captures.record import LINE_START, Record, members, part_members, seal
 from captures.tail import Tail
@@ -124,15 +123,6 @@ def test_numbers_out_of_order_are_found(tmp_path: Path) -> None:
     path = write(tmp_path, b"".join([seal(n, n, "header" if not n else "stderr", header()) for n in numbers]))
     with grown(path) as index:
         assert [index.of_seq(n) for n in (*numbers, 4)] == [0, 1, 2, 3, None]
-
-
-def test_one_number_out_of_order_costs_no_search_for_the_others() -> None:
-    class Bisected(array):  # type: ignore[type-arg]
-        def index(self, *_: object) -> int:
-            raise AssertionError("a search from the beginning")
-
-    numbers = Bisected("Q", [0, 1, 2, 10**9, *range(4, 10_000)])
-    assert all(place_of(numbers, n, len(numbers), is_sorted=False) == n for n in range(5, 10_000))
 
 
 def test_segments_are_one_list(tmp_path: Path) -> None:

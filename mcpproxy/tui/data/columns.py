@@ -15,6 +15,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from analysis.child_process import as_json, from_json
 from analysis.conversation.call import IdState, Outcome
 from mcpproxy.tui.data.sorted_rows import insert
 
@@ -290,6 +291,16 @@ def batch_in(message: bytes) -> Batch | None:
     if rows > ROWS:
         raise ValueError("a batch of rows that are not shown")
     return Batch(job, rows, last_seq, read_bytes, bool(has_ended), message[_HEAD.size :])
+
+
+def renumbered(message: bytes, job: int) -> bytes:
+    """What the worker has told of a capture under another number.
+
+    Raises:
+        ValueError: it makes no sense.
+    """
+    batch = batch_in(message)
+    return as_json({**from_json(message), "n": job}) if batch is None else batch._replace(job=job).message
 
 
 def runs(places: Iterable[int]) -> Iterator[tuple[int, int]]:

@@ -4,7 +4,7 @@ The worker reports it in words, a few times a second at most. An HTTP exchange i
 shown.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from analysis.conversation.call import ProbableAnswer
@@ -20,7 +20,7 @@ from mcpproxy.tui.data.http_exchanges import HttpExchanges
 PEERS: Final = 10_000
 """Sessions whose two sides are remembered."""
 NOTED: Final = 100_000
-"""Calls and messages of each sort of which something is believed; the worker tells of no more."""
+"""Calls and messages of which something of a sort is noted; the worker tells of no more."""
 _MOST: Final = 1 << 128
 """Above all sums of numbers that a capture can hold."""
 
@@ -81,8 +81,8 @@ class Conversation:
         self.missing: Sequence[Loss] = ()
         """Where records are missing; beyond the maximum, the last range includes all that follow."""
         self.unknown: tuple[int, int, int] = (0, 0, 0)
-        """How many requests are above the maximum, how many probable responses are not noted, and how many messages
-        that span lines are shown as lines."""
+        """How many requests are above the maximum, how many notes about calls are left out, and how many messages that
+        span lines are shown as lines."""
         self.probable_answers: dict[int, ProbableAnswer] = {}
         """Responses that match no request, by the unanswered request for which each was probably meant."""
         self.guesses: dict[int, str] = {}
@@ -93,6 +93,13 @@ class Conversation:
         """Messages that cancel a call, by row."""
         self.carriers: dict[int, Carrier] = {}
         """By the number of a call: how it ended, if the exchange of its request does not say so."""
+        self._notes: dict[str, dict[int, Any]] = {
+            "probable": self.probable_answers,
+            "meant": self.guesses,
+            "cancelled": self.cancelled_at,
+            "cancels": self.cancellations,
+            "carried": self.carriers,
+        }
         self._peers: dict[int, Peers] = {}
         self._index, self._http = index, http
 
@@ -116,7 +123,8 @@ class Conversation:
         Raises:
             LookupError, TypeError, ValueError: it makes no sense.
         """
-        self._take_of_call(news)
+        if "note" in news:
+            self._take_note(*news["note"])
         if "session" in news:
             if len(self._peers) >= PEERS:
                 self._peers.pop(next(iter(self._peers)))
@@ -135,26 +143,11 @@ class Conversation:
             left_out, unnoted, unjoined = map(as_number, news["unknown"])
             self.unknown = left_out, unnoted, unjoined
 
-    def _take_of_call(self, news: dict[str, Any]) -> None:
-        if "probable" in news:
-            number, seq, id_ = news["probable"]
-            self.probable_answers[as_number(number)] = ProbableAnswer(as_number(seq), None if id_ is None else str(id_))
-        if "meant" in news:
-            row, guess = news["meant"]
-            self.guesses[as_number(row)] = str(guess)
-        if "cancelled" in news:
-            number, row = map(as_number, news["cancelled"])
-            self.cancelled_at[number] = row
-        if "cancels" in news:
-            row, number, waited_ns = news["cancels"]
-            abandoned_ns = None if waited_ns is None else as_number(waited_ns)
-            self.cancellations[as_number(row)] = Cancellation(as_number(number), abandoned_ns)
-        if "carried" in news:
-            number, exchange, broken = news["carried"]
-            carrier = Carrier(as_number(exchange), None if broken is None else as_number(broken))
-            self.carriers[as_number(number)] = carrier
-        noted = [len(self.probable_answers), len(self.guesses), len(self.cancelled_at), len(self.cancellations)]
-        if max(*noted, len(self.carriers)) > NOTED:
+    def _take_note(self, sort: Any, number: Any, *told: Any) -> None:
+        """Take a note about a call, or about the message in a row."""
+        notes: dict[int, Any] = self._notes[sort]
+        notes[as_number(number)] = _NOTES[sort](*told)
+        if len(notes) > NOTED:
             raise ValueError("more than the worker may tell")
 
 
@@ -185,3 +178,25 @@ def _is_number(told: object) -> bool:
 
 def _peer(told: Any) -> Peer | None:
     return None if told is None else Peer(*map(str, told))
+
+
+def _probable(seq: Any, id_: Any) -> ProbableAnswer:
+    return ProbableAnswer(as_number(seq), None if id_ is None else str(id_))
+
+
+def _cancels(call: Any, abandoned_ns: Any) -> Cancellation:
+    return Cancellation(as_number(call), None if abandoned_ns is None else as_number(abandoned_ns))
+
+
+def _carried(exchange: Any, broken: Any) -> Carrier:
+    return Carrier(as_number(exchange), None if broken is None else as_number(broken))
+
+
+_NOTES: Final[dict[str, Callable[..., object]]] = {
+    "probable": _probable,
+    "meant": str,
+    "cancelled": as_number,
+    "cancels": _cancels,
+    "carried": _carried,
+}
+"""What is told in a note of each sort."""

@@ -175,7 +175,9 @@ class Reading:
         if left_out:
             sentences.append(f"{left_out:,} requests after the first {self.most:,} have no exchange here")
         if unnoted:
-            sentences.append(f"{unnoted:,} requests were probably answered, but are not marked as such here")
+            sentences.append(
+                f"{unnoted:,} notes on what cancelled, ended or probably answered a request are left out here"
+            )
         if unjoined:
             sentences.append(
                 f"{unjoined:,} messages that span lines are shown as lines: there are more than {SPANNING:,}"

@@ -2,8 +2,9 @@
 
 `checking.py` starts it and sends it the captures to read. It follows captures that grow, and reports what they mean, as
 binary batches (`columns.py`), what the rules find, and how far it has got. What captures mean comes first; the rules
-have a separate pass over a large capture, and over one that grows faster than they can judge it. The worker ends when
-the screen does, however that ends, even by `kill -9`. It runs at low priority (nice), and writes no file except the
+have a separate pass over a large capture, and over one that grows faster than they can judge it. What each pass over a
+large closed capture has told is cached, and told again when that capture is opened again. The worker ends when the
+screen does, however that ends, even by `kill -9`. It runs at low priority (nice), and writes no file but these, and the
 tally of a capture, in the cache.
 
 If a capture has more findings than a person can read, most of them are reported without text: only rule and frame.
@@ -16,23 +17,27 @@ import resource
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from analysis.cached import version_of
 from analysis.checking.checker import Rules
 from analysis.child_process import Parent, as_json, from_json
 from analysis.reading import Reading, Step
 from analysis.rules.finding import Finding
 from analysis.tally import Tally, keep, key_of
+from analysis.told import Telling
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.listing import segments, total_size
 from captures.tail import Tail
-from mcpproxy.tui.data.columns import Batch
+from mcpproxy.tui.data.columns import Batch, renumbered
 from mcpproxy.tui.data.interpreting import Interpreter
 
+MADE_BY: Final = ("mcpproxy/tui/data/*.py",)
+"""The modules that make what is told, besides those that read and judge."""
 STEP: Final = 64 << 10
 """Bytes read per step: some 20 ms."""
 REPORT_S: Final = 0.25
@@ -56,8 +61,8 @@ RELATED: Final = 20
 Tell = Callable[[bytes], None]
 
 
-class Meaning:
-    """Tells what the messages of a capture mean."""
+class ColumnSender:
+    """Fills the columns of a capture, which say what its messages mean, and tells what has changed in them."""
 
     def __init__(self, number: int, source: "Pass", tell: Tell, most: int) -> None:
         """Begin.
@@ -184,14 +189,16 @@ class Pass:
         """
         self.tail = Tail(path)
         self.reading = Reading(rules=Rules() if with_rules else None)
-        self.meaning: Meaning | None = None
+        self.columns: ColumnSender | None = None
         self.judgement: Judgement | None = None
+        self.telling: Telling | None = None
+        """What is kept once all is told."""
         self.has_ended = False
 
     @property
     def is_urgent(self) -> bool:
         """Whether what the messages mean comes of it."""
-        return self.meaning is not None
+        return self.columns is not None
 
     def step(self) -> bool:
         """Read a little more; False if there is no more at present."""
@@ -201,8 +208,8 @@ class Pass:
         if self.tail.has_ended:
             self._finish()
         has_caught_up = self.tail.is_at_end or self.has_ended
-        if self.meaning is not None:
-            self.meaning.tell(has_ended=self.has_ended)
+        if self.columns is not None:
+            self.columns.tell(has_ended=self.has_ended)
         if self.judgement is not None:
             self.judgement.tell(self.reading, has_caught_up=has_caught_up, has_ended=self.has_ended)
         return bool(items) or not has_caught_up
@@ -212,8 +219,8 @@ class Pass:
         self.tail.close()
 
     def _take(self, step: Step) -> None:
-        if self.meaning is not None:
-            self.meaning.take(step)
+        if self.columns is not None:
+            self.columns.take(step)
         if self.judgement is not None:
             self.judgement.take(step)
 
@@ -221,6 +228,41 @@ class Pass:
         for step in self.reading.finish():
             self._take(step)
         self.has_ended = True
+
+
+class Retelling:
+    """What an earlier pass over a capture has told, told again."""
+
+    def __init__(self, number: int, messages: Iterator[bytes], tell: Tell, *, is_urgent: bool) -> None:
+        """Begin.
+
+        Args:
+            number: identifies the capture in all messages.
+            messages: what was told, under any number.
+            tell: sends a message.
+            is_urgent: whether it says what messages mean.
+        """
+        self._number, self._messages, self._tell, self.is_urgent = number, messages, tell, is_urgent
+        self.has_ended = False
+
+    def step(self) -> bool:
+        """Tell a little more.
+
+        Raises:
+            ValueError, zlib.error: the cached file was forged.
+        """
+        size = 0
+        for message in self._messages:
+            self._tell(renumbered(message, self._number))
+            size += len(message)
+            if size >= STEP:
+                return True
+        self.has_ended = True
+        return True
+
+    def close(self) -> None:
+        """Tell nothing more."""
+        self._messages = iter(())
 
 
 class Task:
@@ -248,18 +290,40 @@ class Task:
         self._is_live = is_live(files[-1])
         self._behind_since: float | None = None
         """Since when the pass for both purposes has been behind."""
-        judgement = Judgement(number, path, tell, in_full=in_full) if with_rules else None
         is_large = not self._is_live and total_size(files) >= LARGE
-        is_one = judgement is None or not self.is_shown or not is_large
-        self._passes: list[Pass] = []
+        self._passes: list[Pass | Retelling] = []
+        if self.is_shown and is_large:
+            self._add("meaning", most)
+            if with_rules:
+                self._add("findings", most)
+            return
+        one = Pass(path, with_rules=with_rules)
         if self.is_shown:
-            first = Pass(path, with_rules=with_rules and is_one)
-            first.meaning = Meaning(number, first, tell, most)
-            self._passes.append(first)
-        if judgement is not None:
-            if not is_one or not self.is_shown:
-                self._passes.append(Pass(path, with_rules=True))
-            self._passes[-1].judgement = judgement
+            one.columns = ColumnSender(number, one, tell, most)
+        if with_rules:
+            one.judgement = Judgement(number, path, tell, in_full=in_full)
+        self._passes.append(one)
+
+    def _add(self, about: str, most: int) -> None:
+        """Add a pass for one purpose over a large closed capture; without reading, if it was made before."""
+        is_urgent = about == "meaning"
+        telling = Telling(self._path, about, f"{version_of(MADE_BY)}\n{most}")
+        messages = telling.again()
+        if messages is not None:
+            self._passes.append(Retelling(self.number, messages, self._tell, is_urgent=is_urgent))
+            return
+
+        def tell(message: bytes) -> None:
+            telling.add(message)
+            self._tell(message)
+
+        one = Pass(self._path, with_rules=not is_urgent)
+        one.telling = telling
+        if is_urgent:
+            one.columns = ColumnSender(self.number, one, tell, most)
+        else:
+            one.judgement = Judgement(self.number, self._path, tell, in_full=True)
+        self._passes.append(one)
 
     @property
     def passes_left(self) -> int:
@@ -284,8 +348,10 @@ class Task:
         if one.has_ended:
             one.close()
             self._passes.remove(one)
+            if isinstance(one, Pass) and one.telling is not None:
+                one.telling.keep()
             return True
-        if one.meaning is not None and one.judgement is not None and self._is_live:
+        if isinstance(one, Pass) and one.columns is not None and one.judgement is not None and self._is_live:
             self._look_after(one, is_busy=is_busy)
         return is_busy
 

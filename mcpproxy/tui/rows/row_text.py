@@ -10,7 +10,7 @@ from analysis.conversation.message import (
     Notification,
     Request,
     Response,
-    messages,
+    count_of,
 )
 from captures.damage import Damage
 from captures.frame import Frame
@@ -75,7 +75,7 @@ def text_of(reading: Reading, row: int) -> RowText:
             text = sanitise(str(item).removeprefix(f"{item.path}: "))
         return RowText(Span(remark.glyph, remark.role), (Span(text, remark.role),), is_wide=True)
     if item.verdict.kind == "batch":
-        said = lines.batch(item, len(messages(item)))
+        said = lines.batch(item, count_of(item))
         return RowText(said.way, (said.subject, Span(f"  {said.problem}", "bad")))
     return _message(reading, row, message_at(reading, row, item))
 

@@ -4,7 +4,7 @@ import sys
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -17,6 +17,7 @@ from analysis.conversation.message import (
     Request,
     Response,
     converted,
+    count_of,
     id_of,
     id_of_token,
     messages,
@@ -272,6 +273,16 @@ def test_any_json_gives_messages_and_raises_nothing(value: object, direction: Di
 @given(st.binary(max_size=60), st.booleans())
 def test_any_bytes_give_messages_and_raise_nothing(raw: bytes, whole: bool) -> None:
     assert messages(frame(raw, whole=whole))
+
+
+@given(st.lists(st.sampled_from(("1", "1e999", "NaN", '"\\ud800"', "{}", '{"jsonrpc":"2.0","method":"x"}', "[", ""))))
+@example(["[" * 5000 + "]" * 5000])
+@example([])
+def test_messages_are_counted_without_being_made(parts: list[str]) -> None:
+    for raw in (f"[{','.join(parts)}]", ",".join(parts), f"\ufeff[{','.join(parts)}]", f"[{parts}\udc00]"):
+        for is_whole in (True, False):
+            one = frame(raw, whole=is_whole)
+            assert count_of(one) == len(messages(one)), raw[:80]
 
 
 def test_the_package_loads_nothing_until_a_name_is_asked_for() -> None:

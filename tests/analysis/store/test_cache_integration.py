@@ -15,6 +15,7 @@ import duckdb
 import pytest
 
 import analysis
+from analysis.cached import CAP, cap
 from analysis.store import cache
 from analysis.store import open as open_module
 from analysis.store.cache_files import directory
@@ -627,13 +628,13 @@ def test_what_a_killed_run_has_left_goes_when_it_is_old(capture: Path, folder: P
         ("3K", 3 << 10),
         ("2MiB", 2 << 20),
         (" 1gb ", 1 << 30),
-        ("many", cache.CAP),
-        ("", cache.CAP),
+        ("many", CAP),
+        ("", CAP),
     ],
 )
 def test_cap_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch, given: str, bytes_: int) -> None:
     monkeypatch.setenv("MCPPROXY_CACHE_SIZE", given)
-    assert cache.cap() == bytes_
+    assert cap() == bytes_
 
 
 def test_oldest_use_goes_first(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,22 @@ def test_it_clears_the_cache_and_nothing_else(tmp_path: Path) -> None:
     assert mcpproxy(*sql, HOME=str(home)).stdout == answer == b'{"n":%d}\n' % frames
 
 
+def test_it_clears_what_screens_have_understood(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    folder = home / ".cache/mcpproxy/summaries"
+    folder.mkdir(parents=True)
+    names = ("a.meaning", "b.findings", "a.json", "a.tally")
+    for name in names:
+        (folder / name).write_bytes(b"x" * 1000)
+    done = mcpproxy("cache", "clear", HOME=str(home))
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode().splitlines()[1:] == [f"2 files, {units.size(2000)} deleted in {folder}"]
+    assert sorted(file.name for file in folder.iterdir()) == ["a.json", "a.tally"]
+    (folder / "c.meaning").mkdir()
+    done = mcpproxy("cache", "clear", HOME=str(home))
+    assert (done.returncode, done.stderr) == (2, f"mcpproxy: cannot delete 1 file in {folder}\n".encode())
+
+
 def test_it_does_one_thing(tmp_path: Path) -> None:
     for arguments in ([], ["empty"], ["clear", "all"]):
         done = mcpproxy("cache", *arguments, HOME=str(tmp_path))

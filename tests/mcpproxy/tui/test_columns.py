@@ -176,11 +176,11 @@ def test_a_worker_that_tells_without_end_is_refused(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(columns_module, "MOST_WORDS", 10)
     monkeypatch.setattr(reading_module, "MOST_WAITING", 10 * reading_module.OF_BATCH)
     for number in range(10):
-        reading.take_news({"cancelled": [number, 1]})
+        reading.take_news({"note": ["cancelled", number, 1]})
         reading.take(Batch(1, count, last_seq, 0, has_ended=False, parts=word(number)))
         waiting.take(Batch(1, 5, 4, 0, has_ended=False))
     with pytest.raises(ValueError, match="more than"):
-        reading.take_news({"cancelled": [10, 1]})
+        reading.take_news({"note": ["cancelled", 10, 1]})
     with pytest.raises(ValueError, match="cells"):
         reading.take(Batch(1, count, last_seq, 0, has_ended=False, parts=word(10)))
     with pytest.raises(ValueError, match="cells"):

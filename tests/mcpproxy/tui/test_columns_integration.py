@@ -1,6 +1,7 @@
 """The columns of the screens say the same of each call as Python and SQL, for whatever a capture holds.
 
-A file that is read to its end, the same file read while it grows, and its rows in SQL are compared.
+A file that is read to its end, what was told of it told again, the same file read while it grows, and its rows in SQL
+are compared.
 """
 
 import os
@@ -23,12 +24,14 @@ from captures.errors import CaptureError
 from captures.file import create
 from captures.listing import segments
 from captures.reader import Capture
+from mcpproxy.tui.data import worker
 from mcpproxy.tui.data.columns import NONE
 from tests.analysis.store.hostile_losses import lossy
 from tests.analysis.traces import corpus
 from tests.examples import examples
 from tests.harness import ROOT
 from tests.mcpproxy.tui.alone import Alone as Reading
+from tests.mcpproxy.tui.test_columns import cells
 
 KEPT = ROOT / "tests/corpus/captures"
 
@@ -114,6 +117,14 @@ def on_screen(reading: Reading) -> Calls:
     return calls
 
 
+def known(reading: Reading) -> list[object]:
+    """All that the worker has told of a capture."""
+    conversation = {
+        name: value for name, value in vars(reading.conversation).items() if name not in ("_index", "_http")
+    }
+    return [cells(reading.columns), conversation, reading.kinds.all, reading.forgotten]
+
+
 def grown(path: Path, folder: Path, rng: Random) -> Calls:
     """What the columns say of the same file, read while a recorder writes it line by line."""
     folder.mkdir()
@@ -178,7 +189,14 @@ def in_sql(paths: Iterable[Path], cached: Path) -> tuple[dict[str, Calls], Count
 def same(path: Path, place: Path, seed: int) -> Calls:
     """The calls of a capture, which all but SQL agree on."""
     calls = in_python(path)
-    assert on_screen(Reading(path)) == calls
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(worker, "LARGE", 0)
+        first = Reading(path)
+        assert on_screen(first) == calls
+        again = Reading(path)
+        assert isinstance(again.task._passes[0], worker.Retelling)
+        assert on_screen(again) == calls
+    assert known(again) == known(first)
     assert grown(path, place / f"grown-{path.stem}", Random(seed)) == calls
     return calls
 

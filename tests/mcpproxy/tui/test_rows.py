@@ -18,9 +18,9 @@ from mcpproxy.report.conversation import Conversation
 from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data import sorting as sorting_module
 from mcpproxy.tui.data import worker
+from mcpproxy.tui.data.call_cells import LEAST
 from mcpproxy.tui.data.columns import BAD, NONE
 from mcpproxy.tui.data.http_exchanges import HttpExchanges
-from mcpproxy.tui.data.interpreting import LEAST
 from mcpproxy.tui.data.row_views import Left, Without
 from mcpproxy.tui.data.sorting import Sorting
 from mcpproxy.tui.details.detail import detail, exchange_lines

@@ -7,7 +7,7 @@ import pytest
 
 from captures.file import CaptureFile
 from captures.record import members, seal
-from mcpproxy.tui.data.interpreting import LEAST
+from mcpproxy.tui.data.call_cells import LEAST
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import header, in_pieces, lines

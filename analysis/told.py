@@ -1,0 +1,171 @@
+"""Told: what a process has told of a closed capture, cached, so that it can be told again without reading the capture.
+
+The worker of the screens tells what the messages of a capture mean, and what the rules find, as messages of bytes. Kept
+here in their order, they are the same the next time, whatever they say. A file holds a digest, and then the messages,
+compressed. The digest covers these and everything that they depend on, so a file is used as a whole or not at all: not
+if it is cut or damaged, and not if the capture or the program has changed. It is written once all has been told.
+"""
+
+import os
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from analysis import summary, tally
+from analysis.cached import Freed, cap, put_bytes
+from captures.ownership import refusal
+
+LARGEST: Final = 32 << 20
+"""Bytes of a file. More is not kept."""
+MOST_TOLD: Final = 96 << 20
+"""Bytes of all messages of a file: whoever hears them has to store those for which he is not ready."""
+_SHARE: Final = 4
+"""All files take a fourth of what the rows for SQL may take."""
+_SUFFIXES: Final = {"meaning": ".meaning", "findings": ".findings"}
+_LENGTH: Final = struct.Struct("=I")
+_DIGEST: Final = 16
+_PIECE: Final = 16 << 10
+_LEVEL: Final = 1
+
+
+class Telling:
+    """What is told of a capture about one subject: collected to be kept, or told again."""
+
+    def __init__(self, path: Path, about: str, made_by: str) -> None:
+        """Note the present state of the capture.
+
+        Args:
+            path: the capture.
+            about: `meaning` or `findings`.
+            made_by: what the messages depend on, besides the capture and the modules that read and judge it.
+        """
+        self._path, self._about, self._made_by = path, about, made_by
+        self._key = self._key_now()
+        self._file = summary.file_of(path, _SUFFIXES[about])
+        self._compressor = zlib.compressobj(_LEVEL)
+        self._pieces: list[bytes] = []
+        self._size = self._told = 0
+
+    def add(self, message: bytes) -> None:
+        """Collect a message."""
+        self._told += len(message) + _LENGTH.size
+        if self._is_too_large:
+            self._pieces.clear()
+            return
+        self._collect(self._compressor.compress(_LENGTH.pack(len(message)) + message))
+
+    def keep(self) -> bool:
+        """Write what was collected, once all was told; whether it is kept now.
+
+        It is not if the capture has changed since the beginning, is being written, or if there is too much to keep.
+        """
+        self._collect(self._compressor.flush())
+        most = cap() // _SHARE
+        if self._file is None or self._key is None or self._is_too_large or self._size > most:
+            return False
+        if self._key_now() != self._key:
+            return False
+        is_kept = put_bytes(self._file, [_digest(self._key, self._pieces), *self._pieces])
+        for size, file in _files():
+            most -= size
+            if most < 0:
+                with suppress(OSError):
+                    file.unlink()
+        return is_kept
+
+    def again(self) -> Iterator[bytes] | None:
+        """What was told of the capture as it is now; None if that is not kept. It is marked as used.
+
+        Raises:
+            ValueError, zlib.error: while it is told: the file was forged.
+        """
+        if self._file is None or self._key is None or not cap():
+            return None
+        try:
+            # Opening a FIFO would wait until someone opens it to write.
+            with open(self._file, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as opened:
+                if refusal(os.fstat(opened.fileno())):
+                    return None
+                kept = opened.read(_DIGEST + LARGEST + 1)
+        except OSError:
+            return None
+        digest, packed = kept[:_DIGEST], kept[_DIGEST:]
+        if len(packed) > LARGEST or digest != _digest(self._key, [packed]):
+            return None
+        with suppress(OSError):
+            os.utime(self._file)
+        return _messages(packed)
+
+    @property
+    def _is_too_large(self) -> bool:
+        return self._told > MOST_TOLD or self._size > LARGEST
+
+    def _collect(self, packed: bytes) -> None:
+        if packed:
+            self._pieces.append(packed)
+            self._size += len(packed)
+
+    def _key_now(self) -> str | None:
+        key = (tally if self._about == "findings" else summary).key_of(self._path)
+        return None if key is None else f"{self._made_by}\n{key}"
+
+
+def files_of(path: Path) -> list[Path]:
+    """All files that can hold what was told of a capture."""
+    files = [summary.file_of(path, suffix) for suffix in _SUFFIXES.values()]
+    return [file for file in files if file is not None]
+
+
+def clear() -> Freed:
+    """Delete all files, of all captures."""
+    files = _files()
+    for _, file in files:
+        with suppress(OSError):
+            file.unlink()
+    gone = [size for size, file in files if not os.path.lexists(file)]
+    return Freed(len(gone), sum(gone), len(files) - len(gone))
+
+
+def _files() -> list[tuple[int, Path]]:
+    """All files with their sizes, the most recently used first."""
+    folder = summary.directory()
+    files = []
+    for file in [] if folder is None else folder.glob("*"):
+        if file.suffix in _SUFFIXES.values():
+            with suppress(OSError):
+                status = file.lstat()
+                files.append((status.st_mtime_ns, status.st_size, file))
+    return [(size, file) for _, size, file in sorted(files, reverse=True)]
+
+
+def _digest(key: str, pieces: Iterable[bytes]) -> bytes:
+    digest = blake2b(blake2b(os.fsencode(key)).digest(), digest_size=_DIGEST)
+    for piece in pieces:
+        digest.update(piece)
+    return digest.digest()
+
+
+def _messages(packed: bytes) -> Iterator[bytes]:
+    """The messages that were compressed, without ever holding all of them.
+
+    Raises:
+        ValueError, zlib.error: they were not.
+    """
+    decompressor, data, rest = zlib.decompressobj(), b"", memoryview(packed)
+    while not decompressor.eof:
+        if not rest or len(data) > MOST_TOLD:
+            raise ValueError("what was told ends early")
+        data += decompressor.decompress(rest[:_PIECE])
+        at, rest = 0, rest[_PIECE:]
+        while at + _LENGTH.size <= len(data):
+            (length,) = _LENGTH.unpack_from(data, at)
+            end = at + _LENGTH.size + length
+            if end > len(data):
+                break
+            yield data[at + _LENGTH.size : end]
+            at = end
+        data = data[at:]

@@ -1,0 +1,81 @@
+"""Numbers: those of a capture's records, in the order of the file, and the place of each.
+
+They ascend, unless somebody has forged them. One that is out of order must not make each search for another take a look
+at a million of them, nor may all of them: what a search by halves does not find is found by a hash table, which takes
+another 8 to 16 bytes for each number, and is made only if numbers are out of order.
+"""
+
+import os
+from array import array
+from bisect import bisect_left
+from threading import Lock
+from typing import Final
+
+_BITS: Final = 64
+_SMALLEST: Final = 10
+"""Bits of the number of a slot in the smallest table."""
+
+
+class Numbers:
+    """Some numbers below 2 ** 64. One thread may append to them while others search."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.all = array("Q")
+        """All of them."""
+        self._is_sorted = True
+        self._filling = Lock()
+        # Unknown to whoever writes captures, so that nobody can make numbers that share their slots.
+        self._factor = int.from_bytes(os.urandom(_BITS // 8)) | 1
+        self._bits = _SMALLEST
+        self._slots = array("I", bytes(4 << _SMALLEST))
+        """One more than a place, or 0."""
+        self._filled = 0
+        """How many places have a slot; of equal numbers, only the first has one."""
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def append(self, number: int) -> None:
+        """Add one."""
+        numbers = self.all
+        if numbers and number < numbers[-1]:
+            self._is_sorted = False
+        numbers.append(number)
+
+    @property
+    def last(self) -> int:
+        """The last one; 0 if there is none."""
+        return self.all[-1] if self.all else 0
+
+    def place(self, number: int) -> int | None:
+        """Where a number is; None if it is none of them."""
+        numbers = self.all
+        count = len(numbers)
+        at = bisect_left(numbers, number, 0, count)
+        if at < count and numbers[at] == number:
+            return at
+        if self._is_sorted:
+            return None
+        with self._filling:
+            self._fill(count)
+            found = self._slots[self._slot(number)]
+        return found - 1 if found else None
+
+    def _fill(self, count: int) -> None:
+        if 2 * count > len(self._slots):
+            self._bits = (2 * count).bit_length()
+            self._slots, self._filled = array("I", bytes(4 << self._bits)), 0
+        for place in range(self._filled, count):
+            slot = self._slot(self.all[place])
+            if not self._slots[slot]:
+                self._slots[slot] = place + 1
+        self._filled = count
+
+    def _slot(self, number: int) -> int:
+        """The slot of a number, or the free one that it would get."""
+        slots, numbers, last = self._slots, self.all, len(self._slots) - 1
+        slot = (number * self._factor & (1 << _BITS) - 1) >> _BITS - self._bits
+        while (found := slots[slot]) and numbers[found - 1] != number:
+            slot = slot + 1 & last
+        return slot

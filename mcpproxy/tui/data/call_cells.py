@@ -1,0 +1,142 @@
+"""Cells of calls, in the worker: what a call has become, written into its columns.
+
+A call is one object that shows what has become of it, so its cells are rewritten from it whenever a step names it.
+"""
+
+from typing import Final
+
+from analysis.conversation.call import Call, Outcome
+from analysis.conversation.durations import Durations
+from mcpproxy.tui.data.columns import BAD, NONE, OPEN, OUTCOMES
+from mcpproxy.tui.data.filling import Filling
+
+LEAST: Final = 20
+"""The number of responses from which a kind has a usual time."""
+_GROWN: Final = 1.1
+"""The usual time is computed again after this much growth."""
+_LONGEST: Final = (1 << 63) - 1
+_CODES: Final = {outcome: code for code, outcome in enumerate(OUTCOMES)}
+_QUIET: Final = frozenset({_CODES[Outcome.CANCELLED], _CODES[Outcome.NOT_RECORDED]})
+"""Ends without a response that are no error of the request."""
+
+
+class CallCells:
+    """Writes the cells of the calls of one capture."""
+
+    def __init__(self, filling: Filling, most: int) -> None:
+        """Begin with no call.
+
+        Args:
+            filling: the columns.
+            most: how many calls have cells.
+        """
+        self.left_out = 0
+        """Requests above the maximum."""
+        self._filling, self._most = filling, most
+        self._durations: dict[int, Durations] = {}
+        self._next: dict[int, float] = {}
+
+    def take(self, call: Call, row: int, *, is_last: bool = False) -> None:
+        """Write the cells of a call.
+
+        Args:
+            call: the call.
+            row: the row that has changed it; NONE at the end of the capture.
+            is_last: whether nothing can change it any more.
+        """
+        filling, calls, number = self._filling, self._filling.columns.calls, call.number
+        if number >= self._most:
+            self.left_out = max(self.left_out, number + 1 - self._most)
+            return
+        if number >= len(calls):
+            self._add_call(call, row)
+        else:
+            self._filling.change_call(number)
+        settled, is_known = call.settled, not call.is_forgotten and (is_last or not call.request.id.pairs)
+        if call.meant_for_it is not None and call.response is None:
+            self._note_meant(call)
+        if settled is None and call.cancellation is None and not is_known:
+            return
+        code = _CODES[call.outcome if settled is None else settled]
+        self._note_cancelled(call, row)
+        self._note_carrier(call, row)
+        abandoned_ns = call.abandoned_ns if calls.is_cancelled[number] else None
+        is_news = abandoned_ns is not None and calls.abandoned_ns[number] < 0
+        if abandoned_ns is not None:
+            calls.abandoned_ns[number] = min(abandoned_ns, _LONGEST)
+        if is_news and call.response is None:
+            filling.mark(calls.request[number], BAD)
+        before = calls.outcome[number]
+        response = call.response
+        if response is not None and calls.response[number] == NONE:
+            latency_ns = min(call.latency_ns or 0, _LONGEST)
+            calls.response[number] = filling.row_of(response.seq, row)
+            calls.latency_ns[number] = latency_ns
+            self._note_duration(calls.kind[number], latency_ns)
+        elif before == code:
+            if is_news:
+                calls.settled.append(number)
+            return
+        calls.outcome[number] = code
+        calls.end[number] = self._end_of(call, row)
+        calls.settled.append(number)
+        if response is None and code not in _QUIET and (settled is not None or is_known):
+            filling.mark(calls.request[number], BAD)
+
+    def _end_of(self, call: Call, row: int) -> int:
+        """The row with which a call ended: the first of its response, its cancellation and its failure over HTTP.
+
+        Args:
+            call: the call.
+            row: the row that has changed it; NONE at the end of the capture, which is no end of a call.
+        """
+        ends = [call.cancelled_seq, *(end.seq for end in (call.response, call.broken) if end is not None)]
+        return min((self._filling.row_of(seq, row) for seq in ends if seq is not None), default=row)
+
+    def _note_meant(self, call: Call) -> None:
+        """Note which response was probably meant for a call: the first that was."""
+        answer, notes = call.meant_for_it, self._filling.notes
+        if answer is not None and not notes.has("probable", call.number):
+            notes.note("probable", call.number, answer.seq, answer.id)
+
+    def _note_cancelled(self, call: Call, row: int) -> None:
+        is_cancelled, seq = self._filling.columns.calls.is_cancelled, call.cancelled_seq
+        if seq is not None and not is_cancelled[call.number]:
+            self._filling.notes.note("cancelled", call.number, self._filling.row_of(seq, row))
+        is_cancelled[call.number] = seq is not None
+
+    def _note_carrier(self, call: Call, row: int) -> None:
+        """Note by which HTTP exchange a call ended, and when, if the one of its request does not say so."""
+        http, carrier = call.http, call.request.frames[0].exchange
+        if http is None or call.response is not None:
+            return
+        broken, is_failed = call.broken, call.outcome is Outcome.FAILED
+        if http.number == carrier and not (is_failed and broken != http.over):
+            return
+        at = None if broken is None else self._filling.row_of(broken.seq, row)
+        self._filling.notes.note("carried", call.number, http.number, at)
+
+    def _add_call(self, call: Call, row: int) -> None:
+        filling = self._filling
+        calls, kind, usual_ns = filling.columns.calls, filling.kinds.number(call), filling.columns.usual_ns
+        if kind >= len(usual_ns):
+            usual_ns.append(-1)
+        calls.request.append(filling.row_of(call.request.seq, row))
+        calls.response.append(NONE)
+        calls.latency_ns.append(-1)
+        calls.abandoned_ns.append(-1)
+        calls.kind.append(kind)
+        calls.is_cancelled.append(0)
+        calls.end.append(NONE)
+        calls.outcome.append(OPEN)
+
+    def _note_duration(self, kind: int, ns: int) -> None:
+        durations = self._durations.get(kind)
+        if durations is None:
+            durations = self._durations[kind] = Durations()
+        durations.add(ns)
+        if durations.count >= self._next.get(kind, LEAST):
+            self._next[kind] = durations.count * _GROWN
+            usual_ns = durations.quantiles(0.95)[0]
+            assert usual_ns is not None
+            self._filling.set_usual(kind, usual_ns)

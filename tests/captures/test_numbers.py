@@ -1,0 +1,48 @@
+"""A number is found at the place where it is, in whatever order they come, and never by a look at all of them."""
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from captures.numbers import Numbers
+
+ORDERS: Final[dict[str, Callable[[int], Sequence[int]]]] = {
+    "ascending": range,
+    "descending": lambda count: range(count - 1, -1, -1),
+    "one forged": lambda count: [0, 1, 2, 1 << 63, *range(4, count)],
+    "shuffled": lambda count: random.Random(1).sample(range(count), count),
+    "all the same, but one": lambda count: [7] * (count - 1) + [5],
+    "far apart": lambda count: [number << 44 for number in range(count - 1, -1, -1)],
+}
+
+
+@given(st.lists(st.integers(0, 9) | st.integers(0, (1 << 64) - 1)), st.integers(0, (1 << 65)))
+def test_a_number_is_found_where_it_is(numbers: list[int], other: int) -> None:
+    made, known = Numbers(), set()
+    for number in numbers:
+        made.append(number)
+        known.add(number)
+        for one in (*known, other):
+            place = made.place(one)
+            assert (place is not None) == (one in known)
+            assert place is None or made.all[place] == one
+    assert len(made) == len(numbers)
+    assert made.last == (numbers[-1] if numbers else 0)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_search_does_not_take_longer_for_their_order(order: str) -> None:
+    """A look at all of them would take minutes."""
+    numbers, made = ORDERS[order](20_000), Numbers()
+    start = time.process_time()
+    for at, number in enumerate(numbers):
+        made.append(number)
+        if at % 3 == 0:
+            assert made.place(number) is not None
+            assert made.place((1 << 64) - 1 - at) is None
+    assert time.process_time() - start < 10

@@ -1,0 +1,97 @@
+"""A large closed capture is read once: whoever opens it again is told the same, without a reading."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis.reading import findings
+from analysis.told import files_of
+from captures.file import CaptureFile
+from mcpproxy.tui.data import worker
+from mcpproxy.tui.data.columns import batch_in
+from mcpproxy.tui.data.worker import Pass, Retelling
+from tests.captures.samples import lines
+from tests.mcpproxy.tui.alone import Alone
+from tests.mcpproxy.tui.stage import record
+from tests.mcpproxy.tui.test_columns import WORDED, cells, look_at, read
+
+
+@pytest.fixture(autouse=True)
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every capture counts as a large one."""
+    monkeypatch.setattr(worker, "LARGE", 0)
+    monkeypatch.setattr(worker, "STEP", 1 << 10)
+
+
+def passes(path: Path) -> list[type]:
+    """What kinds of passes there would be over a capture."""
+    reading = Alone(path, with_rules=True)
+    kinds = [type(one) for one in reading.task._passes]
+    reading.close()
+    return kinds
+
+
+def told_of(reading: Alone) -> tuple[list[bytes], list[bytes]]:
+    """What the worker has told: of messages, and of findings; the two may come at different times."""
+    of_messages = [one for one in reading.heard if batch_in(one) is not None or b'"news"' in one]
+    return of_messages, [one for one in reading.heard if one not in of_messages]
+
+
+def test_messages_and_findings_are_told_again(tmp_path: Path) -> None:
+    path = record(tmp_path / "x.mcpcap", WORDED)
+    first = read(path, with_rules=True)
+    assert passes(path) == [Retelling, Retelling]
+    again = read(path, with_rules=True)
+    assert told_of(again) == told_of(first)
+    assert cells(again.columns) == cells(first.columns)
+    assert again.findings.kept == first.findings.kept == list(findings(path))
+    assert (again.findings.has_ended, again.findings.tally) == (True, first.findings.tally)
+    assert again.progress == 1
+    look_at(again)
+    first.close()
+    again.close()
+
+
+def test_a_part_that_is_damaged_or_gone_is_made_again(tmp_path: Path) -> None:
+    path = record(tmp_path / "x.mcpcap", WORDED)
+    read(path, with_rules=True).close()
+    for about, kinds in zip(files_of(path), ([Pass, Retelling], [Retelling, Pass]), strict=True):
+        whole = about.read_bytes()
+        about.write_bytes(whole[:-1])
+        assert passes(path) == kinds
+        reading = read(path, with_rules=True)
+        assert about.read_bytes() == whole
+        assert reading.findings.kept == list(findings(path))
+        look_at(reading)
+        reading.close()
+
+
+def test_a_capture_that_changed_is_read(tmp_path: Path) -> None:
+    path = record(tmp_path / "x.mcpcap", WORDED)
+    read(path).close()
+    with path.open("ab") as more:
+        more.write(b"no record\n")
+    assert passes(path) == [Pass, Pass]
+
+
+def test_what_was_not_read_to_its_end_is_not_kept(tmp_path: Path) -> None:
+    path = record(tmp_path / "x.mcpcap", WORDED)
+    reading = Alone(path)
+    assert reading.step()
+    reading.close()
+    assert passes(path) == [Pass, Pass]
+
+
+def test_a_live_capture_is_read_and_not_kept(tmp_path: Path) -> None:
+    path = tmp_path / "x.mcpcap"
+    made = CaptureFile(path)
+    for line in lines(WORDED):
+        made.append(line)
+    reading = Alone(path, with_rules=True)
+    while reading.step():
+        pass
+    made.close()
+    while not reading.has_ended:
+        reading.step()
+    reading.close()
+    assert passes(path) == [Pass, Pass]
