@@ -15,7 +15,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import begins_text, count_text, lost_text, unrecorded_text
 from mcpproxy.wording.names import revisions_text
 from mcpproxy.wording.statuses import verdict
-from mcpproxy.wording.units import brief, duration, size, utc
+from mcpproxy.wording.units import duration, nanoseconds, size, utc
 from mcpproxy.wording.values import one_line
 
 NAME: Final = 80
@@ -72,7 +72,7 @@ def _clean(text: str | None, most: int = TEXT) -> str:
 
 
 def _ms(value: float | None) -> str:
-    return "" if value is None else brief(round(value * 1e6))
+    return "" if value is None else duration(nanoseconds(value))
 
 
 def _titled(method: str, name: str | None) -> str:

@@ -10,7 +10,7 @@ from mcpproxy.wording.lines import aside_of
 from mcpproxy.wording.meaning import Meaning, meaning_of
 from mcpproxy.wording.names import id_text, name_of
 from mcpproxy.wording.statuses import Status, answer, fate, waiting
-from mcpproxy.wording.units import duration, ms_text
+from mcpproxy.wording.units import duration
 
 
 class Fact(NamedTuple):
@@ -75,7 +75,7 @@ def became(call: Call, waited_ns: int | None = None) -> Iterator[Fact]:
     """
     status, response = status_of(call, waited_ns), call.response
     if response is not None:
-        after = ms_text(call.latency_ns or 0)
+        after = duration(call.latency_ns or 0)
         yield Fact("answered", f"by frame {response.seq} after {after}: {status.word}", status.is_bad)
     elif call.request.method not in ENDLESS or call.cancelled_seq is not None:
         yield Fact("outcome", status.word + status.text, status.is_bad)
@@ -87,7 +87,7 @@ def answers(seen: Seen, response: Response) -> Fact:
     """What the page of a response says it answers; or why it answers nothing, and what it would mean."""
     call, status = seen.answered, answer(response, meaning_of(seen))
     if call is not None:
-        after = ms_text(call.latency_ns or 0)
+        after = duration(call.latency_ns or 0)
         return Fact("answers", f"frame {call.request.seq} after {after}: {status.word}", status.is_bad)
     if seen.request is not None:
         unread = f"its client cannot have read it, so frame {seen.request.seq} has no answer"

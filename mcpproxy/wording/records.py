@@ -15,7 +15,6 @@ from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.wording import units
 from mcpproxy.wording.counts import count_text, lost_text
 from mcpproxy.wording.spans import Role
-from mcpproxy.wording.units import ms_text
 
 _HASH: Final = re.compile(r"hmac:([0-9a-f]{4})[0-9a-f]{12}").sub
 _SIDES: Final = {"c2s": ("client", "server"), "s2c": ("server", "client")}
@@ -118,7 +117,7 @@ def _stall(members: Mapping[str, Any]) -> Remark:
     count = last - first + 1 if type(first) is int and type(last) is int and last > first else 1
     why = "mcpproxy's own write was slow" if members.get("cause") == "recorder" else f"the {target} did not read"
     frames = f"frame {_scalar(first)}" if count == 1 else f"frames {_scalar(first)} to {_scalar(last)}"
-    return Remark("·", f"{frames} waited {ms_text(waited) if type(waited) is int else '?'}: {why}")
+    return Remark("·", f"{frames} waited {units.duration(waited) if type(waited) is int else '?'}: {why}")
 
 
 def _gap(gap: Record) -> Remark:

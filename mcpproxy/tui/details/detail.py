@@ -29,7 +29,6 @@ from mcpproxy.wording.names import peer_text
 from mcpproxy.wording.records import remark_on
 from mcpproxy.wording.spans import Role, Span
 from mcpproxy.wording.statuses import verdict, waiting
-from mcpproxy.wording.units import ms_text
 
 LARGEST_TREE: Final = 1 << 20
 """Bytes. A larger frame is shown as raw text, page by page."""
@@ -164,7 +163,7 @@ def exchange_lines(reading: Reading, row: int) -> Lines:
     lines = [*head, _pair("sent", _at(reading, calls.request[number]))]
     if calls.response[number] != NONE:
         lines.append(_pair("answered", _at(reading, calls.response[number])))
-        lines.append(_pair("took", ms_text(calls.latency_ns[number])))
+        lines.append(_pair("took", units.duration(calls.latency_ns[number])))
     lines += [_pair(fact.name, fact.text, "bad" if fact.is_bad else "plain") for fact in _became(reading, number)]
     client, server, _ = reading.conversation.peers(reading.session(row))
     for word, peer in (("client", client), ("server", server)):
