@@ -38,7 +38,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from captures.addresses import is_segment, is_web_address
 from captures.errors import CannotCreate, CaptureError
@@ -126,13 +126,15 @@ class Options:
         elif word == "--summary":
             self.summary = True
         elif name != "--keep-path" and name not in self.values:
-            raise UsageError(f"run has no option {_shown(word)}; see mcpproxy run --help")
+            known = ("--help", "--summary", "--keep-path", *self.values)
+            raise UsageError(f"run has no option {_shown(word)}{_hint(name, known)}; see mcpproxy run --help")
         else:
             value = value if equals else next(words, "")
             if not value or value == "--":
                 raise UsageError(f"{name} needs a value; see mcpproxy run --help")
             if value not in _CHOICES.get(name, (value,)):
-                raise UsageError(f"{name} must be one of {', '.join(_CHOICES[name])}, not {_shown(value)}")
+                choices = f"{', '.join(_CHOICES[name])}{_hint(value, _CHOICES[name])}"
+                raise UsageError(f"{name}: {_shown(value)} is not one of {choices}")
             if name == "--keep-path":
                 if not is_segment(value):
                     raise UsageError(
@@ -152,6 +154,13 @@ def _size(text: str) -> int:
 
 def _shown(text: str) -> str:
     return repr(text[:80])
+
+
+def _hint(text: str, known: Iterable[str]) -> str:
+    # Loaded for mistakes only: an MCP client waits for a run.
+    from mcpproxy.wording.nearest import hint
+
+    return hint(text, known)
 
 
 def run(arguments: list[str]) -> int:
