@@ -4,7 +4,7 @@ Members of a record come from an untrusted file, so each is checked before use, 
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from analysis.conversation.http_exchange import REDIRECTS, values_of
@@ -14,9 +14,13 @@ from captures.record import Record, raw_bytes
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.wording import units
 from mcpproxy.wording.counts import count_text, lost_text
-from mcpproxy.wording.spans import Role
+from mcpproxy.wording.http_head import recorded_head
+from mcpproxy.wording.spans import Role, Span
+from mcpproxy.wording.values import excerpt
 
 _HASH: Final = re.compile(r"hmac:([0-9a-f]{4})[0-9a-f]{12}").sub
+_EVERYWHERE: Final = frozenset({"seq", "rec", "t_ns", "crc"})
+"""The members that every record has."""
 _SIDES: Final = {"c2s": ("client", "server"), "s2c": ("server", "client")}
 
 
@@ -57,6 +61,20 @@ def remark_on(item: object, *, ended: bool) -> Remark | None:
     remark = word(item.members) if word is not None else None
     number = item.members.get("exchange")
     return remark._replace(exchange=number) if remark is not None and type(number) is int else remark
+
+
+def members_of(record: Record) -> Iterator[tuple[str, list[list[Span]]]]:
+    """What a record says, member by member: the name, and the lines of the value.
+
+    Heads of HTTP are laid out; everything else is text or compact JSON, clipped.
+    """
+    for name, value in record.members.items():
+        if name in _EVERYWHERE:
+            continue
+        if name in ("request", "response") and isinstance(value, dict):
+            yield name, list(recorded_head(value))
+        else:
+            yield sanitise(name, 60), [[Span(excerpt(value))]]
 
 
 def _process(members: Mapping[str, Any]) -> Remark | None:

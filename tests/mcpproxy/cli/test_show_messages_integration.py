@@ -123,6 +123,27 @@ def test_what_is_no_frame_is_told_by_its_number(capture: Path) -> None:
     assert shown(capture, "--frame", "5") == "record 5  stderr: warning: low on shelves\n"
 
 
+def test_a_record_whose_line_leaves_something_out_is_printed_with_its_members() -> None:
+    start, end, refused = (shown(CORPUS / "http.mcpcap", "--frame", number) for number in ("1", "10", "11"))
+    assert start.splitlines() == [
+        "record 1  exchange",
+        "  conn           1",
+        "  exchange       1",
+        "  stage          request",
+        "  request        POST /mcp HTTP/1.1",
+        "                 Host: 127.0.0.1:8090",
+        "                 Authorization: hmac:0011223344556677",
+        "                 Accept: application/json, text/event-stream",
+        "  peer           127.0.0.1:50000",
+        '  times          {"request_head":1250000}',
+    ]
+    assert "\n  response       HTTP/1.1 200 OK\n                 Content-Type: text/event-stream\n" in end
+    assert end.endswith("  response_size  400\n  ended_by       complete\n")
+    assert refused.startswith("record 11  GET /mcp → 302, ended by the error\n")
+    assert "\n  error          connection reset\n" in refused
+    assert shown(CORPUS / "http.mcpcap", "--frame", "0").startswith("record 0  header\n  format         1\n")
+
+
 def test_a_range(capture: Path) -> None:
     heads = [line.split("  ")[0] for line in shown(capture, "--frame", "3..6").splitlines() if line[:1] in "fr"]
     assert [head for head in heads if head] == ["record 5", "frame 3", "frame 4", "frame 6"]
