@@ -418,8 +418,8 @@ def _parts(startup: Startup) -> list[str]:
     parts = (
         ("process", startup.process_ms, startup.process_sessions),
         ("initialize", startup.initialize_ms, startup.initialize_sessions),
-        ("initialized", startup.ready_ms, startup.ready_sessions),
-        ("first tools/list", startup.first_list_ms, startup.first_list_sessions),
+        ("ready", startup.ready_ms, startup.ready_sessions),
+        ("first list", startup.first_list_ms, startup.first_list_sessions),
     )
     # Medians of different sessions may sum up to more than the median of all.
     counts = [

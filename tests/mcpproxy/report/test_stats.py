@@ -237,7 +237,7 @@ def test_captures_that_do_not_end_are_told() -> None:
 def test_a_part_of_the_start_says_of_how_many_sessions_it_is() -> None:
     some = Startup(3, 540.0, 300.0, 499.0, None, 40.0, 0, 1, 3, 0, 2)
     shown = " ".join(text(stats(startup=some), 120).split())
-    assert "process 300 ms (of 1 session) · initialize 499 ms · first tools/list 40.0 ms (of 2 sessions)" in shown
+    assert "process 300 ms (of 1 session) · initialize 499 ms · first list 40.0 ms (of 2 sessions)" in shown
 
 
 def test_tools_of_several_servers_are_named_with_theirs() -> None:
