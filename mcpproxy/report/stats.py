@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import ProbableAnswer
 from analysis.rules.finding import GUESS
 from analysis.store.stats import (
     Abandoned,
@@ -31,6 +30,7 @@ from mcpproxy.wording.cells import WHOLE, cells, fit, fit_ends
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span, Style
 from mcpproxy.wording.units import duration, nanoseconds, size
+from mcpproxy.wording.without_answer import abandoned_kind, doubts, unanswered_kind
 from mcpproxy.wording.wrapping import wrapped
 
 SHAPE: Final = 10
@@ -329,53 +329,23 @@ def _some(words: list[str]) -> list[str]:
 
 
 def _abandoned(stats: Stats) -> list[str]:
-    words = []
-    for request in stats.abandoned:
-        of = f" of {_capture(request.path)}" if stats.totals.captures > 1 else ""
-        details = [f"frame {request.request}{of}"]
-        if request.reason:
-            details.append(f'"{sanitise(request.reason, 60)}"')
-        if request.late_ms is not None:
-            details.append(f"answered {_ms(request.late_ms)} later")
-        details += _probably(request)
-        times = f" {request.times:,}, the longest" if request.times > 1 else ""
-        words.append(f"{sanitise(request.what, 100)}{times} after {_ms(request.waited_ms)} ({', '.join(details)})")
-    return _some(words)
+    return _some([abandoned_kind(request, _place(request.path, stats)) for request in stats.abandoned])
 
 
-def _capture(path: str) -> str:
-    return sanitise(PurePath(path).name.removesuffix(SUFFIX), 60)
+def _place(path: str, stats: Stats) -> str:
+    """The name of a capture, if there are several."""
+    return sanitise(PurePath(path).name.removesuffix(SUFFIX), 60) if stats.totals.captures > 1 else ""
 
 
 def _unanswered(stats: Stats) -> list[str]:
     requests = stats.unanswered
-    words = []
-    for request in requests:
-        kind = sanitise(request.what, 100)
-        if request.captures > 1:
-            # Frame numbers mean nothing without their capture.
-            words.append(f"{kind} {request.times:,} in {request.captures:,} captures")
-            continue
-        noun = "frame" if request.times == 1 else "frames"
-        numbers = ", ".join(str(number) for number in request.requests[:MOST_NAMES])
-        numbers += ", …" if request.times > MOST_NAMES else ""
-        of = f" of {_capture(request.path)}" if stats.totals.captures > 1 else ""
-        waits = f", waiting for {_ms(request.waited_ms)}" if request.live else ""
-        probably = "".join(f", {'the first ' if request.times > 1 else ''}{text}" for text in _probably(request))
-        words.append(f"{kind} ({noun} {numbers}{of}{waits}{probably})")
-    live, lost = sum(request.live for request in requests), sum(request.may_be_lost for request in requests)
-    unjudged = sum(request.may_be_unjudged for request in requests)
-    notes = [f"{live:,} may still be answered"] if live else []
-    notes += [f"responses to {lost:,} may be among the lost records"] if lost else []
-    notes += [f"responses to {unjudged:,} may be in frames that could not be parsed"] if unjudged else []
-    return [*_some(words), *notes]
-
-
-def _probably(request: Abandoned | Unanswered) -> list[str]:
-    """By which answer with a wrong id it was probably answered, where there is one."""
-    if request.probable_answer is None:
-        return []
-    return [sanitise(ProbableAnswer(request.probable_answer, request.probable_answer_id).text)]
+    words = [unanswered_kind(request, _place(request.path, stats)) for request in requests]
+    counts = (
+        [row.live for row in requests],
+        [row.may_be_lost for row in requests],
+        [row.may_be_unjudged for row in requests],
+    )
+    return [*_some(words), *doubts(*map(sum, counts))]
 
 
 def _costs(definitions: Sequence[Definition]) -> list[str]:
