@@ -120,7 +120,7 @@ _LEVELS: Final = {"note": 1, "warning": 2, "error": 3}
 
 def _level(value: Value) -> Test:
     if value.text not in _LEVELS:
-        raise InvalidValue(f"expected {_listed(_LEVELS)}")
+        raise _unknown_word(value.text, _LEVELS)
     bound, compare = _LEVELS[value.text], _OPERATORS[value.operator]
     return lambda facts: (level := _LEVELS.get(facts.level or "")) is not None and compare(level, bound)
 
@@ -143,10 +143,18 @@ def _frame(value: Value) -> Test:
 def _words(tests: Mapping[str, Test]) -> Key:
     def read(value: Value) -> Test:
         if value.text not in tests:
-            raise InvalidValue(f"expected {_listed(tests)}")
+            raise _unknown_word(value.text, tests)
         return tests[value.text]
 
     return Key(read)
+
+
+def _unknown_word(text: str, words: Mapping[str, object]) -> InvalidValue:
+    from difflib import get_close_matches
+
+    # Its time is the product of the lengths.
+    close = get_close_matches(text[:20].lower(), words, 1)
+    return InvalidValue(f"expected {_listed(words)}{f'; did you mean `{close[0]}`?' if close else ''}")
 
 
 def _listed(words: Mapping[str, object]) -> str:

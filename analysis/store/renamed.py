@@ -31,17 +31,17 @@ def tables_in(sql: str, tables: Iterable[str], qualifier: str = "") -> list[str]
         tables: their names, in lower case.
         qualifier: only the one that has this name, or that the query calls so; empty for all.
     """
-    words = [word for word in _words(sql) if word != "as"]
-    named = [table for table in tables if table in words]
-    return [table for table in named if qualifier in ("", table) or (table, qualifier) in pairwise(words)]
+    named_in = [word for word in words(sql) if word != "as"]
+    named = [table for table in tables if table in named_in]
+    return [table for table in named if qualifier in ("", table) or (table, qualifier) in pairwise(named_in)]
 
 
-def _words(sql: str) -> list[str]:
-    """The names and keywords in a query, in lower case and without quotes."""
+def words(sql: str, *more: duckdb.token_type) -> list[str]:
+    """The names and keywords in a query, in lower case and without quotes; and tokens of `more` kinds."""
     raw = sql.encode()
     tokens = duckdb.tokenize(sql)
     ends = [start for start, _ in tokens[1:]] + [len(raw)]
-    kinds = (duckdb.token_type.identifier, duckdb.token_type.keyword)
+    kinds = (duckdb.token_type.identifier, duckdb.token_type.keyword, *more)
     return [
         raw[start:end].decode().strip().strip('"').lower()
         for (start, kind), end in zip(tokens, ends, strict=True)

@@ -289,8 +289,8 @@ class Figures:
                     from marked group by all
                 )
                 select
-                    summed.server, summed.what, calls, answered, errors, error_share, round(took[1], 3),
-                    round(took[2], 3), round(took[3], 3), round(longest, 3), round(total, 3),
+                    summed.server, summed.what, calls, answered, errors, error_share, round(took[1], 6),
+                    round(took[2], 6), round(took[3], 6), round(longest, 6), round(total, 6),
                     coalesce(buckets, []), coalesce(answers, [])
                 from summed left join pictured
                     on pictured.server is not distinct from summed.server
@@ -307,9 +307,9 @@ class Figures:
         (row,) = self._rows(
             """
             select
-                coalesce(round(sum(session_ms), 3), 0), coalesce(round(sum(server_ms), 3), 0),
-                coalesce(round(sum(client_ms), 3), 0), coalesce(round(sum(waiting_ms), 3), 0),
-                coalesce(round(sum(stalled_ms), 3), 0), coalesce(sum(unanswered), 0)::bigint
+                coalesce(round(sum(session_ms), 6), 0), coalesce(round(sum(server_ms), 6), 0),
+                coalesce(round(sum(client_ms), 6), 0), coalesce(round(sum(waiting_ms), 6), 0),
+                coalesce(round(sum(stalled_ms), 6), 0), coalesce(sum(unanswered), 0)::bigint
             from session_times
             """
         )
@@ -323,7 +323,7 @@ class Figures:
                 f"""
                 select
                     {_SERVER} as server, name,
-                    round(sum(greatest(0, open_ms - coalesce(waiting_ms, 0))), 3) as total_ms
+                    round(sum(greatest(0, open_ms - coalesce(waiting_ms, 0))), 6) as total_ms
                 from calls
                 where method = 'tools/call' and asked_by = 'client' and name is not null
                 group by all order by total_ms desc, server, name limit {LONGEST}

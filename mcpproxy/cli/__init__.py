@@ -119,12 +119,9 @@ def _about(arguments: list[str]) -> int:
 
         sys.stdout.write(f"mcpproxy {__version__}\n")
         return 0
-    from difflib import get_close_matches
-
     from mcpproxy.cli.other_words import SERVED_BY
+    from mcpproxy.wording.nearest import hint
 
     if name in SERVED_BY:
         return fail(f"there is no command {name}; {SERVED_BY[name]}")
-    near = get_close_matches(name, COMMANDS, 1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    return fail(f"there is no command {sanitise(name, 64)}{hint}; mcpproxy --help lists them")
+    return fail(f"there is no command {sanitise(name, 64)}{hint(name, COMMANDS)}; mcpproxy --help lists them")

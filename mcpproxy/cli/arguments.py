@@ -16,6 +16,7 @@ from mcpproxy.recorder.machine_name import checked
 from mcpproxy.report.output import set_up
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import cells
+from mcpproxy.wording.nearest import hint
 
 SHORT_FORM: Final = "the same as --format json"
 _BYTES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -103,6 +104,10 @@ def _moment(text: str, of_day: timedelta) -> int:
         ) from None
 
 
+_UNKNOWN: Final = "unrecognized arguments: "
+"""How argparse begins the message about options that a command does not have."""
+
+
 class Parser(argparse.ArgumentParser):
     """The parser of a command. Options cannot be abbreviated: a new option could change an abbreviation's meaning."""
 
@@ -127,9 +132,19 @@ class Parser(argparse.ArgumentParser):
         set_up("text")
         return self.parse_intermixed_args(args)
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a word that is not one of the choices, and name the nearest of them."""
+        if action.choices is not None and value not in action.choices:
+            words = [str(choice) for choice in action.choices]
+            text = f"{str(value)!r:.80} is not one of {', '.join(words)}{hint(str(value), words)}"
+            raise argparse.ArgumentError(action, text)
+
     def error(self, message: str) -> NoReturn:
         """Exit with one line about the error; argparse itself would also print the usage."""
-        raise SystemExit(fail(f"{sanitise(message)}; see {self.prog} --help", Exit.USAGE))
+        unknown = message.removeprefix(_UNKNOWN)
+        option = unknown.split(" ", 1)[0].partition("=")[0]
+        near = hint(option, self._option_string_actions) if unknown != message and option.startswith("--") else ""
+        raise SystemExit(fail(f"{sanitise(message)}{near}; see {self.prog} --help", Exit.USAGE))
 
 
 def add_format(parser: argparse.ArgumentParser, *more: str) -> None:

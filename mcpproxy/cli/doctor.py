@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -42,6 +41,7 @@ from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import VERDICTS
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.nearest import hint, nearest
 
 AT_ONCE: Final = 4
 """Servers that are started at the same time."""
@@ -112,7 +112,7 @@ def _bare_command(arguments: Sequence[str]) -> Sequence[str]:
 
 
 def _is_like_a_client(name: str) -> bool:
-    return bool(get_close_matches(name, [client.id for client in CLIENTS], 1))
+    return nearest(name, [client.id for client in CLIENTS]) is not None
 
 
 def _client(options: argparse.Namespace, machine: Machine) -> Client:
@@ -206,9 +206,8 @@ def _named(options: argparse.Namespace, servers: list[Server], machine: Machine)
         raise ValueError(
             f"{options.client} has no server {name}, nor any other; to see why, run mcpproxy doctor {options.client}"
         )
-    near = get_close_matches(options.server, known, 1)
-    hint = f" (did you mean {sanitise(near[0], 64)}?)" if near else ""
-    raise ValueError(f"{options.client} has no server {name}{hint}; it has {listed(known)}")
+    near = hint(options.server, known)
+    raise ValueError(f"{options.client} has no server {name}{near}; it has {listed(known)}")
 
 
 def _no_file(clients: list[Client], machine: Machine) -> str:

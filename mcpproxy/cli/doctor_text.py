@@ -13,6 +13,7 @@ from mcpproxy.report.output import width_of_stdout
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import fit
 from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.units import duration, nanoseconds
 from mcpproxy.wording.wrapping import wrapped
 
 MOST_LISTED: Final = 6
@@ -118,8 +119,4 @@ def _times(result: Result) -> str:
     """When each step was done. All times are from the start, so each says "after": as durations they would add up."""
     # A server without tools is not asked for their list; its time is then that of `initialize`.
     steps = {name: ms for name, ms in result.timings_ms.items() if name != "tools_list" or result.tools is not None}
-    return ", ".join(f"{_STEPS[name]} after {_duration(ms)}" for name, ms in steps.items())
-
-
-def _duration(ms: float) -> str:
-    return f"{ms:.0f} ms" if ms < 10_000 else f"{ms / 1000:.1f} s"
+    return ", ".join(f"{_STEPS[name]} after {duration(nanoseconds(ms))}" for name, ms in steps.items())

@@ -29,6 +29,7 @@ from mcpproxy.cli.redacted_copies import inputs
 from mcpproxy.cli.selection import add_captures
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.nearest import nearest
 
 TABLES: Final = ("parquet", "csv", "duckdb")
 FILES: Final = ("otlp", "har", "perfetto", "markdown")
@@ -99,7 +100,7 @@ def run(arguments: list[str]) -> int:
                 f"{options.output} is recorded traffic, not a place to write to; to export it: "
                 f"mcpproxy export {options.output} --format {options.format} -o {what}"
             )
-        if is_guessed and (problem := _unclear(options)):
+        if is_guessed and (problem := _unclear(options) or _named_as_format(options.output)):
             return fail(problem)
     what = "folder" if options.format in TABLES else "file"
     if not options.output:
@@ -134,6 +135,17 @@ def _unclear(options: argparse.Namespace) -> str | None:
     return (
         f"{options.output} looks like the name of a file, but its ending does not determine a format: add --format "
         "otlp, har, perfetto or markdown; parquet and csv write a folder"
+    )
+
+
+def _named_as_format(out: str) -> str | None:
+    """The error if OUT, without a format, is the name of one or much like it: it was hardly meant as a folder."""
+    format_ = nearest(out, (*TABLES, *FILES), 0.8)
+    if format_ is None or _is_folder(out):
+        return None
+    return (
+        f"{sanitise(out)} would be a folder of parquet files; for the format write: --format {format_} -o OUT; "
+        f"for the folder: -o {sanitise(out)}"
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis import clock
+from analysis.summary import Summary, summarise
 from captures.integrity import Inspection, inspect
 from captures.reader import Capture
 from captures.record import Record
@@ -16,6 +17,7 @@ from mcpproxy.cli.verify import call_damage, reasons
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import begins_text
+from mcpproxy.wording.names import revisions_text
 from mcpproxy.wording.units import duration, local_time, size, utc
 
 
@@ -37,10 +39,11 @@ def run(arguments: list[str]) -> int:
             inspection, name = inspect(capture), chosen.name_of(path)
             if path == chosen.stdin:
                 call_damage(inspection, name)
+            summary = summarise(path)
             if options.format == "json":
-                sys.stdout.write(json_line(_as_json(capture, name, inspection)))
+                sys.stdout.write(json_line(_as_json(capture, name, inspection, summary)))
             else:
-                sys.stdout.write(("\n" if number else "") + _text(capture, name, inspection))
+                sys.stdout.write(("\n" if number else "") + _text(capture, name, inspection, summary))
             code = Exit.USAGE if inspection.state == "damaged" else code
     return int(code)
 
@@ -54,7 +57,12 @@ def _lasted_ns(wall_ns: int | None, inspection: Inspection) -> int:
     return clock.lasted_ns(inspection.last_t_ns, wall_ns, is_live=inspection.live)
 
 
-def _as_json(capture: Capture, name: Path, inspection: Inspection) -> dict[str, Any]:
+def _clients(summary: Summary) -> list[str]:
+    """What its clients call themselves, without those that are not known."""
+    return [client for client, _ in summary.clients if client]
+
+
+def _as_json(capture: Capture, name: Path, inspection: Inspection, summary: Summary) -> dict[str, Any]:
     wall_ns = _wall_ns(capture.header)
     fixed = ("seq", "rec", "t_ns", "crc")
     return {
@@ -62,6 +70,8 @@ def _as_json(capture: Capture, name: Path, inspection: Inspection) -> dict[str, 
         "state": inspection.state,
         "reasons": reasons(inspection),
         "started": None if wall_ns is None else utc(wall_ns),
+        "clients": _clients(summary),
+        "revisions": list(summary.revisions),
         "duration_ms": _lasted_ns(wall_ns, inspection) / 1e6,
         "size": capture.size,
         "segments": len(capture.segments),
@@ -74,15 +84,17 @@ def _as_json(capture: Capture, name: Path, inspection: Inspection) -> dict[str, 
     }
 
 
-def _text(capture: Capture, name: Path, inspection: Inspection) -> str:
+def _text(capture: Capture, name: Path, inspection: Inspection, summary: Summary) -> str:
     header = capture.header.members
-    wall_ns = _wall_ns(capture.header)
+    wall_ns, clients = _wall_ns(capture.header), _clients(summary)
     rows = [
         ("capture", str(name)),
         ("server", header.get("name")),
         ("command", " ".join(map(str, header["argv"])) if isinstance(header.get("argv"), list) else None),
         ("upstream", header.get("upstream")),
         ("listened on", header.get("listen")),
+        ("client" if len(clients) == 1 else "clients", ", ".join(sanitise(client, 60) for client in clients)),
+        ("revision" if len(summary.revisions) == 1 else "revisions", revisions_text(summary.revisions)),
         ("transport", header.get("transport")),
         ("started", None if wall_ns is None else local_time(wall_ns)),
         ("duration", duration(_lasted_ns(wall_ns, inspection))),

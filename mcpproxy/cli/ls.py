@@ -174,10 +174,11 @@ def _id(row: Row) -> str:
 def _text(rows: list[Row], most: int) -> str:
     """The list; a line has `most` cells, if possible."""
     width = max([6, *(cells(sanitise(row.server)) for row in rows)])
-    lines = [f"  {'server':<{width}}  {'started':<19}  {'lasted':>7}  {'frames':>8}  {'size':>9}  capture"]
-    for row in rows:
+    times = ["" if row.lasted_ns is None else duration(row.lasted_ns) for row in rows]
+    room = max([7, *map(len, times)])
+    lines = [f"  {'server':<{width}}  {'started':<19}  {'lasted':>{room}}  {'frames':>8}  {'size':>9}  capture"]
+    for row, lasted in zip(rows, times, strict=True):
         started = "" if row.wall_ns is None else local_time(row.wall_ns)
-        lasted = "" if row.lasted_ns is None else duration(row.lasted_ns)
         frames = "–" if row.frames is None else f"{row.frames:,}"
         capture = _id(row)
         remarks = [sanitise(row.ending)] if row.ending and row.mark == "closed" else []
@@ -193,7 +194,7 @@ def _text(rows: list[Row], most: int) -> str:
         name = sanitise(row.server)
         sign = "●" if row.mark == "live" else "✝" if row.ending else "○"
         server = f"{sign} {name}{'':<{width - cells(name)}}"
-        line = f"{server}  {started:<19}  {lasted:>7}  {frames:>8}  {size(row.size):>9}  {capture}"
+        line = f"{server}  {started:<19}  {lasted:>{room}}  {frames:>8}  {size(row.size):>9}  {capture}"
         # Remarks that do not fit have a line of their own, so that the terminal does not break a line within them.
         is_long = cells(line) + 2 + cells(note) > most < WHOLE
         lines += [line, *([f"    {note}"] if note else [])] if is_long else [f"{line}  {note}" if note else line]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.nearest import hint
 from mcpproxy.wording.wrapping import wrapped
 
 _WORDS = {
@@ -67,9 +67,8 @@ def client_named(name: str) -> Client:
     """
     client = by_id(name)
     if client is None:
-        near = get_close_matches(name, [known.id for known in CLIENTS], 1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise ValueError(f"there is no client {sanitise(name, 64)}{hint}; clients: {', '.join(c.id for c in CLIENTS)}")
+        ids = [known.id for known in CLIENTS]
+        raise ValueError(f"there is no client {sanitise(name, 64)}{hint(name, ids)}; clients: {', '.join(ids)}")
     return client
 
 

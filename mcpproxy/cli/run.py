@@ -38,7 +38,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from captures.addresses import is_segment, is_web_address
 from captures.errors import CannotCreate, CaptureError
@@ -126,13 +126,15 @@ class Options:
         elif word == "--summary":
             self.summary = True
         elif name != "--keep-path" and name not in self.values:
-            raise UsageError(f"run has no option {_shown(word)}; see mcpproxy run --help")
+            known = ("--help", "--summary", "--keep-path", *self.values)
+            raise UsageError(f"run has no option {_shown(word)}{_hint(name, known)}; see mcpproxy run --help")
         else:
             value = value if equals else next(words, "")
             if not value or value == "--":
                 raise UsageError(f"{name} needs a value; see mcpproxy run --help")
             if value not in _CHOICES.get(name, (value,)):
-                raise UsageError(f"{name} must be one of {', '.join(_CHOICES[name])}, not {_shown(value)}")
+                choices = f"{', '.join(_CHOICES[name])}{_hint(value, _CHOICES[name])}"
+                raise UsageError(f"{name}: {_shown(value)} is not one of {choices}")
             if name == "--keep-path":
                 if not is_segment(value):
                     raise UsageError(
@@ -154,6 +156,13 @@ def _shown(text: str) -> str:
     return repr(text[:80])
 
 
+def _hint(text: str, known: Iterable[str]) -> str:
+    # Loaded for mistakes only: an MCP client waits for a run.
+    from mcpproxy.wording.nearest import hint
+
+    return hint(text, known)
+
+
 def run(arguments: list[str]) -> int:
     """Run and record a server. Does not return if the server was started: the process ends as the server ended."""
     try:
@@ -164,7 +173,7 @@ def run(arguments: list[str]) -> int:
     if options.help:
         sys.stdout.write(__doc__ or "")
         return 0
-    began = time.monotonic()
+    began_ns = time.monotonic_ns()
     threading.stack_size(STACK)
     closed = occupy_stdio()
     environment = EnvironmentBlock()
@@ -184,7 +193,7 @@ def run(arguments: list[str]) -> int:
         if allowed < needed:
             return _give_way(str(error), options, environment, closed)
         os._exit(_pass_on(str(error), options, environment, closed, files))
-    status = _relay(recorder, options, environment, closed, files, began)
+    status = _relay(recorder, options, environment, closed, files, began_ns)
     os._exit(status)
 
 
@@ -212,7 +221,7 @@ def _relay(
     environment: EnvironmentBlock,
     closed: frozenset[int],
     files: int | None,
-    began: float,
+    began_ns: int,
 ) -> int:
     """Run the server until it ends; returns our exit status, or kills the process by the server's signal."""
     waiting = SignalWait()
@@ -238,7 +247,7 @@ def _relay(
     if recorder.finish(ending.cause, ending.status, ending.signum):
         relay.dismiss_guard()
     if options.summary or os.isatty(2):
-        tell(_summary(recorder, time.monotonic() - began))
+        tell(_summary(recorder, time.monotonic_ns() - began_ns))
     return 74 if relay.stop_reason is not None else _as_it_ended(ending, waiting)
 
 
@@ -287,20 +296,10 @@ def _as_it_ended(ending: Ending, waiting: SignalWait) -> int:
     return 1 if status == 0 and ending.unwritable is not None else status
 
 
-def _summary(recorder: Recorder, seconds: float) -> str:
+def _summary(recorder: Recorder, lasted_ns: int) -> str:
+    # Nothing else of a run needs it.
+    from mcpproxy.wording.units import duration, size
+
     frames = recorder.client.frames + recorder.server.frames
-    size = recorder.client.bytes + recorder.server.bytes
-    return f"{recorder.name} · {_duration(seconds)} · {frames:,} frames, {_bytes(size)} · recorded to {recorder.path}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f}s"
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes}m{rest:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
-
-
-def _bytes(size: int) -> str:
-    if size < 1000:
-        return f"{size} B"
-    return f"{size / 1e3:.1f} kB" if size < 1_000_000 else f"{size / 1e6:.1f} MB"
+    bytes_ = recorder.client.bytes + recorder.server.bytes
+    return f"{recorder.name} · {duration(lasted_ns)} · {frames:,} frames, {size(bytes_)} · recorded to {recorder.path}"

@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias
 
@@ -33,6 +32,7 @@ from mcpproxy.cli.private_folder import private_folder
 from mcpproxy.examination.result import STDIN
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.nearest import hint
 
 NOTHING_YET = """Nothing recorded yet. To record the servers of your MCP clients:
 
@@ -269,7 +269,7 @@ def meaning_of(argument: str) -> Meaning:
         raise _nothing(f"no captures in {sanitise(argument)}")
     if "/" in argument or argument.endswith(SUFFIX):
         return Meaning("file", argument, [path])
-    called = f"{sanitise(argument)}{_near(argument, known)}"
+    called = f"{sanitise(argument)}{hint(argument, {path.parent.name for path in known})}"
     raise _nothing(f"there is no capture, folder or server called {called}; looked in {_places()}")
 
 
@@ -281,12 +281,6 @@ def _is_capture(path: Path) -> bool:
     except CaptureError:
         return True
     return True
-
-
-def _near(argument: str, known: list[Path]) -> str:
-    """A hint with the most similar server name, if any."""
-    close = get_close_matches(argument, {path.parent.name for path in known}, 1)
-    return f" (did you mean {sanitise(close[0])}?)" if close else ""
 
 
 def captures_of(server: str, known: list[Path]) -> list[Path]:

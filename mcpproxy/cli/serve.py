@@ -38,7 +38,7 @@ from mcpproxy.relay.descriptors import USUAL
 from mcpproxy.relay.http.listener import HttpRelay
 from mcpproxy.relay.http.shared import Shared
 from mcpproxy.wording.counts import count_text
-from mcpproxy.wording.units import size
+from mcpproxy.wording.units import duration, size
 
 
 def parser() -> argparse.ArgumentParser:
@@ -129,7 +129,7 @@ def run(arguments: list[str]) -> int:
     except UsageError as error:
         return fail(str(error), Exit.USAGE)
     with listener:
-        began = time.monotonic()
+        began_ns = time.monotonic_ns()
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         recorder = HttpRecorder(
             options.url,
@@ -155,7 +155,7 @@ def run(arguments: list[str]) -> int:
         loop.run_until_complete(_serve(relay, recorder, listener, shown))
     frames = sum(recorder.frames.values())
     stderr_lines.put(
-        f"{recorder.name} · {time.monotonic() - began:.1f}s · {count_text(recorder.exchanges, 'exchange')}, "
+        f"{recorder.name} · {duration(time.monotonic_ns() - began_ns)} · {count_text(recorder.exchanges, 'exchange')}, "
         f"{count_text(frames, 'frame')}, {size(sum(recorder.bytes.values()))} · recorded to {recorder.path}"
     )
     stderr_lines.flush()

@@ -35,6 +35,7 @@ from mcpproxy.doctor.verdicts import (
     Slow,
     TooSlow,
 )
+from mcpproxy.wording.units import duration, nanoseconds
 
 LONGEST_S: Final = 60.0
 """How long an attempt takes at most, whatever the client allows."""
@@ -271,8 +272,12 @@ def slowness(took_s: float | None, allowed_s: float) -> Diagnosis | None:
     """What to say of the time that a server took, in seconds, until it had answered; None if it was quick."""
     if took_s is None or took_s <= allowed_s / 2:
         return None
-    evidence = f"it took {took_s:.1f} s, while the client allows {allowed_s:g} s"
+    evidence = f"it took {_text(took_s)}, while the client allows {_text(allowed_s)}"
     return Diagnosis(TooSlow if took_s > allowed_s else Slow, evidence)
+
+
+def _text(seconds: float) -> str:
+    return duration(nanoseconds(seconds * 1000))
 
 
 def of_url(

@@ -15,8 +15,9 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import begins_text, count_text, lost_text, unrecorded_text
 from mcpproxy.wording.names import revisions_text
 from mcpproxy.wording.statuses import verdict
-from mcpproxy.wording.units import brief, duration, size, utc
+from mcpproxy.wording.units import duration, nanoseconds, size, utc
 from mcpproxy.wording.values import one_line
+from mcpproxy.wording.without_answer import late_text, probable_answer_text
 
 NAME: Final = 80
 """Characters of the name of a peer, a server or a tool."""
@@ -72,7 +73,7 @@ def _clean(text: str | None, most: int = TEXT) -> str:
 
 
 def _ms(value: float | None) -> str:
-    return "" if value is None else brief(round(value * 1e6))
+    return "" if value is None else duration(nanoseconds(value))
 
 
 def _titled(method: str, name: str | None) -> str:
@@ -174,19 +175,17 @@ def _slow(row: SlowRow, refs: Refs) -> dict[str, Any]:
 
 
 def _abandoned(row: Abandoned, by_path: dict[str, int]) -> dict[str, Any]:
-    late = f"answered {_ms(row.late_ms)} later" if row.late_ms is not None else "never answered"
     return {
         "what": sanitise(row.what, NAME),
         "times": row.times,
         "capture": by_path.get(row.path, -1),
         "frame": row.request,
         "waited": _ms(row.waited_ms),
-        "more": "; ".join(filter(None, (_clean(row.reason), late))),
+        "more": "; ".join(filter(None, (_clean(row.reason), probable_answer_text(row) or late_text(row.late_ms)))),
     }
 
 
 def _unanswered(row: Unanswered, by_path: dict[str, int]) -> dict[str, Any]:
-    probable = f"probably answered by frame {row.probable_answer}" if row.probable_answer is not None else ""
     lost = "the response may be lost" if row.may_be_lost or row.may_be_unjudged else ""
     return {
         "what": sanitise(row.what, NAME),
@@ -194,7 +193,7 @@ def _unanswered(row: Unanswered, by_path: dict[str, int]) -> dict[str, Any]:
         "capture": by_path.get(row.path, -1),
         "frame": row.requests[0],
         "waited": _ms(row.waited_ms),
-        "more": "; ".join(filter(None, (probable, lost))),
+        "more": "; ".join(filter(None, (probable_answer_text(row), lost))),
     }
 
 

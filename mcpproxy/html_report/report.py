@@ -144,7 +144,10 @@ class Report:
 
 def _calls(rows: ReportRows, captures: Sequence[CaptureRow], last: Sequence[int]) -> dict[str, list[Any]]:
     """The requests by column, those of frames that have rows."""
-    names = ("capture", "session", "request", "response", "by", "method", "name", "state", "bad", "from", "to")
+    names = (
+        *("capture", "session", "request", "response", "by", "method", "name", "state", "bad", "from", "to"),
+        "took_ns",
+    )
     columns: dict[str, list[Any]] = {name: [] for name in names}
     for number, capture in enumerate(captures):
         for call in rows.calls(capture.id, last[number], limits.FRAMES):
@@ -153,6 +156,7 @@ def _calls(rows: ReportRows, captures: Sequence[CaptureRow], last: Sequence[int]
                 *(number, call.session or 0, call.request, -1 if call.response is None else call.response),
                 *(call.asked_by, sanitise(call.method, 80), sanitise(call.name, 80) if call.name else ""),
                 *(state, call.is_error, call.started_ns // _NS, call.until_ns // _NS),
+                call.until_ns - call.started_ns,
             )
             for name, value in zip(names, values, strict=True):
                 columns[name].append(value)

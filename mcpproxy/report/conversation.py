@@ -12,13 +12,16 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from analysis.conversation.call import ENDLESS, Call, Outcome, Seen, seen_of
 from analysis.conversation.fold import Fold
+from analysis.conversation.message import Request
 from analysis.filter import Filter, facts_of, facts_of_batch, facts_of_call
+from analysis.protocol.methods import OPENING
 from analysis.reading import Step
 from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.report.conversation_rows import NARROWEST, Batch, Item, Unanswered, lay_out, row_of
 from mcpproxy.report.heading import Heading, heading_lines, heading_of
 from mcpproxy.report.waits import Waits, waited_ns, waiting_text
+from mcpproxy.sanitise import sanitise
 from mcpproxy.wording import units
 from mcpproxy.wording.bodies import message_lines
 from mcpproxy.wording.counts import begins_text, count_text, guesses_text, lost_text, unrecorded_text
@@ -30,6 +33,8 @@ from mcpproxy.wording.statuses import fate, waiting
 Times: TypeAlias = Literal["rel", "delta", "abs"]
 """Since the capture opened, since the line before, or local wall clock."""
 
+MOST_REVISIONS: Final = 16
+"""Revisions that are told apart: there are hardly more than two in a capture."""
 HELD_ITEMS: Final = 1000
 """Items for which the heading waits to learn who is talking, unless the capture is followed live."""
 POSTS_KEPT: Final = 10_000
@@ -95,6 +100,8 @@ class Conversation:
         """Things whose lines wait for the heading; None once it is written."""
         self._heading: Heading | None = None
         """What the heading says: what was known when it was due, whatever a filter selects after that."""
+        self._revisions: set[str] = set()
+        """The first revisions that sessions speak."""
         self._caught_up = False
         self._posts: set[int] = set()
         self._failed: set[tuple[int, int | None]] = set()
@@ -131,7 +138,7 @@ class Conversation:
 
     def due(self, step: Step) -> Sequence[Thing]:
         """The things of a step, and those that were held back, once the heading is known."""
-        things = self.things(step)
+        things = (*self.things(step), *self._new_revisions(step))
         self._items += 1
         if self._held is None:
             return things
@@ -213,6 +220,21 @@ class Conversation:
             return late
         self._ended = self._ended or remark.is_end
         return late if self._only is not None else (*late, Thing(self._last_ns, remark))
+
+    def _new_revisions(self, step: Step) -> Iterator[Thing]:
+        """Where a session begins to speak a revision that the heading does not name."""
+        for message, session in ((seen.message, seen.session) for seen in step.messages):
+            revision = session.revision
+            # `initialize` only proposes one.
+            is_settled = not isinstance(message, Request) or message.method not in OPENING
+            if revision is None or revision in self._revisions or not is_settled:
+                continue
+            if len(self._revisions) == MOST_REVISIONS:
+                return
+            self._revisions.add(revision)
+            if self._only is None and self._heading is not None and self._heading.revisions:
+                text = f"session {session.number} speaks revision {sanitise(revision, 40)}"
+                yield Thing(self._last_ns, Remark("·", text))
 
     def _selects(self, item: Seen | Frame | Call) -> bool:
         """Whether a message is worth a line; or a whole batch, or an unanswered request."""

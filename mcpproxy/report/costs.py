@@ -6,6 +6,7 @@ from typing import Final
 from analysis.checking.profile import Cost
 from analysis.rules.discovery import group_of
 from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.units import duration
 from mcpproxy.wording.wrapping import wrapped
 
 WIDTH: Final = 80
@@ -25,7 +26,7 @@ def cost_lines(costs: Mapping[str, Cost], every: Collection[str], frames: int, t
     costly = sorted(((id_, cost) for id_, cost in costs.items() if cost.calls), key=lambda row: -row[1].ns)
     spent = sum(cost.ns for _, cost in costly)
     each = spent / frames / 1000 if frames else 0
-    yield f"{count_text(frames, 'frame')} took {took_ns / 1e9:.1f} s, measuring included; rules: {each:.1f} µs a frame"
+    yield f"{count_text(frames, 'frame')} took {duration(took_ns)}, measuring included; rules: {each:.1f} µs a frame"
     if costly:
         yield f"{'rule':<44}{'runs':>12}{'µs each':>10}{'share':>8}"
     for id_, cost in costly[:SHOWN]:

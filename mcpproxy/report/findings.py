@@ -20,6 +20,7 @@ from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.excerpts import Excerpt, excerpt
 from mcpproxy.wording.spans import Role, Span, Style
 from mcpproxy.wording.units import since_start
+from mcpproxy.wording.without_answer import first_abandoned
 from mcpproxy.wording.wrapping import wrapped
 
 SHOWN: Final = 20
@@ -278,9 +279,7 @@ def summary(totals: Totals) -> str:
     text = f"{counts} in {count_text(totals.frames, 'frame')} of {count_text(totals.sessions, 'session')}."
     if totals.first_abandoned is not None:
         first = totals.first_abandoned
-        which = "was abandoned" if totals.abandoned == 1 else "were abandoned, the first"
-        quoted = sanitise(first.message)
-        text += f" {count_text(totals.abandoned, 'request')} {which} in frame {first.frame}: {quoted}."
+        text += f" {first_abandoned(totals.abandoned, first.frame, first.message)}"
     if totals.accepted:
         text += f" {totals.accepted:,} accepted by the baseline."
     if errors or warnings:

@@ -23,11 +23,13 @@ from mcpproxy.wording import units
 from mcpproxy.wording.bodies import message_lines
 from mcpproxy.wording.facts import Fact, facts, title
 from mcpproxy.wording.http_head import request_head, response_head
-from mcpproxy.wording.records import Remark, remark_on
+from mcpproxy.wording.records import Remark, members_of, remark_on
 from mcpproxy.wording.spans import Span, Style
 
 _NAME: Final = 11
 """Cells of the label before a value."""
+_MEMBER: Final = len("observed_start") + 1
+"""The same before a member of a record."""
 _WAYS: Final = {"client": "client → server", "server": "server → client"}
 
 
@@ -48,7 +50,7 @@ class Messages:
         self.fold = fold
         self.selected: dict[_Key, Seen] = {}
         """The selected messages."""
-        self.beside: dict[int, Remark] = {}
+        self.beside: dict[int, Record] = {}
         """By number, requested records that are not frames."""
         self._only = only
         self._calls: dict[_Key, Call] = {}
@@ -69,7 +71,7 @@ class Messages:
         if not isinstance(item, Record):
             return
         if self._only.matches(Facts(frames=(item.seq, item.seq))):
-            self.beside[item.seq] = remark_on(item, ended=False) or Remark("·", sanitise(item.rec, 60))
+            self.beside[item.seq] = item
 
     def _note(self, seen: Seen) -> None:
         is_selected = self._only.matches(facts_of(seen))
@@ -94,9 +96,8 @@ class Messages:
             style: colours or none.
         """
         by_frame = None if findings is None else _by_frame(findings)
-        for seq, remark in self.beside.items():
-            yield style.paint([Span(f"record {seq}", "accent"), Span(f"  {remark.text}", remark.role)])
-            yield from [f"  {remark.detail}"] if remark.detail else []
+        for record in self.beside.values():
+            yield from _record(record, style)
         printed: set[_Key] = set()
         bodies: set[int] = set()
         for key, seen in sorted(self.selected.items()):
@@ -163,6 +164,19 @@ class Messages:
         call = self._calls.get(_key(seen.message)) if isinstance(seen.message, Request) else None
         may_come = call is not None and call.is_open and self._end == "open"
         return facts(seen, call, waited_ns(self.fold, call.request) if call is not None and may_come else None)
+
+
+def _record(record: Record, style: Style) -> Iterator[str]:
+    """What a record other than a frame says: its line in the list and, if that leaves something out, its members."""
+    line = remark_on(record, ended=False)
+    remark = line or Remark("·", sanitise(record.rec, 60))
+    yield style.paint([Span(f"record {record.seq}", "accent"), Span(f"  {remark.text}", remark.role)])
+    yield from [f"  {remark.detail}"] if remark.detail else []
+    if line is not None and record.rec != "exchange":
+        return
+    for name, lines in members_of(record):
+        for number, spans in enumerate(lines):
+            yield style.paint([Span(f"  {'' if number else name:<{_MEMBER}}", "dim"), *spans])
 
 
 def called(frame: Frame, index: int | None) -> str:

@@ -4,11 +4,10 @@ Untrusted text is sanitised here. A line is never longer than the terminal is wi
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import ProbableAnswer
 from analysis.rules.finding import GUESS
 from analysis.store.stats import (
     Abandoned,
@@ -30,7 +29,8 @@ from mcpproxy.wording.blocks import shape
 from mcpproxy.wording.cells import WHOLE, cells, fit, fit_ends
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span, Style
-from mcpproxy.wording.units import duration, size
+from mcpproxy.wording.units import duration, nanoseconds, size
+from mcpproxy.wording.without_answer import abandoned_kind, doubts, unanswered_kind
 from mcpproxy.wording.wrapping import wrapped
 
 SHAPE: Final = 10
@@ -51,13 +51,14 @@ SIDE_BY_SIDE: Final = 60
 """The width from which details are shown beside their figure, and not below."""
 
 _COLUMNS: Final = {"n": 7, "err": 5, "p50": 8, "p95": 8, "p99": 8, "max": 8, "total": 8}
+"""The columns and their cells, unless a value needs more."""
 _DROPPED: Final = ("total", "p99", "p95", "max", "p50", "err")
 """Columns that may be dropped, least important first; the first gives way to shapes, too."""
 _SORTED: Final[dict[Sort, str]] = {"n": "n", "errors": "err", "p95": "p95", "max": "max", "total": "total"}
 """The column by which rows are sorted: it is never left out."""
 _SHAPE: Final = SHAPE + 2
 _MARGIN: Final = 22
-_VALUE: Final = 9
+_VALUE: Final = len("23 h 59 min")
 _NOT_LOOKED: Final = "the rules did not run, as that takes long for this much; --findings runs them"
 
 
@@ -195,11 +196,13 @@ def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> I
         room, left_out = room + 1, 0
     groups = {server: rows[:room] for server, rows in servers.items()}
     names = [_name(row, stats.by) for rows in groups.values() for row in rows]
-    columns, has_shapes = _columns([heading, *names], width, stats.sort, has_blocks=has_blocks)
-    label = width - sum(_COLUMNS[name] for name in columns) - (_SHAPE if has_shapes else 0)
+    shown = [_values(row) for rows in groups.values() for row in rows]
+    widths = {name: max([least, *(len(row[name]) + 1 for row in shown)]) for name, least in _COLUMNS.items()}
+    columns, has_shapes = _columns([heading, *names], width, widths, stats.sort, has_blocks=has_blocks)
+    label = width - sum(widths[name] for name in columns) - (_SHAPE if has_shapes else 0)
     if width >= WHOLE:
         label = max(map(cells, [heading, *names])) + (3 if several else 1)
-    head = "".join(f"{name:>{_COLUMNS[name]}}" for name in columns)
+    head = "".join(f"{name:>{widths[name]}}" for name in columns)
     yield style.paint([Span(f"{heading:<{label}}", "accent"), Span(head, "dim")])
     for server, rows in groups.items():
         if several:
@@ -208,17 +211,9 @@ def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> I
         cut = _distinct_names([_name(row, stats.by) for row in rows], label - 1 - len(indent))
         for row, called in zip(rows, cut, strict=True):
             name = indent + called
-            shown = {
-                "n": _count(row.calls),
-                "err": _share(row.error_share),
-                "p50": _ms(row.p50_ms),
-                "p95": _ms(row.p95_ms),
-                "p99": _ms(row.p99_ms),
-                "max": _ms(row.max_ms),
-                "total": _ms(row.total_ms),
-            }
+            texts = _values(row)
             values = [
-                Span(f"{shown[column]:>{_COLUMNS[column]}}", "bad" if column == "err" and row.errors else "plain")
+                Span(f"{texts[column]:>{widths[column]}}", "bad" if column == "err" and row.errors else "plain")
                 for column in columns
             ]
             drawn = f"  {shape(row.buckets, SHAPE)}" if has_shapes and row.buckets else ""
@@ -230,14 +225,29 @@ def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> I
         yield style.paint([Span(more, "dim")])
 
 
-def _columns(names: list[str], width: int, sort: Sort | None, *, has_blocks: bool) -> tuple[list[str], bool]:
+def _values(row: Latency) -> dict[str, str]:
+    """What a row has in each column."""
+    return {
+        "n": _count(row.calls),
+        "err": _share(row.error_share),
+        "p50": _ms(row.p50_ms),
+        "p95": _ms(row.p95_ms),
+        "p99": _ms(row.p99_ms),
+        "max": _ms(row.max_ms),
+        "total": _ms(row.total_ms),
+    }
+
+
+def _columns(
+    names: list[str], width: int, widths: Mapping[str, int], sort: Sort | None, *, has_blocks: bool
+) -> tuple[list[str], bool]:
     """The columns for which there is room beside names, and whether there is some for shapes."""
     longest = max(map(cells, names)) + 3  # two blanks before it, and one behind
     dropped = [name for name in _DROPPED if sort is None or name != _SORTED[sort]]
     columns = list(_COLUMNS)
 
     def has_room(least: int, more: int = 0) -> bool:
-        return width - min(least, longest) >= sum(_COLUMNS[name] for name in columns) + more
+        return width - min(least, longest) >= sum(widths[name] for name in columns) + more
 
     if dropped[0] == "total" and not has_room(LONG, _SHAPE if has_blocks else 0):
         columns.remove(dropped.pop(0))
@@ -286,9 +296,9 @@ def _figures(stats: Stats) -> Iterator[_Row]:
         yield _Row("DEFINITIONS COST", size(bytes_), _costs(stats.definitions))
     if stats.startup is not None:
         yield _Row("START-UP", _ms(stats.startup.total_ms), _parts(stats.startup))
-    yield _Row("TIME", _sum_ms(stats.time.session_ms), _times(stats.time))
+    yield _Row("TIME", _ms(stats.time.session_ms), _times(stats.time))
     if stats.tool_times:
-        yield _Row("TOOL TIME", _sum_ms(_tool_ms(stats)), _tool_times(stats.tool_times))
+        yield _Row("TOOL TIME", _ms(_tool_ms(stats)), _tool_times(stats.tool_times))
 
 
 def _sum(rows: Sequence[Count] | Sequence[Abandoned] | Sequence[Unanswered]) -> int:
@@ -319,53 +329,23 @@ def _some(words: list[str]) -> list[str]:
 
 
 def _abandoned(stats: Stats) -> list[str]:
-    words = []
-    for request in stats.abandoned:
-        of = f" of {_capture(request.path)}" if stats.totals.captures > 1 else ""
-        details = [f"frame {request.request}{of}"]
-        if request.reason:
-            details.append(f'"{sanitise(request.reason, 60)}"')
-        if request.late_ms is not None:
-            details.append(f"answered {_ms(request.late_ms)} later")
-        details += _probably(request)
-        times = f" {request.times:,}, the longest" if request.times > 1 else ""
-        words.append(f"{sanitise(request.what, 100)}{times} after {_ms(request.waited_ms)} ({', '.join(details)})")
-    return _some(words)
+    return _some([abandoned_kind(request, _place(request.path, stats)) for request in stats.abandoned])
 
 
-def _capture(path: str) -> str:
-    return sanitise(PurePath(path).name.removesuffix(SUFFIX), 60)
+def _place(path: str, stats: Stats) -> str:
+    """The name of a capture, if there are several."""
+    return sanitise(PurePath(path).name.removesuffix(SUFFIX), 60) if stats.totals.captures > 1 else ""
 
 
 def _unanswered(stats: Stats) -> list[str]:
     requests = stats.unanswered
-    words = []
-    for request in requests:
-        kind = sanitise(request.what, 100)
-        if request.captures > 1:
-            # Frame numbers mean nothing without their capture.
-            words.append(f"{kind} {request.times:,} in {request.captures:,} captures")
-            continue
-        noun = "frame" if request.times == 1 else "frames"
-        numbers = ", ".join(str(number) for number in request.requests[:MOST_NAMES])
-        numbers += ", …" if request.times > MOST_NAMES else ""
-        of = f" of {_capture(request.path)}" if stats.totals.captures > 1 else ""
-        waits = f", waiting for {_ms(request.waited_ms)}" if request.live else ""
-        probably = "".join(f", {'the first ' if request.times > 1 else ''}{text}" for text in _probably(request))
-        words.append(f"{kind} ({noun} {numbers}{of}{waits}{probably})")
-    live, lost = sum(request.live for request in requests), sum(request.may_be_lost for request in requests)
-    unjudged = sum(request.may_be_unjudged for request in requests)
-    notes = [f"{live:,} may still be answered"] if live else []
-    notes += [f"responses to {lost:,} may be among the lost records"] if lost else []
-    notes += [f"responses to {unjudged:,} may be in frames that could not be parsed"] if unjudged else []
-    return [*_some(words), *notes]
-
-
-def _probably(request: Abandoned | Unanswered) -> list[str]:
-    """By which answer with a wrong id it was probably answered, where there is one."""
-    if request.probable_answer is None:
-        return []
-    return [sanitise(ProbableAnswer(request.probable_answer, request.probable_answer_id).text)]
+    words = [unanswered_kind(request, _place(request.path, stats)) for request in requests]
+    counts = (
+        [row.live for row in requests],
+        [row.may_be_lost for row in requests],
+        [row.may_be_unjudged for row in requests],
+    )
+    return [*_some(words), *doubts(*map(sum, counts))]
 
 
 def _costs(definitions: Sequence[Definition]) -> list[str]:
@@ -389,14 +369,14 @@ def _times(time: Time) -> list[str]:
     notes += [f"{count_text(time.unanswered, 'request')} unanswered"] if time.unanswered else []
     waited = f" (the server waited for {_ms(time.waiting_ms)} of it)" if time.waiting_ms else ""
     return [
-        f"server {_sum_ms(time.server_ms)}" + (f" ({', '.join(notes)})" if notes else ""),
-        f"client {_sum_ms(time.client_ms)}{waited}",
-        f"stalled {_sum_ms(time.stalled_ms)}",
+        f"server {_ms(time.server_ms)}" + (f" ({', '.join(notes)})" if notes else ""),
+        f"client {_ms(time.client_ms)}{waited}",
+        f"stalled {_ms(time.stalled_ms)}",
     ]
 
 
 def _tool_ms(stats: Stats) -> float:
-    return round(sum(tool.total_ms for tool in stats.tool_times), 3)
+    return round(sum(tool.total_ms for tool in stats.tool_times), 6)
 
 
 def _tool_times(tools: Sequence[ToolTime]) -> list[str]:
@@ -408,8 +388,8 @@ def _parts(startup: Startup) -> list[str]:
     parts = (
         ("process", startup.process_ms, startup.process_sessions),
         ("initialize", startup.initialize_ms, startup.initialize_sessions),
-        ("initialized", startup.ready_ms, startup.ready_sessions),
-        ("first tools/list", startup.first_list_ms, startup.first_list_sessions),
+        ("ready", startup.ready_ms, startup.ready_sessions),
+        ("first list", startup.first_list_ms, startup.first_list_sessions),
     )
     # Medians of different sessions may sum up to more than the median of all.
     counts = [
@@ -450,19 +430,5 @@ def _share(share: float | None) -> str:
     return f"{percent}%"
 
 
-def _sum_ms(value: float) -> str:
-    """A sum of durations: unlike a latency it may be zero."""
-    return _ms(value) if value else "0"
-
-
 def _ms(value: float | None) -> str:
-    """A duration in seven cells: `0.41ms`, `31.2ms`, `410ms`, `1.92s`, `12.3s`, `2m14s`."""
-    if value is None:
-        return "–"
-    if value < 999.5:
-        digits = 2 if value < 0.995 else 1 if value < 99.95 else 0
-        return f"{value:.{digits}f}ms"
-    seconds = value / 1000
-    if seconds < 59.95:
-        return f"{seconds:.{2 if seconds < 9.995 else 1}f}s"
-    return duration(int(value * 1e6))
+    return "–" if value is None else duration(nanoseconds(value))

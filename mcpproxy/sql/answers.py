@@ -23,6 +23,7 @@ from mcpproxy.sql.stamps import Inside, inside_of, stamp, stamped
 from mcpproxy.wording.cells import cells, fit, fit_ends
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span, Style
+from mcpproxy.wording.units import ms_figure, ms_text, nanoseconds
 from mcpproxy.wording.wrapping import wrapped
 
 PROBE: Final = 1000
@@ -275,7 +276,7 @@ def shower(column: Column, limit: int = _CELL) -> Callable[[Value], Span]:
     text: Callable[..., str] = _blob if column.kind == "blob" else _foreign
     write: Callable[[Any], str] = _TABLE.get(column.kind) or partial(text, limit=limit)
     if column.kind == "integer" and column.name.endswith("_ns"):
-        write = _duration
+        write = ms_text
     elif column.kind == "float" and column.name.endswith("_ms"):
         write = _milliseconds
 
@@ -307,25 +308,11 @@ def number(value: float) -> str:
 
 
 def _milliseconds(value: float) -> str:
-    if not isfinite(value):
-        return f"{value:g}"
-    size = abs(value)
-    return f"{value:,.{2 if size < 0.995 else 1 if size < 99.95 else 0}f}"
+    return ms_figure(nanoseconds(value)) if abs(value) < _MOST_MS else f"{value:g}"
 
 
-def _duration(value: int) -> str:
-    """Nanoseconds in units: `0.412ms`, `41.2ms`, `12.345s`, `2m14.500s`, `3h05m07.250s`."""
-    sign, size = ("-", -value) if value < 0 else ("", value)
-    if size < 1_000_000_000:
-        return f"{sign}{size / 1e6:.{3 if size < 1_000_000 else 1}f}ms"
-    milliseconds = size // 1_000_000
-    minutes, seconds = divmod(milliseconds, 60_000)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{sign}{hours}h{minutes:02}m{seconds // 1000:02}.{seconds % 1000:03}s"
-    return f"{sign}{minutes}m{seconds // 1000:02}.{seconds % 1000:03}s" if minutes else f"{sign}{seconds / 1000:.3f}s"
-
-
+_MOST_MS: Final = 1e15
+"""From here on, milliseconds are written with an exponent."""
 _TABLE: Final[Mapping[str, Callable[[Any], str]]] = {"boolean": _boolean, "float": number}
 
 

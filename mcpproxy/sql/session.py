@@ -265,11 +265,8 @@ def lines_of(error: QueryError) -> list[str]:
     return lines
 
 
-# Not every refusal is a permission error: secrets and extension functions are reported as unknown, views as no tables.
-_LOCKED: Final = re.compile(
-    r"configuration has been locked|exists in the \w+ extension|non-existent secret|"
-    r"is not an table|Can only (?:update|delete from) base table"
-)
+# Not every refusal is a permission error: secrets and extension functions are reported as unknown.
+_LOCKED: Final = re.compile(r"configuration has been locked|exists in the \w+ extension|non-existent secret")
 _ADVICE: Final = {
     "permission": "a query reads captures and nothing else: it may SELECT, and make tables, views and macros in its "
     "own memory, without files, network, settings, secrets and extensions; `-o FILE` writes its answer to a file",

@@ -10,7 +10,7 @@ from mcpproxy.wording.lines import aside_of
 from mcpproxy.wording.meaning import Meaning, meaning_of
 from mcpproxy.wording.names import id_text, name_of
 from mcpproxy.wording.statuses import Status, answer, fate, waiting
-from mcpproxy.wording.units import duration, ms_text
+from mcpproxy.wording.units import duration
 
 _CONTENT: Final = {"tools/call": "content", "resources/read": "contents", "prompts/get": "messages"}
 """By method: the requested member of the result."""
@@ -138,7 +138,7 @@ def _answers(response: Response, meaning: Meaning, unread: Request | None) -> Fa
 
 
 def _latency(call: Call) -> str:
-    return ms_text(call.latency_ns or 0)
+    return duration(call.latency_ns or 0)
 
 
 def _silence(response: Response, method: str) -> str:

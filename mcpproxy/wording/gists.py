@@ -7,7 +7,6 @@ from analysis.conversation.call import IdState
 from analysis.conversation.message import Notification, Request
 from analysis.facts import texts_in
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.meaning import UNKNOWN, Meaning
 from mcpproxy.wording.names import NAMED_BY, name_of
@@ -21,7 +20,8 @@ ID_STATES: Final[dict[IdState | None, str]] = {
     IdState.CANCELLED: "not readable",
 }
 """What the state of an id says of a message that names it and belongs to no call."""
-_YIELDS: Final = " ⇒ "
+YIELDS: Final = " ⇒ "
+"""What stands between the gist of a request and that of its response."""
 
 _GIST: Final[dict[str, tuple[str, ...]]] = {
     "initialize": ("protocolVersion",),
@@ -147,15 +147,11 @@ def _preview(result: Mapping[str, Any]) -> str:
     return excerpt(rest) if any(value not in ({}, []) for value in rest.values()) else ""
 
 
-def asked_and_answered(asked: str, answered: str, room: int = EXCERPT) -> str:
+def asked_and_answered(asked: str, answered: str) -> str:
     """The gist of a request and the gist of its response: `{"a":1} ⇒ The sum is 3`.
 
     Args:
         asked: the gist of the request.
         answered: the gist of the response; empty if there is none.
-        room: the cells for both: neither of them is cut before it takes more than half.
     """
-    if not asked or not answered:
-        return asked or (f"⇒ {answered}" if answered else "")
-    half = max(1, (room - len(_YIELDS)) // 2)
-    return f"{fit(asked, max(half, room - len(_YIELDS) - cells(answered)))}{_YIELDS}{answered}"
+    return f"{asked}{YIELDS}{answered}".strip() if answered else asked

@@ -1,6 +1,7 @@
 """The heads of an HTTP exchange as lines: the request line or the status, then the header fields, secrets hashed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from analysis.conversation.http_exchange import HttpExchange
 from mcpproxy.sanitise import sanitise
@@ -10,7 +11,7 @@ from mcpproxy.wording.spans import Span
 def request_head(http: HttpExchange) -> Iterator[list[Span]]:
     """Method and target of a request, and a line for each of its header fields."""
     yield [Span(f"{sanitise(http.method, 40) or 'request lost'} {sanitise(http.target, None)}".rstrip(), "accent")]
-    yield from _fields(http.fields)
+    yield from _fields(http.fields.items())
 
 
 def response_head(http: HttpExchange) -> Iterator[list[Span]]:
@@ -18,9 +19,21 @@ def response_head(http: HttpExchange) -> Iterator[list[Span]]:
     status = "no answer" if http.status is None else str(http.status)
     ended = f"   ended by {sanitise(http.ended_by, 40)}" if http.ended_by not in (None, "complete") else ""
     yield [Span(status, "accent"), Span(ended, "dim")] if ended else [Span(status, "accent")]
-    yield from _fields(http.answer_fields)
+    yield from _fields(http.answer_fields.items())
 
 
-def _fields(fields: dict[str, str]) -> Iterator[list[Span]]:
-    for name, value in fields.items():
+def recorded_head(head: Mapping[str, Any]) -> Iterator[list[Span]]:
+    """A head as one `exchange` record has it: its first line, and a line for each header field, in order."""
+    names = ("version", "status", "reason") if "status" in head else ("method", "target", "version")
+    parts = [head.get(name) for name in names]
+    words = [sanitise(str(part), None) for part in parts if isinstance(part, str | int) and part != ""]
+    by = f"   by {sanitise(str(head['by']), 40)}" if isinstance(head.get("by"), str) else ""
+    yield [Span(" ".join(words), "accent"), *([Span(by, "dim")] if by else [])]
+    headers = head.get("headers")
+    pairs = [pair for pair in headers if isinstance(pair, list) and len(pair) == 2] if isinstance(headers, list) else []
+    yield from _fields((str(name), str(value)) for name, value in pairs)
+
+
+def _fields(fields: Iterable[tuple[str, str]]) -> Iterator[list[Span]]:
+    for name, value in fields:
         yield [Span(f"{sanitise(name, None)}: ", "dim"), Span(sanitise(value, None))]

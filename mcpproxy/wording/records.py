@@ -4,7 +4,7 @@ Members of a record come from an untrusted file, so each is checked before use, 
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from analysis.conversation.http_exchange import REDIRECTS, values_of
@@ -14,11 +14,14 @@ from captures.record import Record, raw_bytes
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.wording import units
 from mcpproxy.wording.counts import count_text, lost_text
-from mcpproxy.wording.spans import Role
-from mcpproxy.wording.units import ms_text
+from mcpproxy.wording.http_head import recorded_head
+from mcpproxy.wording.spans import Role, Span
+from mcpproxy.wording.values import excerpt
 
 _HASH: Final = re.compile(r"hmac:([0-9a-f]{4})[0-9a-f]{12}").sub
 _BY_PEERS: Final = ("complete", "client", "server")
+_EVERYWHERE: Final = frozenset({"seq", "rec", "t_ns", "crc"})
+"""The members that every record has."""
 _SIDES: Final = {"c2s": ("client", "server"), "s2c": ("server", "client")}
 
 
@@ -74,6 +77,20 @@ def is_routine_stream(members: Mapping[str, Any], *, is_waiting: bool) -> bool:
     if members.get("event") == "opened":
         return members.get("last_event_id") is None
     return members.get("ended_by") in _BY_PEERS and not is_waiting
+
+
+def members_of(record: Record) -> Iterator[tuple[str, list[list[Span]]]]:
+    """What a record says, member by member: the name, and the lines of the value.
+
+    Heads of HTTP are laid out; everything else is text or compact JSON, clipped.
+    """
+    for name, value in record.members.items():
+        if name in _EVERYWHERE:
+            continue
+        if name in ("request", "response") and isinstance(value, dict):
+            yield name, list(recorded_head(value))
+        else:
+            yield sanitise(name, 60), [[Span(excerpt(value))]]
 
 
 def _process(members: Mapping[str, Any]) -> Remark | None:
@@ -134,7 +151,7 @@ def _stall(members: Mapping[str, Any]) -> Remark:
     count = last - first + 1 if type(first) is int and type(last) is int and last > first else 1
     why = "mcpproxy's own write was slow" if members.get("cause") == "recorder" else f"the {target} did not read"
     frames = f"frame {_scalar(first)}" if count == 1 else f"frames {_scalar(first)} to {_scalar(last)}"
-    return Remark("·", f"{frames} waited {ms_text(waited) if type(waited) is int else '?'}: {why}")
+    return Remark("·", f"{frames} waited {units.duration(waited) if type(waited) is int else '?'}: {why}")
 
 
 def _gap(gap: Record) -> Remark:

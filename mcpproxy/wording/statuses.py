@@ -40,7 +40,7 @@ class Status(NamedTuple):
 
     @property
     def word(self) -> str:
-        """The verdict, and how late it came: `ok, 2.4s late`."""
+        """The verdict, and how late it came: `ok, 2.4 s late`."""
         return self.verdict if self.late_ns is None else f"{self.verdict}, {duration(self.late_ns)} late"
 
     @property

@@ -1,6 +1,14 @@
 """Sizes, durations and times for people: powers of 1000, the largest units that fit, local time."""
 
 from datetime import UTC, datetime
+from typing import Final
+
+MS_NS: Final = 1_000_000
+_S_NS: Final = 1_000_000_000
+_FULL_MS: Final = 999_500_000
+"""From here on, milliseconds would be rounded to a thousand."""
+_FULL_S: Final = 59_950_000_000
+"""From here on, seconds would be rounded to sixty."""
 
 
 def size(count: int) -> str:
@@ -27,42 +35,81 @@ def few(count: int) -> str:
     return f"{value:.1f}{unit}" if value < 9.95 else f"{value:.0f}{unit}"
 
 
-def duration(t_ns: int) -> str:
-    """A length of time in its two largest units: `41.2ms`, `12.3s`, `2m14s`, `3h05m`, `2d04h`."""
-    seconds = t_ns / 1e9
-    if seconds < 1:
-        return f"{t_ns / 1e6:.1f}ms"
-    if seconds < 60:
-        return f"{seconds:.1f}s"
-    minutes = int(seconds) // 60
-    if minutes < 60:
-        return f"{minutes}m{int(seconds) % 60:02d}s"
-    hours = minutes // 60
-    return f"{hours}h{minutes % 60:02d}m" if hours < 24 else f"{hours // 24}d{hours % 24:02d}h"
+def duration(ns: int) -> str:
+    """A length of time for people: `0.42 ms`, `41.2 ms`, `605 ms`, `12.3 s`, `2 min 14 s`, `3 h 05 min`, `2 d 04 h`.
+
+    All figures of durations are rounded once, from nanoseconds, and halves up. The report's JavaScript does the same.
+
+    Args:
+        ns: its nanoseconds, not negative.
+    """
+    if ns < _FULL_MS:
+        return f"{_figure(ns, MS_NS)} ms"
+    if ns < _FULL_S:
+        return f"{_figure(ns, _S_NS)} s"
+    (large, large_unit), (small, small_unit) = _two_units(ns)
+    return f"{large:,} {large_unit} {small:02} {small_unit}"
+
+
+def brief(ns: int | None) -> str:
+    """A duration for a narrow cell, in at most six characters: `341µs`, `9.4ms`, `410ms`, `1.9s`, `2m14s`, `3h05m`."""
+    if ns is None:
+        return "–"
+    if ns < 999_500:
+        return f"{_rounded(ns, 1000)}µs"
+    if ns < _FULL_MS:
+        return f"{_rounded(ns, MS_NS)}ms" if ns >= 9_950_000 else f"{_figure(ns, MS_NS)}ms"
+    if ns < _FULL_S:
+        return f"{_figure(ns, _S_NS)}s"
+    (large, large_unit), (small, small_unit) = _two_units(ns)
+    text = f"{large}{large_unit[0]}"
+    return text if large > 99 else f"{text}{small:02}{small_unit[0]}"
+
+
+def ms_text(ns: int) -> str:
+    """A duration in a column of milliseconds: `0.42 ms`, `41.2 ms`, `1,920 ms`."""
+    return f"{ms_figure(ns)} ms"
+
+
+def ms_figure(ns: int) -> str:
+    """The same without its unit, for a column whose heading names it."""
+    return _figure(ns, MS_NS) if ns >= 0 else f"-{_figure(-ns, MS_NS)}"
+
+
+def nanoseconds(ms: float) -> int:
+    """The nanoseconds of milliseconds with a fraction, as SQL has them."""
+    return round(ms * MS_NS)
+
+
+def _figure(ns: int, unit_ns: int) -> str:
+    """So many units, with at most three significant digits unless there are a thousand units or more."""
+    if ns == 0:
+        return "0"
+    for digits, limit in ((3, 100), (2, 100), (1, 1000)):
+        count = _rounded(ns, unit_ns // 10**digits)
+        if count < limit:
+            return f"{count // 10**digits}.{count % 10**digits:0{digits}}"
+    return f"{_rounded(ns, unit_ns):,}"
+
+
+def _rounded(ns: int, unit_ns: int) -> int:
+    return (ns + unit_ns // 2) // unit_ns
+
+
+def _two_units(ns: int) -> tuple[tuple[int, str], tuple[int, str]]:
+    """A duration of a minute or more in the largest unit of which it has one, and the next smaller one."""
+    seconds, minutes = _rounded(ns, _S_NS), _rounded(ns, 60 * _S_NS)
+    if seconds < 3600:
+        return (seconds // 60, "min"), (seconds % 60, "s")
+    if minutes < 24 * 60:
+        return (minutes // 60, "h"), (minutes % 60, "min")
+    hours = _rounded(ns, 3600 * _S_NS)
+    return (hours // 24, "d"), (hours % 24, "h")
 
 
 def since_start(t_ns: int) -> str:
     """A stamp as every list of messages has it: seconds since the capture opened, with milliseconds that are over."""
     return f"+{t_ns // 1_000_000_000:,}.{t_ns // 1_000_000 % 1000:03}"
-
-
-def brief(ns: int | None) -> str:
-    """A duration in at most six characters: `341µs`, `9.4ms`, `410ms`, `1.9s`."""
-    if ns is None:
-        return "–"
-    if ns < 999_500:
-        return f"{ns / 1000:.0f}µs"
-    ms = ns / 1e6
-    if ms < 999.5:
-        return f"{ms:.0f}ms" if ms >= 9.95 else f"{ms:.1f}ms"
-    return f"{ms / 1000:.1f}s" if ms < 999_500 else f"{ms / 60_000:,.0f}m"
-
-
-def ms_text(ns: int) -> str:
-    """A duration in milliseconds: `0.42 ms`, `41.2 ms`, `1,920 ms`."""
-    ms = ns / 1_000_000
-    digits = 2 if ms < 0.995 else 1 if ms < 99.95 else 0
-    return f"{ms:,.{digits}f} ms"
 
 
 def local_time(wall_ns: int) -> str:

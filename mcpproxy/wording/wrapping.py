@@ -6,8 +6,9 @@ from typing import Final
 
 from mcpproxy.wording.cells import cells, fit
 
-_BREAK: Final = re.compile(r"(?<!`[<>]) ")
-"""A space, but not the one between the sign of a direction and the code that crosses."""
+_BREAK: Final = re.compile(r"(?<!`[<>])(?<!\d min)(?<!\d [hd])(?:(?<!\d) | (?!(?:ms|s|min|h|d|[kMG]?B)\b))")
+"""A space, but none within a duration or a size, and not the one between the sign of a direction and the code that
+crosses."""
 
 
 def wrapped(text: str, width: int) -> Iterator[str]:

@@ -139,11 +139,11 @@ def test_a_request_of_a_capture_that_grows_waits_and_is_not_unanswered(only: Fil
     if only is not None and not conversation.has_selected:
         assert lines == []
         return
-    end = [re.sub(r"\d+(\.\d)?s", "_", line).split(maxsplit=1)[1] for line in lines[-4:]]
+    end = [re.sub(r"\d+(\.\d)? s\b", "_", line).split(maxsplit=1)[1] for line in lines[-4:]]
     assert end == [
         "·  still being recorded",
-        "·  2 requests waiting, the oldest for 1m_",
-        "2 →  tools/call #1 slow      waiting for 1m_",
+        "·  2 requests waiting, the oldest for 1 min _",
+        "2 →  tools/call #1 slow      waiting for 1 min _",
         "3 →  tools/call #2 slow      waiting for _",
     ]
 

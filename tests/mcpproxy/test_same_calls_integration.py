@@ -516,7 +516,14 @@ def test_every_road_names_the_revisions_of_all_sessions_in_order(tmp_path: Path)
     assert [*reading.to_end()]
     assert reading.capture.revisions == summarise(path).revisions == both
     said = ", ".join(both)
-    assert f"revisions {said}" in mcpproxy("show", path).stdout.decode()
+    shown = mcpproxy("show", path).stdout.decode()
+    assert f"revisions {said}" in shown
+    assert f"revisions   {said}\n" in mcpproxy("info", path).stdout.decode()
+    heading, *lines = shown.splitlines()
+    assert (both[0] in heading, both[1] in heading) == (True, False)
+    places = [at for at, line in enumerate(lines) if line.endswith(f"·  session 2 speaks revision {both[1]}")]
+    assert len(places) == 1, shown
+    assert "←  initialize #0" in lines[places[0] - 1], "the answer that settles it"
     assert f"<code>{said}</code>" in mcpproxy("show", "--format", "markdown", path).stdout.decode()
     assert mcpproxy("report", "--output", tmp_path / "report.html", path).returncode == 0
     assert said in (tmp_path / "report.html").read_text("utf-8")

@@ -68,7 +68,7 @@ def test_ls_and_status_say_how_many_wait_and_how_long(place: Place, session: tup
     text = shown("status")
     assert re.search(r"^files: 2 requests waiting, the oldest for \d", text, re.MULTILINE)
     assert re.search(
-        r"^  tools/call #1 slow has been waiting for [\d.]+\w+, since \d\d:\d\d:\d\d; "
+        r"^  tools/call #1 slow has been waiting for [\d.]+ \w+, since \d\d:\d\d:\d\d; "
         r"the server has sent 4 messages since, and answered 2 later requests \(#3, #4\); "
         rf"its process {pid} is running$",
         text,

@@ -27,6 +27,7 @@ from analysis.store.connection import connect
 from analysis.store.open import Source, prepare
 from analysis.store.renamed import present_name, tables_in
 from analysis.store.sandbox.protocol import OVER_MEMORY, ROW_LIMIT, Cells, Column, QueryError, encoders
+from analysis.store.sandbox.read_only import refuse_changes
 
 THREADS: Final = 4
 BATCH: Final = 256 << 10
@@ -91,6 +92,7 @@ class Child:
             [os.fsencode(path).hex(), str(error).encode("utf-8", "backslashreplace").decode()]
             for path, error in refused
         ]
+        self._relations = {str(name).lower() for name, _ in self._connection.execute(_NAMES).fetchall()}
         _lock(self._connection)
         if self._by_resident:
             self._most = _resident() + self._memory
@@ -150,6 +152,7 @@ class Child:
             # DuckDB refuses files, but would attach a second database in memory.
             if str(statement.type).endswith(".ATTACH"):
                 raise QueryError("permission", "no database can be attached here")
+        refuse_changes(sql, self._relations)
         for statement in statements[:-1]:
             self._connection.execute(statement)
         columns, cursor = self._run(statements[-1])

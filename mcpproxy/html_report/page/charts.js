@@ -106,7 +106,7 @@ function drawLatency({ latencies, more_latencies: more, captures }) {
 }
 
 function bucketText(bucket) {
-  return [bucket === -10 ? "0" : brief(2 ** bucket * 1000), brief(2 ** (bucket + 1) * 1000)];
+  return [bucket === -10 ? "0" : duration(2 ** bucket * 1e6), duration(2 ** (bucket + 1) * 1e6)];
 }
 
 function histogram(buckets, low, high) {

@@ -113,7 +113,7 @@ function factsOf(model, row) {
     facts.push([
       "answers",
       frameLink(place, rows.answers[row]),
-      rows.took_ns[row] >= 0 ? ` after ${brief(rows.took_ns[row] / 1000)}` : "",
+      rows.took_ns[row] >= 0 ? ` after ${duration(rows.took_ns[row])}` : "",
     ]);
   }
   const answer = rows.kind[row] === "request" ? model.answerOf[place].get(rows.seq[row]) : undefined;
@@ -122,7 +122,7 @@ function factsOf(model, row) {
       "answered",
       "by ",
       frameLink(place, rows.seq[answer]),
-      rows.took_ns[answer] >= 0 ? ` after ${brief(rows.took_ns[answer] / 1000)}: ${rows.word[answer]}` : "",
+      rows.took_ns[answer] >= 0 ? ` after ${duration(rows.took_ns[answer])}: ${rows.word[answer]}` : "",
     ]);
   }
   if (rows.word[row])

@@ -58,7 +58,7 @@ class Traffic {
       {
         title: "took",
         kind: "num took",
-        draw: (cell, row) => (cell.textContent = rows.took_ns[row] < 0 ? "" : brief(rows.took_ns[row] / 1000)),
+        draw: (cell, row) => (cell.textContent = rows.took_ns[row] < 0 ? "" : duration(rows.took_ns[row])),
       },
       {
         title: "size",

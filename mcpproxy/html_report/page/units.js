@@ -1,11 +1,36 @@
-// Times and sizes, written as every command of mcpproxy writes them.
+// Times and sizes, written as every command of mcpproxy writes them (mcpproxy/wording/units.py).
 
-/** Microseconds in few characters: `341µs`, `9.4ms`, `1.9s`, `3m`. */
-function brief(us) {
-  if (us < 999.5) return `${Math.round(us)}µs`;
-  const ms = us / 1000;
-  if (ms < 999.5) return ms >= 9.95 ? `${Math.round(ms)}ms` : `${ms.toFixed(1)}ms`;
-  return ms < 999500 ? `${(ms / 1000).toFixed(1)}s` : `${Math.round(ms / 60000).toLocaleString("en")}m`;
+/** A length of time, in nanoseconds, as `duration` in units.py writes it: `0.42 ms`, `12.3 s`, `2 min 14 s`. */
+function duration(ns) {
+  if (ns < 999_500_000) return `${figureOf(ns, 1e6)} ms`;
+  if (ns < 59_950_000_000) return `${figureOf(ns, 1e9)} s`;
+  const seconds = rounded(ns, 1e9);
+  if (seconds < 3600) return twoUnits(seconds, 60, "min", "s");
+  const minutes = rounded(ns, 60e9);
+  return minutes < 24 * 60 ? twoUnits(minutes, 60, "h", "min") : twoUnits(rounded(ns, 3600e9), 24, "d", "h");
+}
+
+function twoUnits(count, size, large, small) {
+  const whole = Math.floor(count / size).toLocaleString("en");
+  return `${whole} ${large} ${String(count % size).padStart(2, "0")} ${small}`;
+}
+
+/** So many units, with at most three significant digits, rounded once; halves go up. */
+function figureOf(ns, unit) {
+  if (ns === 0) return "0";
+  for (const [digits, limit] of [
+    [3, 100],
+    [2, 100],
+    [1, 1000],
+  ]) {
+    const count = rounded(ns, unit / 10 ** digits);
+    if (count < limit) return (count / 10 ** digits).toFixed(digits);
+  }
+  return String(rounded(ns, unit));
+}
+
+function rounded(ns, unit) {
+  return Math.floor((ns + unit / 2) / unit);
 }
 
 /** Microseconds since a capture opened: `+1,234.567`. */

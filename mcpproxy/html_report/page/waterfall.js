@@ -67,7 +67,7 @@ class Waterfall {
       {
         title: "took",
         kind: "num",
-        draw: (cell, call) => (cell.textContent = brief(calls.to[call] - calls.from[call])),
+        draw: (cell, call) => (cell.textContent = duration(calls.took_ns[call])),
       },
       { title: "state", kind: "state", draw: (cell, call) => (cell.textContent = stateOf(calls, call)) },
       {

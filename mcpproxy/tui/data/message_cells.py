@@ -48,10 +48,7 @@ class MessageCells:
             answered = event.answered
             if answered is None:
                 marks = BAD  # the row that completed it is wrong
-                if event.id_state in MISFITS:
-                    columns.marks[at] |= MISFIT * (1 + MISFITS.index(event.id_state))
-                if event.meant is not None:
-                    self._filling.notes.note("meant", at, event.meant.text)
+                self._note_misfit(event, at)
             elif answered.outcome in ERRORS or event.is_converted:
                 marks = BAD
         elif isinstance(message, Notification):
@@ -69,6 +66,13 @@ class MessageCells:
             if len(message.frames) > 1:
                 self._join(message, at, row)
                 columns.call_of[at] = own
+
+    def _note_misfit(self, event: Seen, row: int) -> None:
+        """Note why a response belongs to no call, and for which it was probably meant."""
+        if event.id_state in MISFITS:
+            self._filling.columns.marks[row] |= MISFIT * (1 + MISFITS.index(event.id_state))
+        if event.meant is not None:
+            self._filling.notes.note("meant", row, event.meant.text)
 
     def _note_cancellation(self, event: Seen, row: int) -> None:
         """Note what a cancellation names: a call, or else an id that had one before."""

@@ -30,7 +30,6 @@ from mcpproxy.wording.http_head import request_head, response_head
 from mcpproxy.wording.names import peer_text
 from mcpproxy.wording.spans import Role, Span
 from mcpproxy.wording.statuses import verdict, waiting
-from mcpproxy.wording.units import ms_text
 
 LARGEST_TREE: Final = 1 << 20
 """Bytes. A larger frame is shown as raw text, page by page."""
@@ -135,7 +134,7 @@ def exchange_lines(reading: Reading, row: int) -> Lines:
     lines.append(_pair("sent", _at(reading, calls.request[number])))
     if calls.response[number] != NONE:
         lines.append(_pair("answered", _at(reading, calls.response[number])))
-        lines.append(_pair("latency", ms_text(calls.latency_ns[number])))
+        lines.append(_pair("latency", units.duration(calls.latency_ns[number])))
     lines += map(_fact, _became(reading, number))
     client, server, _ = reading.conversation.peers(reading.session(row))
     for word, peer in (("client", client), ("server", server)):

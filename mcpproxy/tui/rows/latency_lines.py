@@ -101,6 +101,6 @@ def course_lines(distribution: Distribution, width: int) -> list[list[Span]]:
         lines.append([Span(f"{name + ' by time':<{LABEL}}", "dim"), Span(bars, "accent"), Span(note, "dim")])
     if distribution.p95_ns:
         cells = min(room, len(distribution.p95_ns))
-        start, end = "0s", units.duration(len(distribution.p95_ns) * distribution.slice_ns)
+        start, end = "0", units.duration(len(distribution.p95_ns) * distribution.slice_ns)
         lines.append([Span(f"{'':<{LABEL}}{start}{end:>{max(len(end) + 1, cells - len(start))}}", "dim")])
     return lines

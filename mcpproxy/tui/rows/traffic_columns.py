@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from analysis.protocol.error_codes import INVALID_PARAMS
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.widgets.columns import Column
-from mcpproxy.wording.units import duration, ms_text, since_start
+from mcpproxy.wording.units import brief, ms_text, since_start
 
 Times: TypeAlias = Literal["rel", "delta", "abs"]
 """Since the capture opened, since the row above, or local wall clock."""
@@ -123,4 +123,4 @@ def next_times(times: Times) -> Times:
 
 def latency_text(ns: int) -> str:
     """How long a response took, in at most eight cells: `9,999 ms`, and from ten seconds on `14.0s`, `2m14s`."""
-    return ms_text(ns) if ns < MANY_SECONDS_NS else duration(ns)
+    return ms_text(ns) if ns < MANY_SECONDS_NS else brief(ns)

@@ -18,9 +18,9 @@ from mcpproxy.tui.rows.row_text import WAITING, RowText, short_call, text_of
 from mcpproxy.tui.rows.traffic_columns import Times, latency_text
 from mcpproxy.tui.widgets.columns import Column, Line, layout
 from mcpproxy.wording import units
-from mcpproxy.wording.cells import cells
+from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.counts import count_text
-from mcpproxy.wording.gists import asked_and_answered
+from mcpproxy.wording.gists import YIELDS, asked_and_answered
 from mcpproxy.wording.spans import Span
 from mcpproxy.wording.statuses import verdict, waiting
 from mcpproxy.wording.units import since_start
@@ -121,7 +121,7 @@ class TrafficRows:
         more = text.more
         if self.is_exchanges and number is not None:
             room = self._content_width - (cells(note) + 2 if note and not self.is_narrow else 0)
-            more = asked_and_answered(more, answer.more, room)
+            more = asked_and_answered(question_in(more, answer.more, room), answer.more)
         cells_ |= {
             "what": what,
             "id": (Span(text.id),),
@@ -252,3 +252,17 @@ class TrafficRows:
     def _text_of(self, row: int) -> RowText:
         """The text of a row."""
         return text_of(self.reading, row)
+
+
+def question_in(asked: str, answered: str, room: int) -> str:
+    """What is shown of the gist of a request before that of its response.
+
+    Args:
+        asked: the gist of the request.
+        answered: the gist of the response; empty if there is none.
+        room: the cells for both: neither of them is cut before it takes more than half.
+    """
+    if not answered:
+        return asked
+    left = room - len(YIELDS)
+    return fit(asked, max(1, left // 2, left - cells(answered)))

@@ -122,7 +122,7 @@ class SessionRows(MemoryRows[ListedCapture]):
             "p95": (Span(units.brief(summary.p95_ns), "plain"),),
             "traffic": trouble(summary, self.traffic_width)
             or (Span(sparkline(summary.traffic, self.traffic_width), "accent"),),
-            "lasted": (Span(units.duration(_lasted_ns(summary, is_live=capture.is_live)), "dim"),),
+            "lasted": (Span(units.brief(_lasted_ns(summary, is_live=capture.is_live)), "dim"),),
         }
 
 
@@ -159,7 +159,7 @@ def trouble(summary: Summary, width: int) -> Sequence[Span]:
         return (Span(summary.ending, "bad"),)
     waited_ns = summary.waited_ns
     if waited_ns is not None and waited_ns >= ABANDONED_NS:
-        return (Span(f"…{units.duration(waited_ns)}", "bad"),)
+        return (Span(f"…{units.brief(waited_ns)}", "bad"),)
     if not summary.abandoned:
         return ()
     text = f"{summary.abandoned:,} abandoned"
@@ -173,7 +173,7 @@ def _lasted_ns(summary: Summary, *, is_live: bool) -> int:
 def age(summary: Summary, *, live: bool) -> str:
     """How long it has been running, or how long ago it began."""
     if live:
-        return units.duration(_lasted_ns(summary, is_live=True))
+        return units.brief(_lasted_ns(summary, is_live=True))
     seconds = clock.since_ns(summary.wall_ns) // 1_000_000_000
     if summary.wall_ns is None or seconds < 0:
         return ""

@@ -178,7 +178,7 @@ class SqlScreen(PlacedScreen):
             result, columns = answer.answer, answer.answer.columns
             more = "the first " if result.is_cut else ""
             spans.append(Span(f"  {more}{count_text(len(result.rows), 'row')}", "bad" if result.is_cut else "plain"))
-            spans.append(Span(f"  {result.took_s:.2f} s", "dim"))
+            spans.append(Span(f"  {units.duration(units.nanoseconds(result.took_s * 1000))}", "dim"))
             if answer.first or len(self.table.shown) < len(columns):
                 last = answer.first + len(self.table.shown)
                 spans.append(Span(f"  columns {answer.first + 1}–{last} of {len(columns)} ← →", "dim"))

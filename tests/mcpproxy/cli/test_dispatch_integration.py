@@ -70,6 +70,16 @@ def test_unknown_command_is_one_line_and_exit_2() -> None:
 
 def test_a_mistyped_command_gets_a_suggestion() -> None:
     assert b"(did you mean check?)" in mcpproxy("chek").stderr
+    for words, meant in (
+        ("show --format jsn", "json"),
+        ("show --tme rel", "--time"),
+        ("show --filter kind:requst", "`request`"),
+        ("cache cler", "clear"),
+        ("run --fsync alway -- true", "always"),
+        ("run --sumary -- true", "--summary"),
+    ):
+        done = mcpproxy(*words.split())
+        assert (done.returncode, f"did you mean {meant}?" in done.stderr.decode()) == (2, True), words
     assert b"did you mean" not in mcpproxy("zzzz").stderr
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.cli.export import _format_of, _unclear, parser
+from mcpproxy.cli.export import _format_of, _named_as_format, _unclear, parser
 
 MEANT = {
     "a.har": "har",
@@ -43,3 +43,11 @@ def test_a_name_like_that_of_another_file_needs_a_format() -> None:
             assert problem is not None, name
             told = f"{name} looks like the name of a file, but its ending does not determine a format"
             assert problem.startswith(told), name
+
+
+def test_the_name_of_a_format_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, form in (("har", "har"), ("perfeto", "perfetto"), ("CSV", "csv")):
+        assert f"--format {form} -o OUT" in (_named_as_format(name) or ""), name
+    Path("otlp").mkdir()
+    assert [name for name in ("otlp", "har/", "market", "out") if _named_as_format(name)] == []

@@ -368,7 +368,7 @@ MISTAKES = [
     (["--dialect", "spark"], "--dialect needs --views"),
     (["--views", "--dialect", "spark", "--json"], "takes no --format or --json"),
     (["--views", "--schema", "latency"], "use only one of --views, --schema and --file"),
-    (["select 1", "--format", "xml"], "invalid choice"),
+    (["select 1", "--format", "xml"], "'xml' is not one of table, json"),
 ]
 
 
@@ -561,9 +561,9 @@ def test_mistakes_at_the_prompt_are_told(home: Path) -> None:
             ("selec 1;", "syntax error"),
             ("copy frames to 'x.csv';", "`-o FILE` writes its answer to a file"),
             ("from read_text('/etc/passwd');", "reads captures and nothing else"),
-            ("insert into calls select * from calls;", "reads captures and nothing else"),
-            ("update calls set name = 'x';", "reads captures and nothing else"),
-            ("delete from calls;", "reads captures and nothing else"),
+            ("insert into calls select * from calls;", "captures are read-only, so no query can insert into calls"),
+            ("update calls set name = 'x';", "captures are read-only, so no query can update calls"),
+            ("delete from calls;", "captures are read-only, so no query can delete from calls"),
             ("create secret (type s3);", "without files, network, settings, secrets and extensions"),
             ("from latenzy;", "Did you mean"),
             ("from latenzy;", '"latency"'),

@@ -94,7 +94,7 @@ def test_headers_of_http_are_shown_with_the_message() -> None:
 
 def test_a_call_that_was_abandoned_says_so(capture: Path) -> None:
     text = shown(capture, "--frame", "6")
-    assert "outcome    abandoned after 1.0ms: Request timed out" in text
+    assert "outcome    abandoned after 1.0 ms: Request timed out" in text
     assert "cancelled  by frame 7\n" in text
     assert "finding    note timeout/abandoned-request" in text
     cancel = shown(capture, "--frame", "7")
@@ -111,7 +111,7 @@ def test_a_call_that_its_client_cancelled_by_closing_the_exchange_names_no_frame
     asked = talk.record(2, "frame", dir="c2s", **place, kind="request", size=len(raw), raw=raw)
     talk.record(700, "exchange", conn=1, exchange=1, stage="end", request=head, ended_by="client")
     text = shown(talk.close(), "--frame", str(asked))
-    assert "outcome    cancelled after 698.0ms\n" in text
+    assert "outcome    cancelled after 698 ms\n" in text
     assert "cancelled  by closing its HTTP exchange (record 3)" in text
 
 
@@ -121,6 +121,27 @@ def test_findings_stand_with_the_message(capture: Path) -> None:
 
 def test_what_is_no_frame_is_told_by_its_number(capture: Path) -> None:
     assert shown(capture, "--frame", "5") == "record 5  stderr: warning: low on shelves\n"
+
+
+def test_a_record_whose_line_leaves_something_out_is_printed_with_its_members() -> None:
+    start, end, refused = (shown(CORPUS / "http.mcpcap", "--frame", number) for number in ("1", "10", "11"))
+    assert start.splitlines() == [
+        "record 1  exchange",
+        "  conn           1",
+        "  exchange       1",
+        "  stage          request",
+        "  request        POST /mcp HTTP/1.1",
+        "                 Host: 127.0.0.1:8090",
+        "                 Authorization: hmac:0011223344556677",
+        "                 Accept: application/json, text/event-stream",
+        "  peer           127.0.0.1:50000",
+        '  times          {"request_head":1250000}',
+    ]
+    assert "\n  response       HTTP/1.1 200 OK\n                 Content-Type: text/event-stream\n" in end
+    assert end.endswith("  response_size  400\n  ended_by       complete\n")
+    assert refused.startswith("record 11  GET /mcp → 302, ended by the error\n")
+    assert "\n  error          connection reset\n" in refused
+    assert shown(CORPUS / "http.mcpcap", "--frame", "0").startswith("record 0  header\n  format         1\n")
 
 
 def test_a_range(capture: Path) -> None:
@@ -135,7 +156,7 @@ def test_every_message_of_an_id(capture: Path) -> None:
     assert ["of the client" in line for line in lines] == [True, True, True, False]
     assert "of the server" in lines[3]
     assert "answered by frame 4 after 1.0 ms: ok" in lines[0]
-    assert "outcome abandoned after 1.0ms: Request timed out, cancelled by frame 7" in lines[2]
+    assert "outcome abandoned after 1.0 ms: Request timed out, cancelled by frame 7" in lines[2]
     assert [line.split()[1] for line in shown(capture, "--id", '"7"').splitlines()] == ["6"]
 
 

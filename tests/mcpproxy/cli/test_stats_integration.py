@@ -79,8 +79,8 @@ def test_the_four_questions_are_answered(read_only: Path) -> None:
     done = mcpproxy("stats", read_only)
     assert (done.returncode, complaints(done)) == (0, b"")
     shown = done.stdout.decode()
-    rows = {line[:21].strip(): line[21:].split() for line in shown.splitlines()}
-    assert rows["tools/call forecast"][:6] == ["10", "10%", "6.5ms", "9.6ms", "9.9ms", "10.0ms"]
+    rows = {line[:21].strip(): re.split(r"(?<!\d) +| +(?!ms)", line[21:].strip()) for line in shown.splitlines()}
+    assert rows["tools/call forecast"][:6] == ["10", "10%", "6.5 ms", "9.6 ms", "9.9 ms", "10.0 ms"]
     assert rows["ERRORS"] == ["1", "tool", "error", "1"]
     assert rows["ID MISMATCHES"][:3] == ["1", "id/type-changed", "1"]
     assert rows["UNANSWERED"][:4] == ["1", "tools/call", "slow", "(frame"]
@@ -296,7 +296,7 @@ def test_time_in_which_a_tool_waited_for_the_client_is_not_the_tool_s(tmp_path: 
     (latency,) = (row for row in found if row["figure"] == "latency" and row["what"] == "tools/call book")
     assert latency["total_ms"] == 100
     assert (
-        "TIME 100ms server 20.0ms (20%) · client 80.0ms (the server waited for 80.0ms of it) · stalled 0"
+        "TIME 100 ms server 20.0 ms (20%) · client 80.0 ms (the server waited for 80.0 ms of it) · stalled 0 ms"
         in " ".join(shown.split())
     )
 

@@ -13,7 +13,7 @@ from mcpproxy.html_report.traffic import CaptureTraffic, Traffic
 from tests.analysis.judged import step
 
 
-@pytest.mark.parametrize(("still_open", "word"), [(True, "waiting for 1m"), (False, "unanswered")])
+@pytest.mark.parametrize(("still_open", "word"), [(True, "waiting for 1 min"), (False, "unanswered")])
 def test_a_request_without_a_response_waits_as_long_as_its_capture_is_recorded(still_open: bool, word: str) -> None:
     traffic = Traffic(Payloads(), 100)
     reading = Reading()

@@ -57,22 +57,22 @@ def text(what: Stats, width: int = 80) -> str:
 
 def test_everything_is_on_the_screen() -> None:
     shown = text(stats())
-    assert shown.splitlines()[0] == "3 captures · 2 servers · 1 client · 4,812 frames · 1.0 MB · 6m02s"
+    assert shown.splitlines()[0] == "3 captures · 2 servers · 1 client · 4,812 frames · 1.0 MB · 6 min 02 s"
     for row in (
-        "  tools/call search         812   3%   120ms   410ms   1.92s   4.10s  ▃█   ▁",
-        "ERRORS                       24   -32602 Invalid params 3 · tool error 21",
-        "ID MISMATCHES                 1   id/type-changed 1 (search)",
-        "LIFECYCLE VIOLATIONS          0",
-        "ABANDONED                     2   tools/call search 2, the longest after 35.0s",
-        "UNANSWERED                   12   tools/call search (frames 411, 412, 413, … of",
-        "DEFINITIONS COST        11.3 kB   ≈ 2,825 tokens (estimate) · search 9.1 kB · b",
-        "START-UP                  1.21s   process 880ms · initialize 40.0ms · first",
-        "TIME                      5m20s   server 12.3s (4%, 12 requests unanswered) ·",
-        f"{'':34}client 5m07s (the server waited for 9.00s of",
-        f"{'':34}it) · stalled 0",
-        "TOOL TIME                 10.3s   search 8.20s · b 2.10s",
+        "  tools/call search         812   3%  120 ms  410 ms   1.9 s   4.1 s  ▃█   ▁",
+        "ERRORS                         24   -32602 Invalid params 3 · tool error 21",
+        "ID MISMATCHES                   1   id/type-changed 1 (search)",
+        "LIFECYCLE VIOLATIONS            0",
+        "UNANSWERED                     12   tools/call search (frames 411, 412, 413, …",
+        "DEFINITIONS COST          11.3 kB   ≈ 2,825 tokens (estimate) · search 9.1 kB ·",
+        "START-UP                    1.2 s   process 880 ms · initialize 40.0 ms · first",
+        "TIME                   5 min 20 s   server 12.3 s (4%, 12 requests unanswered) ·",
+        "TOOL TIME                  10.3 s   search 8.2 s · b 2.1 s",
     ):
         assert row in shown.splitlines(), (row, shown)
+    words = " ".join(shown.split())
+    assert "ABANDONED 2 tools/call search 2, the longest after 35.0 s (frame 38 of search" in words
+    assert "client 5 min 08 s (the server waited for 9.0 s of it) · stalled 0 ms" in words
 
 
 @pytest.mark.parametrize(
@@ -108,21 +108,21 @@ def test_the_column_by_which_rows_are_sorted_is_never_left_out(sort: Sort, colum
 
 def test_totals_take_the_room_that_shapes_leave() -> None:
     row = stats().latency[0]._replace(what="ping")
-    for width, has_total in ((66, False), (80, True)):
+    for width, has_total in ((72, False), (80, True)):
         head, line = text(stats(latency=[row]), width).splitlines()[2:4]
         assert set(line) & set(BLOCKS)
-        assert (head.split()[-1] == "total", "2m14s" in line) == (has_total, has_total)
+        assert (head.split()[-1] == "total", "2 min 14 s" in line) == (has_total, has_total)
 
 
 def test_a_session_without_requests_has_no_share() -> None:
     shown = text(stats(time=Time(0.0, 0.0, 0.0, 0.0, 0.0, 0), tool_times=[])).splitlines()
-    assert f"{'TIME':<22}{0:>9}   server 0 · client 0 · stalled 0" in shown
+    assert f"{'TIME':<22}{'0 ms':>11}   server 0 ms · client 0 ms · stalled 0 ms" in shown
     assert not [line for line in shown if line.startswith("TOOL TIME")]
 
 
 def test_short_names_leave_room_for_columns_and_shapes() -> None:
     row = stats().latency[0]._replace(what="ping")
-    head, line = text(stats(latency=[row]), 66).splitlines()[2:4]
+    head, line = text(stats(latency=[row]), 72).splitlines()[2:4]
     assert head.split() == ["LATENCY", "n", "err", "p50", "p95", "p99", "max"]
     assert set(line) & set(BLOCKS)
 
@@ -153,7 +153,7 @@ def test_no_line_tells_of_one_row_that_would_fit_as_well() -> None:
 
 def test_on_a_narrow_screen_details_stand_below() -> None:
     shown = text(stats(), 40).splitlines()
-    at = shown.index(f"{'ERRORS':<22}{24:>12}")
+    at = shown.index(f"{'ERRORS':<22}{24:>14}")
     assert shown[at + 1] == "  -32602 Invalid params 3 · tool error"
 
 
@@ -169,9 +169,9 @@ def test_a_busy_server_leaves_room_for_the_others() -> None:
 
 def test_what_nobody_looked_for_is_not_called_none() -> None:
     shown = text(stats(has_findings=False, id_mismatches=[], lifecycle_violations=[]))
-    assert "ID MISMATCHES                 ?   the rules did not run" in shown
-    assert "LIFECYCLE VIOLATIONS          ?   the rules did not run" in shown
-    assert "ID MISMATCHES               1 +" in text(stats(has_findings=False))
+    assert "ID MISMATCHES                   ?   the rules did not run" in shown
+    assert "LIFECYCLE VIOLATIONS            ?   the rules did not run" in shown
+    assert "ID MISMATCHES                 1 +" in text(stats(has_findings=False))
 
 
 @pytest.mark.parametrize(("share", "shown"), [(None, "–"), (0.0, "0%"), (0.0001, "1%"), (0.9999, "99%"), (1.0, "100%")])
@@ -206,9 +206,9 @@ def test_what_may_hold_an_answer_is_called_what_it_is() -> None:
 
 def test_numbers_of_frames_come_with_their_capture() -> None:
     one = stats().unanswered[0]
-    assert "413, … of search, waiting for 12.0s) · 1 may" in text(stats(), 120)
+    assert "413, … of search, waiting for 12.0 s) · 1 may" in text(stats(), 120)
     alone = stats(totals=TOTALS._replace(captures=1))
-    assert "413, …, waiting for 12.0s) · 1 may" in text(alone, 120)
+    assert "413, …, waiting for 12.0 s) · 1 may" in text(alone, 120)
     several = stats(unanswered=[one._replace(captures=3, requests=[52, 52, 52], times=3)])
     assert "tools/call search 3 in 3 captures · 1 may" in text(several, 120)
 
@@ -230,14 +230,14 @@ def test_the_answer_with_a_wrong_id_is_named() -> None:
 
 
 def test_captures_that_do_not_end_are_told() -> None:
-    head = text(stats(totals=TOTALS._replace(live=1, cut_off=2)), 120).splitlines()[0]
-    assert head.endswith(" · 6m02s · 1 still being recorded · 2 cut off, as if killed")
+    head = text(stats(totals=TOTALS._replace(live=1, cut_off=2)), 140).splitlines()[0]
+    assert head.endswith(" · 6 min 02 s · 1 still being recorded · 2 cut off, as if killed")
 
 
 def test_a_part_of_the_start_says_of_how_many_sessions_it_is() -> None:
     some = Startup(3, 540.0, 300.0, 499.0, None, 40.0, 0, 1, 3, 0, 2)
     shown = " ".join(text(stats(startup=some), 120).split())
-    assert "process 300ms (of 1 session) · initialize 499ms · first tools/list 40.0ms (of 2 sessions)" in shown
+    assert "process 300 ms (of 1 session) · initialize 499 ms · first list 40.0 ms (of 2 sessions)" in shown
 
 
 def test_tools_of_several_servers_are_named_with_theirs() -> None:
@@ -248,9 +248,9 @@ def test_tools_of_several_servers_are_named_with_theirs() -> None:
 
 def test_where_the_process_is_in_the_answer_it_is_said_so() -> None:
     silent = Startup(1, 540.0, None, 499.0, 1.0, 40.0, 1, 0, 1, 1, 1)
-    assert "initialize 499ms, start of the process included" in text(stats(startup=silent), 120)
+    assert "initialize 499 ms, start of the process included" in text(stats(startup=silent), 120)
     some = Startup(3, 540.0, 300.0, 499.0, 1.0, 40.0, 2, 3, 3, 3, 3)
-    assert "initialize 499ms, start of the process included in 2 sessions" in text(stats(startup=some), 120)
+    assert "initialize 499 ms, start of the process included in 2 sessions" in text(stats(startup=some), 120)
 
 
 def test_nothing_at_all_is_a_screen_as_well() -> None:

@@ -67,23 +67,23 @@ def test_an_answer_without_what_was_asked_for_says_so(result: dict[str, Any], te
 
 @pytest.mark.parametrize(
     ("cancelled_s", "text", "is_bad"),
-    [(2, "after 1.0s by frame 9: no\\nneed", False), (8, "after 7.0s by frame 9: no\\nneed", True)],
+    [(2, "after 1.0 s by frame 9: no\\nneed", False), (8, "after 7.0 s by frame 9: no\\nneed", True)],
 )
 def test_a_late_answer_is_told_with_the_cancellation(cancelled_s: float, text: str, is_bad: bool) -> None:
     call = a_call(cancelled_s=cancelled_s, reason="no\nneed")
     call.answer(answered(10))
-    late = "8.0s" if cancelled_s == 2 else "2.0s"
+    late = "8.0 s" if cancelled_s == 2 else "2.0 s"
     assert [*became(call)] == [
-        Fact("answered", f"by frame 4 after 9,000 ms: ok, {late} late"),
+        Fact("answered", f"by frame 4 after 9.0 s: ok, {late} late"),
         Fact("cancelled", text, is_bad),
     ]
 
 
 def test_what_has_no_answer_says_its_outcome_and_by_what_it_was_cancelled() -> None:
     assert [*became(a_call())] == [Fact("outcome", "unanswered", is_bad=True)]
-    assert [*became(a_call(), 3 * S)] == [Fact("outcome", "waiting for 3.0s")]
+    assert [*became(a_call(), 3 * S)] == [Fact("outcome", "waiting for 3.0 s")]
     assert [*became(a_call(cancelled_s=8, reason="slow"))] == [
-        Fact("outcome", "abandoned after 7.0s: slow", is_bad=True),
+        Fact("outcome", "abandoned after 7.0 s: slow", is_bad=True),
         Fact("cancelled", "by frame 9"),
     ]
 
@@ -94,11 +94,11 @@ def test_a_call_cancelled_by_closing_its_exchange_says_so_once_and_after_how_lon
     http.over = Mark(9, 2 * S)
     call = a_call(cancelled_s=2, http=http)
     assert [*became(call)] == [
-        Fact("outcome", "cancelled after 1.0s"),
+        Fact("outcome", "cancelled after 1.0 s"),
         Fact("cancelled", "by closing its HTTP exchange (record 9)"),
     ]
     assert [*became(a_call(cancelled_s=2))] == [
-        Fact("outcome", "cancelled after 1.0s"),
+        Fact("outcome", "cancelled after 1.0 s"),
         Fact("cancelled", "by frame 9"),
     ]
 
@@ -111,7 +111,7 @@ def test_a_response_says_what_it_answers_or_why_it_answers_nothing() -> None:
     call, response = a_call(), answered(2)
     call.answer(response)
     paired = seen_of(response, SESSION, call)
-    assert [*facts(paired, None)] == [Fact("answers", "frame 3 after 1,000 ms: ok")]
+    assert [*facts(paired, None)] == [Fact("answers", "frame 3 after 1.0 s: ok")]
     assert title(paired) == "answer to tools/call #7 add"
     alone = seen_of(response, SESSION, id_state=IdState.ANSWERED)
     assert [*facts(alone, None)] == [Fact("answers", "nothing: answered before, ok 3", is_bad=True)]

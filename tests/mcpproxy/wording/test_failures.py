@@ -27,7 +27,7 @@ def response(status: int, **fields: str) -> dict[str, Any]:
         (ended(error="Connection reset by peer"), None, "no HTTP response: Connection reset by peer"),
         (ended(response=response(502), response_text="bad\x1b[31m gateway"), None, "HTTP status 502 by a gateway: bad"),
         (ended(response=response(429)), None, "HTTP status 429"),
-        (ended(response=response(200)), 1_500_000_000, "the HTTP response ended after 1.5s without an answer"),
+        (ended(response=response(200)), 1_500_000_000, "the HTTP response ended after 1.5 s without an answer"),
         (
             ended(response=response(200), response_text="Sign in"),
             None,

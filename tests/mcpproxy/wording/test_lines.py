@@ -95,7 +95,7 @@ def test_a_converted_id_is_marked_as_a_broken_rule() -> None:
         (Meaning(cancels=asked()), "#7 tools/call add: no longer needed"),
         (
             Meaning(cancels=asked(), abandoned_ns=7 * 10**9),
-            "#7 abandoned after 7.0s: tools/call add: no longer needed",
+            "#7 abandoned after 7.0 s: tools/call add: no longer needed",
         ),
         (Meaning(id_state=IdState.ANSWERED), "#7, answered before: no longer needed"),
         (UNKNOWN, "#7, no request seen: no longer needed"),
@@ -153,5 +153,5 @@ def test_a_late_answer_says_how_late_it_was() -> None:
     call.cancellation = Mark(2, 100 * MS)
     status = of_response(call).status
     assert status is not None
-    assert (status.word, status.short) == ("error -32602, 2.4s late", "error -32602, late")
+    assert (status.word, status.short) == ("error -32602, 2.4 s late", "error -32602, late")
     assert (status.text, status.is_bad) == (r"no such\npage", True)

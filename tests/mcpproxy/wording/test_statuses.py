@@ -50,16 +50,16 @@ LEFT: dict[str, Any] = {"broken": Mark(9, 2 * S), "has_left": True}
             'unanswered, probably answered by frame 9 with id "7"',
             True,
         ),
-        ({"cancellation": Mark(9, 2 * S)}, "cancelled after 2.0s", False),
+        ({"cancellation": Mark(9, 2 * S)}, "cancelled after 2.0 s", False),
         (
             {"cancellation": Mark(9, 2 * S), "cancel_reason": "the user\nleft"},
-            r"cancelled after 2.0s: the user\nleft",
+            r"cancelled after 2.0 s: the user\nleft",
             False,
         ),
-        ({"cancellation": Mark(9, 2 * S), "http": left()}, "cancelled after 2.0s by closing its HTTP exchange", False),
-        ({"cancellation": Mark(9, 7 * S), "cancel_reason": "slow"}, "abandoned after 7.0s: slow", True),
-        ({"cancellation": Mark(9, 1 * S), "cancel_reason": "timed out"}, "abandoned after 1.0s: timed out", True),
-        (LEFT, "abandoned after 2.0s", True),
+        ({"cancellation": Mark(9, 2 * S), "http": left()}, "cancelled after 2.0 s by closing its HTTP exchange", False),
+        ({"cancellation": Mark(9, 7 * S), "cancel_reason": "slow"}, "abandoned after 7.0 s: slow", True),
+        ({"cancellation": Mark(9, 1 * S), "cancel_reason": "timed out"}, "abandoned after 1.0 s: timed out", True),
+        (LEFT, "abandoned after 2.0 s", True),
         (
             {"broken": Mark(9, S), "http": refused()},
             "failed: HTTP status 502 by a gateway",
@@ -67,7 +67,7 @@ LEFT: dict[str, Any] = {"broken": Mark(9, 2 * S), "has_left": True}
         ),
         (
             {"broken": Mark(9, S), "http": refused(), "cancellation": Mark(10, 7 * S), "fault": Outcome.FAILED},
-            "failed: HTTP status 502 by a gateway, abandoned after 7.0s",
+            "failed: HTTP status 502 by a gateway, abandoned after 7.0 s",
             True,
         ),
         ({"settled": Outcome.NOT_RECORDED}, "not recorded", False),
@@ -97,4 +97,4 @@ def test_every_outcome_has_a_word() -> None:
 
 def test_what_waits_says_for_how_long_if_that_is_known() -> None:
     assert waiting().word + waiting().text == "waiting"
-    assert waiting(3 * S).text == " for 3.0s"
+    assert waiting(3 * S).text == " for 3.0 s"

@@ -1,0 +1,98 @@
+"""What totals and lists say of requests that were abandoned or are unanswered: the same for `check`, `stats`, reports."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from analysis.conversation.call import ProbableAnswer
+from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.units import duration, nanoseconds
+
+if TYPE_CHECKING:
+    from analysis.store.stats import Abandoned, Unanswered
+
+MOST_FRAMES: Final = 3
+"""Frames that are named."""
+REASON: Final = 60
+"""Characters of the reason of a cancellation."""
+_WHAT: Final = 100
+"""Characters of a method and a name."""
+
+
+def first_abandoned(count: int, frame: int, message: str) -> str:
+    """How many requests were abandoned, with a finding about the first: `2 requests were abandoned, the first in …`.
+
+    Args:
+        count: of the requests.
+        frame: of the first.
+        message: what the finding says of it.
+    """
+    which = "was abandoned" if count == 1 else "were abandoned, the first"
+    return f"{count_text(count, 'request')} {which} in frame {frame}: {sanitise(message)}."
+
+
+def late_text(late_ms: float | None) -> str:
+    """How long after its cancellation a call was answered: `answered 1.5 s later`, or `never answered`."""
+    return "never answered" if late_ms is None else f"answered {duration(nanoseconds(late_ms))} later"
+
+
+def probable_answer_text(request: "Abandoned | Unanswered") -> str:
+    """By which answer with a wrong id a request was probably answered; empty if there is none."""
+    if request.probable_answer is None:
+        return ""
+    return sanitise(ProbableAnswer(request.probable_answer, request.probable_answer_id).text)
+
+
+def abandoned_kind(request: "Abandoned", capture: str = "") -> str:
+    """Abandoned requests of one kind, with the one that waited longest: `ping 2, the longest after 35.0 s (frame 8)`.
+
+    Args:
+        request: the requests.
+        capture: the name of the capture of the longest; empty if there is only one capture.
+    """
+    details = [
+        f"frame {request.request}{f' of {capture}' if capture else ''}",
+        f'"{sanitise(request.reason, REASON)}"' if request.reason else "",
+        "" if request.late_ms is None else late_text(request.late_ms),
+        probable_answer_text(request),
+    ]
+    times = f" {request.times:,}, the longest" if request.times > 1 else ""
+    after = duration(nanoseconds(request.waited_ms))
+    return f"{sanitise(request.what, _WHAT)}{times} after {after} ({', '.join(filter(None, details))})"
+
+
+def unanswered_kind(request: "Unanswered", capture: str = "") -> str:
+    """Unanswered requests of one kind, with their first frames: `tools/call search (frames 4, 5, 6, …)`.
+
+    Args:
+        request: the requests.
+        capture: as in `abandoned_kind`.
+    """
+    kind = sanitise(request.what, _WHAT)
+    if request.captures > 1:
+        # Frame numbers mean nothing without their capture.
+        return f"{kind} {request.times:,} in {request.captures:,} captures"
+    numbers = [*map(str, request.requests[:MOST_FRAMES]), *(["…"] if request.times > MOST_FRAMES else [])]
+    probable = probable_answer_text(request)
+    details = [
+        f"{'frame' if request.times == 1 else 'frames'} {', '.join(numbers)}{f' of {capture}' if capture else ''}",
+        f"waiting for {duration(nanoseconds(request.waited_ms))}" if request.live else "",
+        f"{'the first ' if request.times > 1 else ''}{probable}" if probable else "",
+    ]
+    return f"{kind} ({', '.join(filter(None, details))})"
+
+
+def doubts(live: int, may_be_lost: int, may_be_unjudged: int) -> Iterator[str]:
+    """What may still change about unanswered requests: of how many the response may come, or may have been missed.
+
+    Args:
+        live: those in captures that are being recorded.
+        may_be_lost: those in captures that have lost something.
+        may_be_unjudged: others before frames that could not be parsed.
+    """
+    if live:
+        yield f"{live:,} may still be answered"
+    if may_be_lost:
+        yield f"responses to {may_be_lost:,} may be among the lost records"
+    if may_be_unjudged:
+        yield f"responses to {may_be_unjudged:,} may be in frames that could not be parsed"
