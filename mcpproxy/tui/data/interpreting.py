@@ -213,7 +213,8 @@ class Interpreter:
             call: the call.
             row: the row that has changed it; NONE at the end of the capture, which is no end of a call.
         """
-        ends = [call.cancelled_seq, *(end.seq for end in (call.response, call.broken) if end is not None)]
+        failure = call.broken if call.outcome is Outcome.FAILED else None
+        ends = [call.cancelled_seq, *(end.seq for end in (call.response, failure) if end is not None)]
         return min((self._row_of(seq, row) for seq in ends if seq is not None), default=row)
 
     def _note_cancelled(self, call: Call, row: int) -> None:
