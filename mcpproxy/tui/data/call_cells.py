@@ -90,7 +90,8 @@ class CallCells:
             call: the call.
             row: the row that has changed it; NONE at the end of the capture, which is no end of a call.
         """
-        ends = [call.cancelled_seq, *(end.seq for end in (call.response, call.broken) if end is not None)]
+        failure = call.broken if call.outcome is Outcome.FAILED else None
+        ends = [call.cancelled_seq, *(end.seq for end in (call.response, failure) if end is not None)]
         return min((self._filling.row_of(seq, row) for seq in ends if seq is not None), default=row)
 
     def _note_meant(self, call: Call) -> None:

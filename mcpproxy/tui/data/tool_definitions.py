@@ -55,6 +55,7 @@ class Tool(NamedTuple):
     """The latest definition."""
     calls: int = 0
     errors: int = 0
+    abandoned: int = 0
     p95_ns: int | None = None
     number: int | None = None
     """The number of its calls among the kinds of requests."""
@@ -167,7 +168,11 @@ class Tools:
             if at is not None:
                 tool = self.rows[at]
                 counted = tool._replace(
-                    calls=figures.asked, errors=figures.errors, p95_ns=figures.p95_ns, number=figures.number
+                    calls=figures.asked,
+                    errors=figures.errors,
+                    abandoned=figures.abandoned,
+                    p95_ns=figures.p95_ns,
+                    number=figures.number,
                 )
                 if counted != tool:
                     self.rows[at] = counted

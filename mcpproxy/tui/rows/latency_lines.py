@@ -22,6 +22,19 @@ BUCKET_COLUMNS: Final = (
     Column("count", "responses", 10, stretch=True),
 )
 
+ABANDONED: Final = Column("abandoned", "aband", 5, right=True)
+"""How many calls of a kind, or of a tool, were abandoned: a server that hangs looks fast without it."""
+
+
+def columns_with(columns: Iterable[Column], *, is_abandoned: bool) -> list[Column]:
+    """The columns; `ABANDONED` only if a call was abandoned."""
+    return [column for column in columns if is_abandoned or column is not ABANDONED]
+
+
+def abandoned_cell(count: int) -> tuple[Span, ...]:
+    """The cell of that column."""
+    return (Span(f"{count:,}", "bad" if count else "dim"),)
+
 
 class Bucket(NamedTuple):
     """The responses with a latency from one power of two nanoseconds to below the next."""

@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.tool_definitions import VERSIONS, ShownDefinition, Tool, Tools
 from mcpproxy.tui.messages import Progressed
+from mcpproxy.tui.rows.latency_lines import ABANDONED, abandoned_cell, columns_with
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
@@ -30,6 +31,7 @@ COLUMNS: Final = (
     Column("tokens", "~tokens", 7, right=True, drop=3),
     Column("calls", "calls", 7, right=True, drop=1),
     Column("errors", "err", 5, right=True, drop=2),
+    ABANDONED,
     Column("p95", "p95", 6, right=True, drop=5),
     Column("note", "", 14, drop=4),
 )
@@ -55,6 +57,7 @@ class ToolRows(MemoryRows[Tool]):
                 "tokens": (Span(f"~{tool.last.tokens_estimate:,}" if tool.last is not None else "–", "dim"),),
                 "calls": (Span(f"{tool.calls:,}", "plain" if tool.calls else "dim"),),
                 "errors": (Span(f"{tool.errors:,}", "bad" if tool.errors else "dim"),),
+                "abandoned": abandoned_cell(tool.abandoned),
                 "p95": (Span(brief(tool.p95_ns)),),
                 "note": (Span(note, role),),
             }
@@ -149,6 +152,8 @@ class ToolsScreen(CaptureScreen):
     @on(Progressed)
     def renew(self) -> None:
         """Show the tools so far."""
+        is_abandoned = any(tool.abandoned for tool in self.tools.rows)
+        self.table.set_columns(columns_with(COLUMNS, is_abandoned=is_abandoned))
         self.put(self._rows, sorted(self.tools.rows, key=self._order), key=lambda tool: tool.name)
         self.show_title()
         self._show()

@@ -14,10 +14,13 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.latencies import Figures, Latencies
 from mcpproxy.tui.messages import Grown, Progressed
 from mcpproxy.tui.rows.latency_lines import (
+    ABANDONED,
     BUCKET_COLUMNS,
     BucketRows,
+    abandoned_cell,
     bucket_filter,
     buckets_of,
+    columns_with,
     course_lines,
     octave_ns,
 )
@@ -35,8 +38,6 @@ from mcpproxy.wording.units import brief
 
 SHAPE: Final = 10
 """Cells of a distribution in a row."""
-ABANDONED: Final = Column("abandoned", "aband", 5, right=True)
-"""Shown if a call was abandoned."""
 COLUMNS: Final = (
     Column("call", "method / name", 20, stretch=True),
     Column("asked", "n", 7, right=True),
@@ -69,7 +70,7 @@ class LatencyRows(MemoryRows[Figures]):
                 "call": (Span(sanitise(figures.call.text, NAME)),),
                 "asked": (Span(f"{figures.asked:,}"),),
                 "errors": (Span(f"{figures.errors:,}", "bad" if figures.errors else "dim"),),
-                "abandoned": (Span(f"{figures.abandoned:,}", "bad" if figures.abandoned else "dim"),),
+                "abandoned": abandoned_cell(figures.abandoned),
                 "p50": (Span(brief(figures.p50_ns)),),
                 "p90": (Span(brief(figures.p90_ns)),),
                 "p95": (Span(brief(figures.p95_ns), "accent"),),
@@ -161,7 +162,7 @@ class LatencyScreen(CaptureScreen):
         rows = self.latencies.rows if self._shares_axis else ()
         octaves = {octave for figures in rows for octave in figures.octaves}
         is_abandoned = any(figures.abandoned for figures in self.latencies.rows)
-        self.table.set_columns([column for column in COLUMNS if is_abandoned or column is not ABANDONED])
+        self.table.set_columns(columns_with(COLUMNS, is_abandoned=is_abandoned))
         self._rows.axis = (min(octaves), max(octaves)) if octaves else None
         self.put(self._rows, sorted(self.latencies.rows, key=self._order), key=lambda figures: figures.number)
         self.show_title()

@@ -51,9 +51,15 @@ async def an_abandoned_call_is_told_in_every_list(stage: Stage) -> None:
     assert len(abandoned) == 2, "the one with a late answer, too"
     await stage.see("ok, late")
     await stage.press("T")
-    await stage.see("✗ ")
+    await stage.see("✗ ", ", late")
     await stage.press("L")
-    await stage.see("2 abandoned", "in time, 1 late  by n", " requests, 1 late")
+    await stage.see("aband", "in time, 1 late  by n", " requests, 1 late, 2 abandoned")
+    await stage.pilot.resize_terminal(80, 24)
+    assert re.search(r"tools/call search +3 +0 +2 ", stage.text())
+    await stage.press("O")
+    await stage.until(lambda: re.search(r"search .* 3 +0 +2 ", line_with("search ", stage.text())))
+    await stage.press("escape", "T")
+    await stage.see("✗ abandoned", ", late")
 
 
 async def a_call_that_was_abandoned_is_sorted_by_how_long_it_waited(stage: Stage) -> None:
