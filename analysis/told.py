@@ -1,9 +1,10 @@
 """Told: what a process has told of a closed capture, cached, so that it can be told again without reading the capture.
 
-The worker of the screens tells what the messages of a capture mean, and what the rules find, as messages of bytes. Kept
-here in their order, they are the same the next time, whatever they say. A file holds a digest, and then the messages,
-compressed. The digest covers these and everything that they depend on, so a file is used as a whole or not at all: not
-if it is cut or damaged, and not if the capture or the program has changed. It is written once all has been told.
+The worker of the screens tells what the messages of a capture mean, and what the rules find, as messages of bytes; the
+places of its records can be told in such messages, too. Kept here in their order, they are the same the next time. A
+file holds a digest, and then the messages, compressed. The digest covers these and everything that they depend on, so a
+file is used as a whole or not at all: not if it is cut or damaged, or if the capture or the program has changed. It is
+written once all has been told.
 """
 
 import os
@@ -13,11 +14,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from analysis import summary, tally
 from analysis.cached import Freed, cap, put_bytes
 from captures.ownership import refusal
+
+About: TypeAlias = Literal["rows", "meaning", "findings"]
+"""A subject: where the records are; what the messages mean; what the rules find."""
 
 LARGEST: Final = 32 << 20
 """Bytes of a file. More is not kept."""
@@ -25,22 +29,22 @@ MOST_TOLD: Final = 96 << 20
 """Bytes of all messages of a file: whoever hears them has to store those for which he is not ready."""
 _SHARE: Final = 4
 """All files take a fourth of what the rows for SQL may take."""
-_SUFFIXES: Final = {"meaning": ".meaning", "findings": ".findings"}
+_SUFFIXES: Final[dict[About, str]] = {"rows": ".rows", "meaning": ".meaning", "findings": ".findings"}
 _LENGTH: Final = struct.Struct("=I")
 _DIGEST: Final = 16
-_PIECE: Final = 16 << 10
+_PIECE: Final = 64 << 10
 _LEVEL: Final = 1
 
 
 class Telling:
     """What is told of a capture about one subject: collected to be kept, or told again."""
 
-    def __init__(self, path: Path, about: str, made_by: str) -> None:
+    def __init__(self, path: Path, about: About, made_by: str) -> None:
         """Note the present state of the capture.
 
         Args:
             path: the capture.
-            about: `meaning` or `findings`.
+            about: the subject.
             made_by: what the messages depend on, besides the capture and the modules that read and judge it.
         """
         self._path, self._about, self._made_by = path, about, made_by
@@ -169,3 +173,5 @@ def _messages(packed: bytes) -> Iterator[bytes]:
             yield data[at + _LENGTH.size : end]
             at = end
         data = data[at:]
+    if data:
+        raise ValueError("what was told ends early")

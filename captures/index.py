@@ -21,6 +21,7 @@ from captures.cutting import record_in
 from captures.damage import Cause, Damage
 from captures.frame import Frame
 from captures.frames import FrameAssembler, stream_of
+from captures.listing import segments
 from captures.numbers import Numbers
 from captures.reader import lifted
 from captures.record import Record, decode, raw_bytes
@@ -107,8 +108,11 @@ class Index:
     @property
     def nbytes(self) -> int:
         """The size of the arrays in bytes."""
-        columns = (self._seqs.all, self._offsets, self._times, self._sizes, self._sorts, self._sides)
-        return sum(sys.getsizeof(column) for column in columns)
+        return sum(sys.getsizeof(column) for column in self._columns)
+
+    @property
+    def _columns(self) -> "tuple[array[int], ...]":
+        return self._seqs.all, self._offsets, self._times, self._sizes, self._sorts, self._sides
 
     @property
     def last_ns(self) -> int:
@@ -253,6 +257,52 @@ class Index:
         line = self.tail.line(segment, offset)
         record = decode(line, offset, orjson.loads) or record_in(line, offset)
         return lifted(record, self.tail.version(segment)) if record is not None else None
+
+    # ---- keeping
+
+    def saved(self) -> Iterator[bytes]:
+        """All that it knows of a capture that has ended, for `restore`; nothing if segments are gone."""
+        tail = self.tail
+        if tail.segments != segments(self.path):
+            return
+        yield orjson.dumps(
+            {
+                "versions": tail.versions,
+                "read_bytes": tail.read_bytes,
+                "segments": self._segments,
+                "parts": [[number, places.tolist()] for number, places in self._parts.items()],
+                "unfinished": [*self._unfinished],
+                "frames": self.frames,
+                "left_out": self.left_out,
+                "is_sorted": self._seqs.is_sorted,
+            }
+        )
+        for column in self._columns:
+            yield bytes(column)
+
+    def restore(self, saved: Iterator[bytes]) -> None:
+        """Take what another index of the same files has saved, instead of growing.
+
+        Raises:
+            LookupError, TypeError, ValueError: it makes no sense, and was not taken.
+        """
+        known, columns = orjson.loads(next(saved, b"")), [array(column.typecode) for column in self._columns]
+        for column in columns:
+            column.frombytes(next(saved, b""))
+        counts = {len(column) for column in columns}
+        sorts, sides = columns[-2:]
+        are_known = max(sorts, default=0) < len(SORTS) and max(sides, default=0) < len(_SIDES) + len(_CAUSES)
+        if len(counts) > 1 or max(counts) > self._limit or not are_known:
+            raise ValueError("no index")
+        segments_, unfinished = known["segments"], {*known["unfinished"]}
+        parts = {number: array("Q", places) for number, places in known["parts"]}
+        frames, left_out, is_sorted = known["frames"], known["left_out"], known["is_sorted"]
+        self.tail.skip(known["versions"], known["read_bytes"])
+        self._segments, self._parts, self._unfinished = segments_, parts, unfinished
+        self.frames, self.left_out, self._seqs.is_sorted = frames, left_out, is_sorted
+        for column, cells in zip(self._columns, columns, strict=True):
+            column.extend(cells)
+        self.has_ended = True
 
     # ---- growing
 

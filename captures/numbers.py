@@ -23,7 +23,8 @@ class Numbers:
         """Begin with none."""
         self.all = array("Q")
         """All of them."""
-        self._is_sorted = True
+        self.is_sorted = True
+        """Whether they ascend."""
         self._filling = Lock()
         # Unknown to whoever writes captures, so that nobody can make numbers that share their slots.
         self._factor = int.from_bytes(os.urandom(_BITS // 8)) | 1
@@ -40,7 +41,7 @@ class Numbers:
         """Add one."""
         numbers = self.all
         if numbers and number < numbers[-1]:
-            self._is_sorted = False
+            self.is_sorted = False
         numbers.append(number)
 
     @property
@@ -55,7 +56,7 @@ class Numbers:
         at = bisect_left(numbers, number, 0, count)
         if at < count and numbers[at] == number:
             return at
-        if self._is_sorted:
+        if self.is_sorted:
             return None
         with self._filling:
             self._fill(count)

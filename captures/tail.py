@@ -94,6 +94,27 @@ class Tail:
             items += [(None, left) for left in self._assembler.end()]
         return items
 
+    @property
+    def versions(self) -> list[int]:
+        """The format versions of the segments so far; 0 if not known."""
+        return self._versions
+
+    def skip(self, versions: list[int], read_bytes: int) -> None:
+        """Take everything as read, if another one has read it all.
+
+        Args:
+            versions: of its segments.
+            read_bytes: how many bytes it has read.
+
+        Raises:
+            ValueError: there are not so many segments.
+        """
+        files = segments(self.path)
+        if len(files) != len(versions):
+            raise ValueError("other segments")
+        self.segments, self._versions, self.read_bytes = files, versions, read_bytes
+        self.is_at_end = self.has_ended = True
+
     def line(self, segment: int, offset: int) -> bytes:
         """The bytes from an offset to the next LF, up to the longest allowed line; empty if the file is gone."""
         pieces: list[bytes] = []

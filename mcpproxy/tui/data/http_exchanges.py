@@ -41,6 +41,11 @@ class HttpExchanges:
         self._answered: set[int] = set()
         """Open exchanges on whose streams a response has come."""
 
+    @property
+    def columns(self) -> "tuple[array[int], ...]":
+        """All that is known of each exchange, by its number."""
+        return self._status, *self._rows, self._events
+
     def answer(self, number: int | None) -> HttpAnswer | None:
         """How an exchange was answered; None if that is not known."""
         if number is None or number >= len(self._events) or not self._status[number]:

@@ -3,19 +3,21 @@
 A thread indexes the position of everything (`captures.index`), so that all rows can be shown after a few seconds per
 million. The worker reads the capture once more, understands it as all commands do (`analysis.reading`), and sends what
 it has found out, which is kept in columns here (`Columns`). The rest of a row is read again from the file when the row
-is shown, so this process keeps no messages.
+is shown, so this process keeps no messages. The positions in a large closed capture are kept in a file (`kept.py`).
 """
 
 import re
 import threading
+import zlib
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from analysis import clock
+from analysis.child_process import as_json, from_json
 from analysis.conversation.call import IdState, Outcome
 from analysis.summary import bad_ending
 from captures.damage import Damage
@@ -46,6 +48,7 @@ from mcpproxy.tui.data.columns import (
 from mcpproxy.tui.data.conversation import Conversation
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.http_exchanges import HttpExchanges
+from mcpproxy.tui.data.kept import is_kept, keep, kept
 from mcpproxy.tui.data.row_views import Left, Without
 from mcpproxy.wording.records import Remark, remark_on
 
@@ -96,6 +99,9 @@ class Reading:
         """How it ended."""
         files = segments(path)
         self._was_live = is_live(files[-1])
+        self._kept = kept(path, "rows", self.most) if is_kept(path) else None
+        """Where the rows are kept; None once they are, and if they are not to be."""
+        self._is_begun = False
         self._size = total_size(files)
         self._remarked: dict[int, tuple[bool, bool]] = {}
         """New rows of records and events without data: whether each is beside the messages, and whether a response's
@@ -325,10 +331,13 @@ class Reading:
     def step(self) -> bool:
         """Do some milliseconds of work; False if there was none, and nothing new from the worker."""
         self._news.clear()
-        is_busy = self.index.grow(STEP, self._note)
+        is_busy = self._restore() or self.index.grow(STEP, self._note)
         if len(self.index) > self._reached:
             self.findings.settle()
             self._show_new()
+        if self.index.has_ended and self._kept is not None and not self._is_closed:
+            kept_, self._kept = self._kept, None
+            keep(kept_, self._saved())
         self._write_due()
         before, self._told_of, had_ended, self._had_ended = self._told_of, self._told, self._had_ended, self.has_ended
         return is_busy or (before, had_ended) != (self._told_of, self._had_ended)
@@ -337,6 +346,40 @@ class Reading:
         """Close the files."""
         self._is_closed = True
         self.index.close()
+
+    @property
+    def _columns(self) -> "tuple[array[int], ...]":
+        """What is known of rows from their records; the last says which rows are there."""
+        return self.stderr, self._in_answers.column, self._beside.column, *self.http.columns, self.shown
+
+    def _saved(self) -> Iterator[bytes]:
+        """All rows, once they are known."""
+        known = {"end": self.end, "status": self._status, "signal": self._signal, "has_http": self.http.has_any}
+        yield as_json(known)
+        yield from map(bytes, self._columns)
+        yield from self.index.saved()
+
+    def _restore(self) -> bool:
+        """At the first step, take all rows as they were saved; whether they were."""
+        is_begun, self._is_begun = self._is_begun, True
+        saved = None if is_begun or self._kept is None else self._kept.again()
+        if saved is None:
+            return False
+        try:
+            known, columns = from_json(next(saved)), [array(column.typecode) for column in self._columns]
+            for column in columns:
+                column.frombytes(next(saved, b""))
+            end = None if known["end"] is None else Remark(*known["end"])
+            status, signal, has_http = known["status"], known["signal"], known["has_http"]
+            self.index.restore(saved)
+        except (LookupError, TypeError, ValueError, StopIteration, zlib.error):
+            return False
+        self.end, self._status, self._signal, self.http.has_any, self._kept = end, status, signal, has_http, None
+        for column, cells in zip(self._columns, columns, strict=True):
+            column.extend(cells)
+        self._reached = len(self.index)
+        self.findings.settle()
+        return True
 
     def _note(self, row: int, item: Frame | Record | Damage) -> None:
         if self.index.is_frame(row):

@@ -11,33 +11,33 @@ class Left:
     """The places of a growing list that a view leaves out."""
 
     def __init__(self) -> None:
-        self._before = array("I")
+        self.column = array("I")
         """For each place left out: how many places that stay are before it; ascending."""
 
     def __len__(self) -> int:
-        return len(self._before)
+        return len(self.column)
 
     def add(self, place: int) -> None:
         """Leave out a place after all that are left out so far; before the list reaches that place."""
-        self._before.append(place - len(self._before))
+        self.column.append(place - len(self.column))
 
     def before(self, place: int) -> int:
         """How many places before this one are left out."""
-        low, high = 0, len(self._before)
+        low, high = 0, len(self.column)
         while low < high:
             middle = (low + high) // 2
-            if self._before[middle] + middle < place:
+            if self.column[middle] + middle < place:
                 low = middle + 1
             else:
                 high = middle
         return low
 
     def __iter__(self) -> Iterator[int]:
-        return (before + number for number, before in enumerate(self._before))
+        return (before + number for number, before in enumerate(self.column))
 
     def place(self, number: int) -> int:
         """The place of the `number`-th that stays, counted from 0."""
-        return number + bisect_right(self._before, number)
+        return number + bisect_right(self.column, number)
 
 
 class Without(OnDemand[int]):

@@ -22,22 +22,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from analysis.cached import version_of
 from analysis.checking.checker import Rules
 from analysis.child_process import Parent, as_json, from_json
 from analysis.reading import Reading, Step
 from analysis.rules.finding import Finding
 from analysis.tally import Tally, keep, key_of
-from analysis.told import Telling
+from analysis.told import About, Telling
 from captures.errors import CaptureError
 from captures.file import is_live
-from captures.listing import segments, total_size
+from captures.listing import segments
 from captures.tail import Tail
 from mcpproxy.tui.data.columns import Batch, renumbered
 from mcpproxy.tui.data.interpreting import Interpreter
+from mcpproxy.tui.data.kept import is_kept, kept
 
-MADE_BY: Final = ("mcpproxy/tui/data/*.py",)
-"""The modules that make what is told, besides those that read and judge."""
 STEP: Final = 64 << 10
 """Bytes read per step: some 20 ms."""
 REPORT_S: Final = 0.25
@@ -45,8 +43,6 @@ REPORT_S: Final = 0.25
 report only once it has been checked."""
 POLL_S: Final = 0.05
 NICENESS: Final = 5
-LARGE: Final = 20 << 20
-"""Bytes of a closed capture over which the rules have a pass of their own, after what its messages mean is known."""
 LAG_S: Final = 0.25
 """How long what the messages of a live capture mean may wait for the rules."""
 WITH_TEXT: Final = 10_000
@@ -286,13 +282,11 @@ class Task:
         """
         self.number, self.is_shown = number, most > 0
         self._path, self._tell = path, tell
-        files = segments(path)
-        self._is_live = is_live(files[-1])
+        self._is_live = is_live(segments(path)[-1])
         self._behind_since: float | None = None
         """Since when the pass for both purposes has been behind."""
-        is_large = not self._is_live and total_size(files) >= LARGE
         self._passes: list[Pass | Retelling] = []
-        if self.is_shown and is_large:
+        if self.is_shown and is_kept(path):
             self._add("meaning", most)
             if with_rules:
                 self._add("findings", most)
@@ -304,10 +298,10 @@ class Task:
             one.judgement = Judgement(number, path, tell, in_full=in_full)
         self._passes.append(one)
 
-    def _add(self, about: str, most: int) -> None:
+    def _add(self, about: About, most: int) -> None:
         """Add a pass for one purpose over a large closed capture; without reading, if it was made before."""
         is_urgent = about == "meaning"
-        telling = Telling(self._path, about, f"{version_of(MADE_BY)}\n{most}")
+        telling = kept(self._path, about, most)
         messages = telling.again()
         if messages is not None:
             self._passes.append(Retelling(self.number, messages, self._tell, is_urgent=is_urgent))

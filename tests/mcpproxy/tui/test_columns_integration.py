@@ -24,7 +24,7 @@ from captures.errors import CaptureError
 from captures.file import create
 from captures.listing import segments
 from captures.reader import Capture
-from mcpproxy.tui.data import worker
+from mcpproxy.tui.data import kept, worker
 from mcpproxy.tui.data.columns import NONE
 from tests.analysis.store.hostile_losses import lossy
 from tests.analysis.traces import corpus
@@ -118,11 +118,14 @@ def on_screen(reading: Reading) -> Calls:
 
 
 def known(reading: Reading) -> list[object]:
-    """All that the worker has told of a capture."""
+    """All that is known of a capture: what the worker has told, and what its rows are."""
     conversation = {
         name: value for name, value in vars(reading.conversation).items() if name not in ("_index", "_http")
     }
-    return [cells(reading.columns), conversation, reading.kinds.all, reading.forgotten]
+    index, columns = reading.index, [bytes(column) for column in (*reading.index._columns, *reading._columns)]
+    rows = [index._segments, index._parts, index._unfinished, index.frames, index.left_out, index.tail.segments]
+    end = [reading.end, reading.bad_end, reading.http.has_any, reading.progress, len(reading.folded)]
+    return [cells(reading.columns), conversation, reading.kinds.all, reading.forgotten, columns, rows, end]
 
 
 def grown(path: Path, folder: Path, rng: Random) -> Calls:
@@ -190,11 +193,12 @@ def same(path: Path, place: Path, seed: int) -> Calls:
     """The calls of a capture, which all but SQL agree on."""
     calls = in_python(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker, "LARGE", 0)
+        patch.setattr(kept, "LARGE", 0)
         first = Reading(path)
         assert on_screen(first) == calls
         again = Reading(path)
         assert isinstance(again.task._passes[0], worker.Retelling)
+        assert again._restore()
         assert on_screen(again) == calls
     assert known(again) == known(first)
     assert grown(path, place / f"grown-{path.stem}", Random(seed)) == calls

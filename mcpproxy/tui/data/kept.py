@@ -1,0 +1,39 @@
+"""Kept: which captures are read once only, and on what the files depend that hold what was read (`analysis.told`)."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from analysis.cached import version_of
+from analysis.told import About, Telling
+from captures.file import is_live
+from captures.listing import segments, total_size
+
+LARGE: Final = 20 << 20
+"""Bytes of a closed capture from which what was read of it is kept, and the rules have a pass of their own."""
+_MADE_BY: Final = ("mcpproxy/tui/data/*.py", "mcpproxy/wording/*.py", "mcpproxy/sanitise.py")
+"""The modules that make what is kept, besides those that read and judge."""
+
+
+def is_kept(path: Path) -> bool:
+    """Whether a capture is closed, and large enough."""
+    files = segments(path)
+    return not is_live(files[-1]) and total_size(files) >= LARGE
+
+
+def kept(path: Path, about: About, most: int) -> Telling:
+    """What is kept of a capture about a subject, or will be.
+
+    Args:
+        path: the capture.
+        about: the subject.
+        most: how many rows are known.
+    """
+    return Telling(path, about, f"{version_of(_MADE_BY)}\n{most}")
+
+
+def keep(telling: Telling, pieces: Iterable[bytes]) -> None:
+    """Keep some pieces, if possible."""
+    for piece in pieces:
+        telling.add(piece)
+    telling.keep()
