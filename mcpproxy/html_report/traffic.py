@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from analysis.conversation.call import ENDLESS, Call, Seen
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.message import Request
+from analysis.conversation.message import Request, Response
 from analysis.facts import raw_of
 from analysis.reading import Step
 from analysis.rules.finding import Level
@@ -20,6 +20,7 @@ from mcpproxy.html_report.blocks import Payloads
 from mcpproxy.report.conversation import Conversation, Thing
 from mcpproxy.report.conversation_rows import Batch, frame_of, line_of, size_of
 from mcpproxy.report.waits import waited_ns
+from mcpproxy.wording.facts import became, facts
 from mcpproxy.wording.http_head import request_head, response_head
 from mcpproxy.wording.records import Remark
 from mcpproxy.wording.statuses import Status, fate, waiting
@@ -50,6 +51,10 @@ class _Row(NamedTuple):
     took_ns: int = NONE
     answers: int = NONE
     """Number of the frame that a response answers."""
+    answers_text: str = ""
+    """What a response answers, or why it answers nothing, as `show --frame` says it."""
+    answered_text: str = ""
+    """What the page of its request says of it."""
     exchange: int = NONE
 
 
@@ -189,8 +194,14 @@ class CaptureTraffic:
     def _add_message(self, seen: Seen) -> None:
         traffic, message, call = self._traffic, seen.message, seen.answered
         row = _row_of(seen)
+        if isinstance(message, Response):
+            row = row._replace(answers_text=next((fact.text for fact in facts(seen, None)), ""))
         if call is not None:
-            row = row._replace(answers=call.request.seq, took_ns=NONE if call.latency_ns is None else call.latency_ns)
+            row = row._replace(
+                answers=call.request.seq,
+                took_ns=NONE if call.latency_ns is None else call.latency_ns,
+                answered_text=next((fact.text for fact in became(call) if fact.name == "answered"), ""),
+            )
         payload = NONE if message.index is not None else self._payload(message.frames)
         number = traffic.add(self._capture, message.seq, message.t_ns, seen.session.number, row, payload)
         if seen.is_again:

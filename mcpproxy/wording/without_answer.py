@@ -1,4 +1,4 @@
-"""What totals and lists say of requests that were abandoned or are unanswered: the same for `check`, `stats`, reports."""
+"""What totals and lists say of requests that were abandoned or are unanswered, for `check`, `stats` and reports."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final

@@ -109,22 +109,9 @@ function factsOf(model, row) {
   if (rows.session[row] > 0) facts.push(["session", rows.session[row]]);
   if (rows.exchange[row] >= 0) facts.push(["exchange", `@${rows.exchange[row]}`]);
   if (rows.size[row] >= 0) facts.push(["size", bytes(rows.size[row])]);
-  if (rows.answers[row] >= 0) {
-    facts.push([
-      "answers",
-      frameLink(place, rows.answers[row]),
-      rows.took_ns[row] >= 0 ? ` after ${duration(rows.took_ns[row])}` : "",
-    ]);
-  }
+  if (rows.answers_text[row]) facts.push(["answers", ...linkedText(place, rows.answers_text[row])]);
   const answer = rows.kind[row] === "request" ? model.answerOf[place].get(rows.seq[row]) : undefined;
-  if (answer !== undefined) {
-    facts.push([
-      "answered",
-      "by ",
-      frameLink(place, rows.seq[answer]),
-      rows.took_ns[answer] >= 0 ? ` after ${duration(rows.took_ns[answer])}: ${rows.word[answer]}` : "",
-    ]);
-  }
+  if (answer !== undefined) facts.push(["answered", ...linkedText(place, rows.answered_text[answer])]);
   if (rows.word[row])
     facts.push([
       "outcome",

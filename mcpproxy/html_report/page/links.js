@@ -9,6 +9,12 @@ function frameLink(capture, frame, text = `frame ${frame}`) {
   return capture < 0 ? el("span", {}, text) : el("a", { href: frameAddress(capture, frame) }, text);
 }
 
+/** A text of ours, in which every frame that it names is a link. */
+function linkedText(capture, text) {
+  const parts = text.split(/\b(frame \d{1,15})\b/);
+  return parts.map((part, at) => (at % 2 ? frameLink(capture, Number(part.slice(6)), part) : part));
+}
+
 /** Capture and frame of an address; null if it is not that of a frame. */
 function frameOf(address) {
   const match = /^#(?:capture-(\d{1,6})-)?frame-(\d{1,15})$/.exec(address);

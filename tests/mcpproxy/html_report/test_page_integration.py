@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,7 +59,14 @@ def test_address_of_a_frame_opens_it(report: Opened) -> None:
     assert report.page.inner_text("aside.detail h3").startswith("Frame 20: ")
     report.run("void (location.hash = '#capture-2-frame-3')")
     report.page.wait_for_selector("aside.detail h3:has-text('Frame 3: request initialize')")
-    assert report.page.inner_text("aside.detail .facts").startswith("capture\nweather")
+    facts = report.page.inner_text("aside.detail .facts")
+    assert facts.startswith("capture\nweather")
+    assert re.search(r"\nanswered\nby frame 4 after [\d.]+ ms: ok\b", facts), facts
+    report.page.click("aside.detail .facts a:has-text('frame 4')")
+    report.page.wait_for_selector("aside.detail h3:has-text('Frame 4: response')")
+    assert re.search(r"\nanswers\nframe 3 after [\d.]+ ms: ok", report.page.inner_text("aside.detail .facts"))
+    report.page.go_back()
+    report.page.wait_for_selector("aside.detail h3:has-text('Frame 3: request initialize')")
     chosen = report.run("document.querySelector('table.traffic [aria-selected=true]').getBoundingClientRect().top")
     assert 0 < chosen < 860
 
