@@ -301,7 +301,7 @@ def test_the_errors_of_a_tool_are_four_keys_away_and_the_text_of_a_result_one(tm
         made.press("j" * rows.index("library") + "\r")
         made.until(lambda: "found 1" in made.text(), "the traffic")
         made.press("!")
-        made.until(lambda: "has:failure" in made.text(), "the errors of all tools")
+        made.until(lambda: "has:failure  3 of 16 frames" in made.text(), "the errors of all tools")
         made.press("+")
         made.until(lambda: "name:search         tool" in made.text(), "the values of the row")
         made.press("\r")
