@@ -173,3 +173,5 @@ def _messages(packed: bytes) -> Iterator[bytes]:
             yield data[at + _LENGTH.size : end]
             at = end
         data = data[at:]
+    if data:
+        raise ValueError("what was told ends early")

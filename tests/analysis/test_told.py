@@ -87,7 +87,7 @@ def test_a_file_that_is_cut_or_damaged_is_not_used(capture: Path) -> None:
     assert (again(capture), keep(capture, MESSAGES)) == (None, False)
 
 
-def test_what_was_forged_with_its_digest_is_an_error_and_takes_no_memory(capture: Path) -> None:
+def test_what_was_forged_with_its_digest_is_an_error(capture: Path) -> None:
     telling, file = Telling(capture, "meaning", "by a test"), file_of(capture)
     assert keep(capture, MESSAGES)
     key = telling._key

@@ -3,7 +3,7 @@
 A thread indexes the position of everything (`captures.index`), so that all rows can be shown after a few seconds per
 million. The worker reads the capture once more, understands it as all commands do (`analysis.reading`), and sends what
 it has found out, which is kept in columns here (`Columns`). The rest of a row is read again from the file when the row
-is shown, so this process keeps no messages.
+is shown, so this process keeps no messages. The positions in a large closed capture are kept in a file (`kept.py`).
 """
 
 import re
