@@ -20,6 +20,7 @@ from analysis import clock
 from analysis.child_process import as_json, from_json
 from analysis.conversation.call import IdState, Outcome
 from analysis.summary import bad_ending
+from analysis.told import Telling
 from captures.damage import Damage
 from captures.file import is_live
 from captures.frame import Frame
@@ -99,8 +100,8 @@ class Reading:
         """How it ended."""
         files = segments(path)
         self._was_live = is_live(files[-1])
-        self._kept = kept(path, "rows", self.most) if is_kept(path) else None
-        """Where the rows are kept; None once they are, and if they are not to be."""
+        self._kept: Telling | None = None
+        """Where the rows are to be kept; None if they are already, and if they are not to be."""
         self._is_begun = False
         self._size = total_size(files)
         self._remarked: dict[int, tuple[bool, bool]] = {}
@@ -362,7 +363,10 @@ class Reading:
     def _restore(self) -> bool:
         """At the first step, take all rows as they were saved; whether they were."""
         is_begun, self._is_begun = self._is_begun, True
-        saved = None if is_begun or self._kept is None else self._kept.again()
+        if is_begun or not is_kept(self.path):
+            return False
+        self._kept = kept(self.path, "rows", self.most)
+        saved = self._kept.again()
         if saved is None:
             return False
         try:
