@@ -151,7 +151,8 @@ def _stall(members: Mapping[str, Any]) -> Remark:
     count = last - first + 1 if type(first) is int and type(last) is int and last > first else 1
     why = "mcpproxy's own write was slow" if members.get("cause") == "recorder" else f"the {target} did not read"
     frames = f"frame {_scalar(first)}" if count == 1 else f"frames {_scalar(first)} to {_scalar(last)}"
-    return Remark("·", f"{frames} waited {units.duration(waited) if type(waited) is int else '?'}: {why}")
+    waited_text = units.duration(waited) if type(waited) is int and waited >= 0 else "?"
+    return Remark("·", f"{frames} waited {waited_text}: {why}")
 
 
 def _gap(gap: Record) -> Remark:

@@ -66,7 +66,7 @@ class Waterfall {
       },
       {
         title: "took",
-        kind: "num",
+        kind: "num took",
         draw: (cell, call) => (cell.textContent = duration(calls.took_ns[call])),
       },
       { title: "state", kind: "state", draw: (cell, call) => (cell.textContent = stateOf(calls, call)) },
