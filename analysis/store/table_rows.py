@@ -37,6 +37,7 @@ REASON_CUT: Final = 300
 
 # Enumeration members are slow to look up.
 _RESULT: Final = Outcome.RESULT
+_FAILED: Final = Outcome.FAILED
 _KNOWN: Final = frozenset(REVISIONS)
 
 
@@ -72,6 +73,7 @@ def row_of(call: Call) -> Row:
         None if response is None else _size(response),
         call.progress,
         call.first_progress_ns,
+        call.failed_ns if outcome is _FAILED else None,
         cancelled_ns,
         reason,
         is_abandoned,

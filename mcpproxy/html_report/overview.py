@@ -160,15 +160,15 @@ def _figures(
 
 def _slow(row: SlowRow, refs: Refs) -> dict[str, Any]:
     waited = f"{_ms(row.waiting_ms)} of it waiting for the {'client' if row.asked_by == 'client' else 'server'}"
-    # How late it was is in its row of the traffic.
-    status = verdict(Outcome(row.outcome))._replace(late_ns=0 if row.is_cancelled else None)
+    late_ns = None if row.late_ms is None else round(row.late_ms * 1e6)
+    status = verdict(Outcome(row.outcome))._replace(late_ns=late_ns)
     return {
         "what": _titled(row.method, row.name),
         "capture": refs[row.capture],
         "frame": row.request,
         "took": _ms(row.latency_ms),
         "ms": row.latency_ms,
-        "outcome": status.short,
+        "outcome": status.word,
         "more": waited if row.waiting_ms else "",
     }
 

@@ -206,7 +206,8 @@ function lookOf(calls, call) {
 }
 
 function stateOf(calls, call) {
-  return calls.state[call] === "answered" ? (calls.bad[call] ? "error" : "") : calls.state[call].replace("_", " ");
+  const late = calls.late[call] && `, answered ${calls.late[call]}`;
+  return calls.state[call] === "answered" ? (calls.bad[call] ? "error" : "") : calls.state[call].replace("_", " ") + late;
 }
 
 /** The runs of ones as rectangles of a path. */
