@@ -143,7 +143,8 @@ def _figures(
     rows: ReportRows, captures: int, errors: int, abandoned: Sequence[Abandoned], unanswered: Sequence[Unanswered]
 ) -> list[dict[str, Any]]:
     totals, time = rows.totals(), rows.time()
-    left, open_ = sum(row.times for row in abandoned), sum(row.times for row in unanswered)
+    left, late = sum(row.times for row in abandoned), sum(row.late for row in abandoned)
+    open_ = sum(row.times for row in unanswered)
     calls = rows.latency("server")
     requests = sum(row.calls for row in calls)
     figures = [
@@ -151,7 +152,7 @@ def _figures(
         ("frames", f"{totals.frames:,}", size(totals.bytes), False),
         ("requests", f"{requests:,}", count_text(totals.sessions, "session"), False),
         ("errors", f"{errors:,}", f"{errors / requests:.1%} of requests" if errors and requests else "", errors > 0),
-        ("abandoned", f"{left:,}", "", left > 0),
+        ("abandoned", f"{left:,}", f"{late:,} answered late" if late else "", left > 0),
         ("unanswered", f"{open_:,}", "", open_ > 0),
         ("server time", _ms(time.server_ms) or "–", f"of {_ms(time.session_ms)}", False),
     ]

@@ -328,7 +328,8 @@ def _abandoned(stats: Stats) -> list[str]:
         if request.late_ms is not None:
             details.append(f"answered {_ms(request.late_ms)} later")
         details += _probably(request)
-        times = f" {request.times:,}, the longest" if request.times > 1 else ""
+        late = f" ({request.late:,} answered late)" if request.late else ""
+        times = f" {request.times:,}{late}, the longest" if request.times > 1 else ""
         words.append(f"{sanitise(request.what, 100)}{times} after {_ms(request.waited_ms)} ({', '.join(details)})")
     return _some(words)
 

@@ -18,6 +18,8 @@ from analysis.filter import facts_of, parse
 from analysis.reading import Reading
 from analysis.selection import selected_at_the_end
 from analysis.summary import summarise
+from mcpproxy.examination.examine import Wanted, examined
+from mcpproxy.examination.result import LocatedFinding, Totals
 from mcpproxy.exporters.otlp.capture import CaptureSpans
 from mcpproxy.exporters.otlp.histograms import Histograms
 from mcpproxy.exporters.trace_events import CaptureEvents, Processes
@@ -93,7 +95,7 @@ def outcomes(path: Path) -> Path:
     talk.call(2200, 5, "slow")
     talk.say(9200, "c2s", method="notifications/cancelled", params={"requestId": 5, "reason": "it timed out"})
     talk.call(9300, 6, "late")
-    talk.say(9400, "c2s", method="notifications/cancelled", params={"requestId": 6})
+    talk.say(9400, "c2s", method="notifications/cancelled", params={"requestId": 6, "reason": "timed out"})
     talk.answer(9900, 6, content=[])
     talk.call(10_000, 7, "silent")
     talk.ask(10_100, 8, "subscriptions/listen")
@@ -358,7 +360,7 @@ def read_lines(lines: Iterable[str]) -> tuple[dict[int, list[Words]], Counter[st
     found: dict[int, list[Words]] = {}
     counted = Counter[str]()
     for line in lines:
-        head = re.fullmatch(r" *\+[\d.,]+ +· +(\d+) requests? (?:seem )?([a-z ]+?)(:.*)?", line)
+        head = re.fullmatch(r" *\+[\d.,]+ +· +(\d+) requests? (?:seem )?([a-z ]+?)( \(\d+ answered late\)|:.*)?", line)
         if head:
             counted[head[2].replace("without a recorded response", "not recorded")] += int(head[1])
         message = LINE.fullmatch(line)
@@ -414,9 +416,36 @@ def test_a_text_says_of_each_call_what_became_of_it(roads: Roads, text_of: Calla
                 assert told.latency == ""
         else:
             assert not ended
+    # All of them are counted, with or without a response, and wherever their line is.
+    left["abandoned"] = abandoned_in(roads)
     batched = sum(1 for (_, item), call in roads.calls.items() if item is not None and call.response is None)
     assert counted >= left
     assert counted.total() <= left.total() + batched
+
+
+def abandoned_in(roads: Roads) -> int:
+    return sum(call.abandoned_ns is not None for call in roads.calls.values())
+
+
+def test_every_road_counts_abandoned_calls_alike(roads: Roads) -> None:
+    count = abandoned_in(roads)
+    late = sum(call.abandoned_ns is not None and call.late_ns is not None for call in roads.calls.values())
+    _, counted = read_lines(printed(roads.path))
+    assert counted["abandoned"] == count
+    summary = summarise(roads.path)
+    assert (summary.abandoned, summary.answered_late) == (count, late)
+    totals = Totals()
+    for event in examined(roads.path, Wanted()):
+        if isinstance(event, LocatedFinding):
+            totals.add(event)
+    assert totals.abandoned == count
+    ((in_stats,), *_) = (row.split()[1:2] for row in stats(roads.path) if row.startswith("ABANDONED"))
+    assert in_stats == f"{count}"
+    assert ("answered late" in "".join(row for row in printed(roads.path) if "abandoned" in row)) == (late > 0)
+
+
+def stats(path: Path) -> list[str]:
+    return mcpproxy("stats", path).stdout.decode().splitlines()
 
 
 def test_the_rows_of_the_terminal_ui_say_what_show_says(roads: Roads) -> None:
@@ -543,7 +572,7 @@ def test_all_roads_say_the_same_of_every_call(roads: Roads) -> None:
     assert tables.states == Counter((seq, state_of(call)) for (seq, _), call in calls.items())
     screen = on_screen(path)
     for seq, call in roads.alone.items():
-        assert screen[seq] == (told(call), call.abandoned_ns if call.response is None else None)
+        assert screen[seq] == (told(call), call.abandoned_ns)
     failed = {
         key for key, call in calls.items() if call.is_failure or call.outcome in (Outcome.ERROR, Outcome.TOOL_ERROR)
     }

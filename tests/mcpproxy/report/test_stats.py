@@ -37,7 +37,7 @@ def stats(name: str = "search", **changes: object) -> Stats:
         True,
         [Count("id/type-changed", 1, name)],
         [],
-        [Abandoned(f"tools/call {name}", 2, 35_012.0, 38, name, 1500.0, 1, f"/a/{name}.mcpcap", 40, name)],
+        [Abandoned(f"tools/call {name}", 2, 1, 35_012.0, 38, name, 1500.0, 1, f"/a/{name}.mcpcap", 40, name)],
         [
             Unanswered(
                 f"tools/call {name}", 12, [411, 412, 413, 414], 1, 2, 3, 1, f"/a/{name}.mcpcap", 12_000.0, None, None
@@ -63,7 +63,7 @@ def test_everything_is_on_the_screen() -> None:
         "ERRORS                       24   -32602 Invalid params 3 · tool error 21",
         "ID MISMATCHES                 1   id/type-changed 1 (search)",
         "LIFECYCLE VIOLATIONS          0",
-        "ABANDONED                     2   tools/call search 2, the longest after 35.0s",
+        "ABANDONED                     2   tools/call search 2 (1 answered late), the",
         "UNANSWERED                   12   tools/call search (frames 411, 412, 413, … of",
         "DEFINITIONS COST        11.3 kB   ≈ 2,825 tokens (estimate) · search 9.1 kB · b",
         "START-UP                  1.21s   process 880ms · initialize 40.0ms · first",
