@@ -304,6 +304,16 @@ class Figures:
             )
         ]
 
+    def error_share(self) -> float | None:
+        """The share of errors among all calls that were answered in time or failed; None if there are none.
+
+        `Latency.error_share` is the same for one kind of call.
+        """
+        ((share,),) = self._rows(
+            "select count(*) filter (is_error) / nullif(count(*) filter (is_decided), 0) from calls"
+        )
+        return None if share is None else float(share)
+
     def time(self) -> Time:
         """Where the time of all sessions went."""
         (row,) = self._rows(

@@ -147,11 +147,12 @@ def _figures(
     open_ = sum(row.times for row in unanswered)
     calls = rows.latency("server")
     requests = sum(row.calls for row in calls)
+    share = rows.error_share()
     figures = [
         ("duration", duration(totals.duration_ns), "of all captures" if captures > 1 else "", False),
         ("frames", f"{totals.frames:,}", size(totals.bytes), False),
         ("requests", f"{requests:,}", count_text(totals.sessions, "session"), False),
-        ("errors", f"{errors:,}", f"{errors / requests:.1%} of requests" if errors and requests else "", errors > 0),
+        ("errors", f"{errors:,}", f"{share:.1%} of calls answered or failed" if share else "", errors > 0),
         ("abandoned", f"{left:,}", f"{late:,} answered late" if late else "", left > 0),
         ("unanswered", f"{open_:,}", "", open_ > 0),
         ("server time", _ms(time.server_ms) or "–", f"of {_ms(time.session_ms)}", False),

@@ -578,7 +578,9 @@ def test_all_roads_say_the_same_of_every_call(roads: Roads) -> None:
     }
     answered = {key for key, call in calls.items() if call.response is not None}
     assert selected(path, "has:answer") == answered
-    assert selected(path, "has:failure") == {key for key in failed if key not in answered}
+    # An error is in the response, but what is abandoned or fails is the request.
+    assert selected(path, "has:failure") == {key for key in failed if key not in answered or calls[key].is_failure}
+    assert selected(path, "has:error") == {key for key, call in calls.items() if call.outcome is Outcome.FAILED}
     drawn = in_perfetto(path)
     for seq, call in roads.alone.items():
         arguments, _ = drawn[seq]
