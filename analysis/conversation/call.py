@@ -294,8 +294,9 @@ class Call(Struct, eq=False):
         """How long it had waited when its sender abandoned it; None if that did not happen.
 
         This means a cancellation whose reason names a timeout, or one after five seconds: both official SDKs cancel a
-        call that times out. A client that closes the HTTP exchange instead has given up at any time. A response may
-        still have come after it.
+        call that times out. Up to 2025-11-25, a client that closes the HTTP exchange instead has given up at any time.
+        From 2026-07-28 on, that is how it cancels, and gives no reason: before five seconds, a timeout looks like any
+        other cancellation. A response may still have come after it.
         """
         waited_ns = self.cancelled_after_ns
         if waited_ns is None or self.request.method in ENDLESS:
