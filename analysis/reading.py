@@ -114,11 +114,6 @@ class Step(NamedTuple):
             ended += [call for call in self.changed if call.settled is None and call.is_ended_by_leaving]
         return [call for call in ended if call.abandoned_ns is not None]
 
-    @property
-    def answered_late(self) -> list[Call]:
-        """The calls that it answers although they had been abandoned."""
-        return [call for call in self.changed if call.response is not None and call.abandoned_ns is not None]
-
 
 class AbandonedCount:
     """Counts the calls that were abandoned in the steps so far, and those of them that were answered late."""
@@ -132,8 +127,14 @@ class AbandonedCount:
 
     def take(self, step: Step) -> None:
         """Count the calls of the next step."""
-        self.calls += sum(map(self._is_counted, step.abandoned))
-        self.late += sum(map(self._is_counted, step.answered_late))
+        may_abandon = type(step.item) is not Frame
+        for seen in step.messages:
+            may_abandon = may_abandon or seen.cancelled is not None
+        if may_abandon:
+            self.calls += sum(map(self._is_counted, step.abandoned))
+        for call in step.changed:
+            if call.cancellation is not None and call.response is not None and call.abandoned_ns is not None:
+                self.late += self._is_counted(call)
 
 
 class Reading:

@@ -254,30 +254,28 @@ class Call(Struct, eq=False):
         return self.cancellation or (self.broken if self.has_left else None)
 
     @property
-    def failed_ns(self) -> int | None:
-        """Stamp of the end of the HTTP exchange with which it failed; None if it has not failed."""
+    def failure(self) -> Mark | None:
+        """The end of the HTTP exchange with which it failed; None if it has not failed."""
         if self.outcome is not _FAILED:
             return None
-        over = self.broken or (None if self.http is None else self.http.over)
-        return None if over is None else over.t_ns
+        return self.broken or (None if self.http is None else self.http.over)
 
     @property
-    def over_ns(self) -> int | None:
-        """Stamp of what ended the wait for it; None if nothing has, as far as known.
+    def over(self) -> Mark | None:
+        """What ended the wait for it; None if nothing has, as far as known.
 
         This is the first of its response, its cancellation (or the end of an HTTP exchange that its client closed), and
-        the failure of its HTTP exchange. `calls.until_ns` in SQL is the same, and goes on where this is None.
+        the failure of its HTTP exchange. `calls.until_ns` in SQL has the same stamp, and goes on where this is None.
         """
-        if self.broken is None and self.cancellation is None and self.ended_ns is not None:
-            return self.ended_ns  # nearly always
-        stamps = [t_ns for t_ns in (self.ended_ns, self.cancelled_ns, self.failed_ns) if t_ns is not None]
-        return min(stamps, default=None)
+        response = None if self.response is None else Mark(self.response.seq, self.response.t_ns)
+        marks = [mark for mark in (response, self._given_up, self.failure) if mark is not None]
+        return min(marks, key=lambda mark: mark.t_ns, default=None)
 
     @property
     def lasted_ns(self) -> int | None:
-        """How long it lasted: from when it was handed on to `over_ns`; None if that is unknown."""
-        over_ns = self.over_ns
-        return None if over_ns is None else max(0, over_ns - self.started_ns)
+        """How long it lasted: from when it was handed on until it was `over`; None if that is unknown."""
+        over = self.over
+        return None if over is None else max(0, over.t_ns - self.started_ns)
 
     @property
     def broken_after_ns(self) -> int | None:

@@ -73,7 +73,7 @@ def row_of(call: Call) -> Row:
         None if response is None else _size(response),
         call.progress,
         call.first_progress_ns,
-        call.failed_ns if outcome is _FAILED else None,
+        _failed_ns(call) if outcome is _FAILED else None,
         cancelled_ns,
         reason,
         is_abandoned,
@@ -86,6 +86,11 @@ def row_of(call: Call) -> Row:
         None if http is None else integer(http.number),
         call.redirects,
     )
+
+
+def _failed_ns(call: Call) -> int | None:
+    failure = call.failure
+    return None if failure is None else failure.t_ns
 
 
 class Talk:

@@ -1,7 +1,7 @@
 """Calls: the requests of a capture, each once, as soon as its outcome is known.
 
 A request ends with its response, with its cancellation or with the failure of the HTTP exchange that carried it,
-whichever comes first (`Call.over_ns`), or without any of these where the capture ends. A late response changes neither
+whichever comes first (`Call.over`), or without any of these where the capture ends. A late response changes neither
 its end nor its length. Following a capture live gives the same calls as reading the file; `FinalCalls` waits for late
 responses, for exports that can.
 """
@@ -50,8 +50,8 @@ class EndedCall(NamedTuple):
     @property
     def ended_ns(self) -> int:
         """When its response was read, or when it was cancelled, failed, or the capture ended: whichever was first."""
-        over_ns = self.call.over_ns
-        return max(self.call.request.t_ns, self.seen_ns if over_ns is None else over_ns)
+        over = self.call.over
+        return max(self.call.request.t_ns, self.seen_ns if over is None else over.t_ns)
 
     @property
     def begun_ns(self) -> int:
