@@ -69,7 +69,11 @@ class Waterfall {
         kind: "num",
         draw: (cell, call) => (cell.textContent = brief(calls.to[call] - calls.from[call])),
       },
-      { title: "state", kind: "state", draw: (cell, call) => (cell.textContent = stateOf(calls, call)) },
+      {
+        title: "state",
+        kind: calls.late.some(Boolean) ? "state late" : "state",
+        draw: (cell, call) => (cell.textContent = stateOf(calls, call)),
+      },
       {
         title: el("span", { class: "ends" }, this.from, this.to),
         kind: "time-bar",
