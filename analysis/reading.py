@@ -8,7 +8,7 @@ Nothing depends on how the records come: a file that is read to its end and the 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -106,8 +106,35 @@ class Step(NamedTuple):
 
     @property
     def abandoned(self) -> list[Call]:
-        """Those of `left` that this abandoned."""
-        return [call for call in self.left if call.abandoned_ns is not None]
+        """The calls that their sender abandons with it; in the last step, those that their client left for good."""
+        ended = [seen.cancelled for seen in self.messages if seen.cancelled is not None]
+        if isinstance(self.item, Record):
+            ended += self.left
+        if self.end is not None:
+            ended += [call for call in self.changed if call.settled is None and call.is_ended_by_leaving]
+        return [call for call in ended if call.abandoned_ns is not None]
+
+
+class AbandonedCount:
+    """Counts the calls that were abandoned in the steps so far, and those of them that were answered late."""
+
+    def __init__(self, is_counted: Callable[[Call], bool] = lambda _: True) -> None:
+        """`is_counted` selects calls."""
+        self._is_counted = is_counted
+        self.calls = 0
+        self.late = 0
+        """Those of `calls` that were answered all the same."""
+
+    def take(self, step: Step) -> None:
+        """Count the calls of the next step."""
+        may_abandon = type(step.item) is not Frame
+        for seen in step.messages:
+            may_abandon = may_abandon or seen.cancelled is not None
+        if may_abandon:
+            self.calls += sum(map(self._is_counted, step.abandoned))
+        for call in step.changed:
+            if call.cancellation is not None and call.response is not None and call.abandoned_ns is not None:
+                self.late += self._is_counted(call)
 
 
 class Reading:

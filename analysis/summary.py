@@ -16,7 +16,7 @@ from analysis import clock
 from analysis.cached import READING, put, version_of
 from analysis.conversation.histogram import Histogram
 from analysis.conversation.session import Peer
-from analysis.reading import Item, Reading
+from analysis.reading import AbandonedCount, Item, Reading
 from captures.file import is_live
 from captures.frame import Frame
 from captures.listing import segments
@@ -67,6 +67,8 @@ class Summary(NamedTuple):
     """Requests that count as errors; see `Call.is_error`."""
     abandoned: int = 0
     """Requests whose sender gave up on them; see `Call.abandoned_ns`."""
+    answered_late: int = 0
+    """Those of them that were answered all the same."""
     waiting: int = 0
     """While it is being recorded: how many of the client's requests wait for a response."""
     waiting_since_ns: int | None = None
@@ -103,7 +105,8 @@ class Summarizer:
     def __init__(self) -> None:
         self._reading = Reading()
         self.fold = self._reading.fold
-        self.frames = self.errors = self.abandoned = 0
+        self.frames = self.errors = 0
+        self._abandoned = AbandonedCount()
         self.latencies = Histogram()
         self._bucket_ns, self._traffic = _SHORTEST_NS, [0] * BUCKETS
         self._clients: dict[Peer | None, int] = {}
@@ -123,9 +126,7 @@ class Summarizer:
             self._signal = signal if isinstance(signal, str) else self._signal
         for seen in step.messages:
             self._hear(seen.session.client, self.fold.t_ns)
-            self.abandoned += seen.cancelled is not None and seen.cancelled.abandoned_ns is not None
-        if isinstance(entry, Record) and entry.rec == "exchange":
-            self.abandoned += len(step.abandoned)
+        self._abandoned.take(step)
         for call in step.changed:
             self.errors += call.settled is not None and call.is_error
             if call.is_timely:
@@ -155,7 +156,9 @@ class Summarizer:
             revisions=tuple(revision[:_TEXT] for revision in fold.revisions[:REVISIONS]),
             frames=self.frames,
             errors=self.errors + sum(call.is_error for call in left),
-            abandoned=self.abandoned + sum(call.is_ended_by_leaving for call in left),
+            abandoned=self._abandoned.calls
+            + sum(call.is_ended_by_leaving and call.abandoned_ns is not None for call in left),
+            answered_late=self._abandoned.late,
             waiting=len(sent_ns),
             waiting_since_ns=sent_ns[0] if sent_ns else None,
             answered=self.latencies.count,
@@ -287,7 +290,7 @@ def _summary(kept: object) -> Summary | None:
     if not isinstance(kept, dict) or set(kept) != set(Summary._fields) or kept["state"] not in ("ended", "died"):
         return None
     texts = ("name", "transport", "client", "server", "ending")
-    numbers = ("duration_ns", "frames", "errors", "abandoned", "answered", "lost", "bucket_ns")
+    numbers = ("duration_ns", "frames", "errors", "abandoned", "answered_late", "answered", "lost", "bucket_ns")
     traffic, clients, revisions = kept["traffic"], kept["clients"], kept["revisions"]
     is_whole = (
         all(kept[name] is None or isinstance(kept[name], str) for name in texts)

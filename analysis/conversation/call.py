@@ -3,6 +3,11 @@
 A call is one object from the request to the end of the capture. It is made when the request is understood, and changed
 in place when it is cancelled, carried on by another HTTP exchange or answered, or when it fails. Everything that
 commands say about a call is here, so all of them say the same. A message refers to its call.
+
+How long a call took is two facts. It lasts (`Call.lasted_ns`) until the first of its response, its cancellation and the
+failure of its HTTP exchange: what draws a call as a span or a bar shows this. Its latency (`Call.latency_ns`) is about
+the response, whenever that came: what lists responses shows this, and says how late it was (`Call.late_ns`). Only
+timely responses (`Call.is_timely`) count in percentiles, and only those and failures in shares of errors.
 """
 
 import re
@@ -199,7 +204,7 @@ class Call(Struct, eq=False):
 
     @property
     def latency_ns(self) -> int | None:
-        """How long the response took; None without one."""
+        """How long the response took, even if its sender no longer waited for it (`late_ns`); None without one."""
         return None if self.ended_ns is None else max(0, self.ended_ns - self.started_ns)
 
     @property
@@ -249,8 +254,32 @@ class Call(Struct, eq=False):
         return self.cancellation or (self.broken if self.has_left else None)
 
     @property
+    def failure(self) -> Mark | None:
+        """The end of the HTTP exchange with which it failed; None if it has not failed."""
+        if self.outcome is not _FAILED:
+            return None
+        return self.broken or (None if self.http is None else self.http.over)
+
+    @property
+    def over(self) -> Mark | None:
+        """What ended the wait for it; None if nothing has, as far as known.
+
+        This is the first of its response, its cancellation (or the end of an HTTP exchange that its client closed), and
+        the failure of its HTTP exchange. `calls.until_ns` in SQL has the same stamp, and goes on where this is None.
+        """
+        response = None if self.response is None else Mark(self.response.seq, self.response.t_ns)
+        marks = [mark for mark in (response, self._given_up, self.failure) if mark is not None]
+        return min(marks, key=lambda mark: mark.t_ns, default=None)
+
+    @property
     def lasted_ns(self) -> int | None:
-        """How long its HTTP exchange lasted, if that ended without its response; else None."""
+        """How long it lasted: from when it was handed on until it was `over`; None if that is unknown."""
+        over = self.over
+        return None if over is None else max(0, over.t_ns - self.started_ns)
+
+    @property
+    def broken_after_ns(self) -> int | None:
+        """How long it had waited when its HTTP exchange ended without its response; None if that did not happen."""
         return None if self.broken is None else max(0, self.broken.t_ns - self.started_ns)
 
     @property
@@ -263,8 +292,9 @@ class Call(Struct, eq=False):
         """How long it had waited when its sender abandoned it; None if that did not happen.
 
         This means a cancellation whose reason names a timeout, or one after five seconds: both official SDKs cancel a
-        call that times out. A client that closes the HTTP exchange instead has given up at any time. A response may
-        still have come after it.
+        call that times out. Up to 2025-11-25, a client that closes the HTTP exchange instead has given up at any time.
+        From 2026-07-28 on, that is how it cancels, and gives no reason: before five seconds, a timeout looks like any
+        other cancellation. A response may still have come after it.
         """
         waited_ns = self.cancelled_after_ns
         if waited_ns is None or self.request.method in ENDLESS:

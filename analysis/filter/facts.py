@@ -5,7 +5,7 @@ Callers decide what is known by when. A fact is None if it does not apply, or is
 
 from typing import TYPE_CHECKING, Any, Self
 
-from analysis.conversation.call import Call, Seen, seen_of
+from analysis.conversation.call import Call, Outcome, Seen, seen_of
 from analysis.conversation.message import Id, Message, Notification, Request, Response
 from analysis.facts import code_of, is_error, kind_of, name_in, problem_of, raw_of, size_of
 from captures.frame import Frame
@@ -136,12 +136,14 @@ class Facts:
 
     @Fact
     def is_error(self) -> bool:
-        """Whether it is a JSON-RPC error, or the result of a tool that failed."""
+        """Whether it is a JSON-RPC error, the result of a tool that failed, or a request whose HTTP exchange failed."""
+        if isinstance(self.message, Request):
+            return self.call is not None and self.call.outcome is Outcome.FAILED
         return self.message is not None and is_error(self.message)
 
     @Fact
     def is_failure(self) -> bool:
-        """Whether it is that, or a request that failed, that got no response, or that was abandoned."""
+        """Whether it is that, or a request that got no response, or that was abandoned."""
         if not isinstance(self.message, Request):
             return self.is_error
         return self.call is not None and not self.is_waiting and self.call.is_failure

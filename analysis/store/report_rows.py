@@ -79,6 +79,8 @@ class CallRow(NamedTuple):
     is_abandoned: bool
     started_ns: int
     until_ns: int
+    late_ms: float | None
+    """How long after its cancellation the response came; None if it was not cancelled, or none came."""
 
 
 class SlowRow(NamedTuple):
@@ -92,8 +94,8 @@ class SlowRow(NamedTuple):
     outcome: str
     latency_ms: float
     waiting_ms: float | None
-    is_cancelled: bool
-    """Whether it had been cancelled before the response."""
+    late_ms: float | None
+    """How long after the cancellation it came; None if it was not cancelled."""
 
 
 class ErrorRow(NamedTuple):
@@ -208,7 +210,7 @@ class ReportRows(Figures):
                 """
                 select
                     capture, session, request, response, asked_by, method, name, state, is_error, is_abandoned,
-                    started_ns, until_ns
+                    started_ns, until_ns, late_ms
                 from calls where capture = ? and request <= ? order by request limit ?
                 """,
                 capture,
@@ -223,7 +225,7 @@ class ReportRows(Figures):
             SlowRow(*row)
             for row in self._rows(
                 """
-                select capture, request, asked_by, method, name, outcome, latency_ms, waiting_ms, is_cancelled
+                select capture, request, asked_by, method, name, outcome, latency_ms, waiting_ms, late_ms
                 from slowest where not list_contains(?, method) order by latency_ms desc, capture, request limit ?
                 """,
                 sorted(OPENING),

@@ -122,10 +122,12 @@ class Count(NamedTuple):
 
 
 class Abandoned(NamedTuple):
-    """Requests of one kind whose sender gave up on them; see `Exchange.abandoned_ns`."""
+    """Requests of one kind whose sender gave up on them; see `Call.abandoned_ns`."""
 
     what: str
     times: int
+    late: int
+    """How many of them were answered all the same."""
     waited_ms: float
     """The longest wait; the rest of the row is about that request."""
     request: int
@@ -302,6 +304,16 @@ class Figures:
             )
         ]
 
+    def error_share(self) -> float | None:
+        """The share of errors among all calls that were answered in time or failed; None if there are none.
+
+        `Latency.error_share` is the same for one kind of call.
+        """
+        ((share,),) = self._rows(
+            "select count(*) filter (is_error) / nullif(count(*) filter (is_decided), 0) from calls"
+        )
+        return None if share is None else float(share)
+
     def time(self) -> Time:
         """Where the time of all sessions went."""
         (row,) = self._rows(
@@ -367,7 +379,7 @@ class Figures:
             for row in self._rows(
                 """
                 select
-                    concat_ws(' ', method, calls.name) as what, count(*), max(abandoned_ms),
+                    concat_ws(' ', method, calls.name) as what, count(*), count(late_ms), max(abandoned_ms),
                     arg_max(request, place), arg_max_null(cancel_reason, place), arg_max_null(late_ms, place),
                     count(distinct capture), arg_max(path, place), arg_max_null(probable_answer, place),
                     arg_max_null(probable_answer_id, place)
@@ -375,7 +387,7 @@ class Figures:
                     select *, (abandoned_ms, -request) as place
                     from calls where is_abandoned
                 ) as calls join captures using (capture)
-                group by what order by 3 desc, 1
+                group by what order by 4 desc, 1
                 """
             )
         ]

@@ -37,6 +37,7 @@ REASON_CUT: Final = 300
 
 # Enumeration members are slow to look up.
 _RESULT: Final = Outcome.RESULT
+_FAILED: Final = Outcome.FAILED
 _KNOWN: Final = frozenset(REVISIONS)
 
 
@@ -72,6 +73,7 @@ def row_of(call: Call) -> Row:
         None if response is None else _size(response),
         call.progress,
         call.first_progress_ns,
+        _failed_ns(call) if outcome is _FAILED else None,
         cancelled_ns,
         reason,
         is_abandoned,
@@ -84,6 +86,11 @@ def row_of(call: Call) -> Row:
         None if http is None else integer(http.number),
         call.redirects,
     )
+
+
+def _failed_ns(call: Call) -> int | None:
+    failure = call.failure
+    return None if failure is None else failure.t_ns
 
 
 class Talk:

@@ -95,7 +95,7 @@ class _Sending:
             try:
                 for source in captures.each():
                     fold = source.reading.fold
-                    spans = self._spans(source.id, fold)
+                    spans = self._spans(source.id, fold, is_live=False)
                     for step in source:
                         self._sender.put_when_there_is_room(spans.take(step))
                     say_of_fold(fold.wall_ns, fold.forgotten, source.path, captures.say)
@@ -122,7 +122,7 @@ class _Sending:
 
     async def _follow(self, path: Path) -> int:
         reading = Reading()
-        spans = self._spans(capture_id(Capture(path)), reading.fold)
+        spans = self._spans(capture_id(Capture(path)), reading.fold, is_live=True)
         async for item in follow(path):
             if item is None:
                 self._send_metrics_if_due()
@@ -146,8 +146,9 @@ class _Sending:
             say("▲ the latest histograms did not arrive")
         return sent.metrics_sent and not sent.dropped
 
-    def _spans(self, capture: str, fold: Fold) -> CaptureSpans:
-        return CaptureSpans(capture, fold, self._histograms, self._options.filter, payloads=self._options.payloads)
+    def _spans(self, capture: str, fold: Fold, *, is_live: bool) -> CaptureSpans:
+        options = self._options
+        return CaptureSpans(capture, fold, self._histograms, options.filter, payloads=options.payloads, is_live=is_live)
 
     def _send_metrics_if_due(self) -> None:
         if time.monotonic() >= self._metrics_due_s:

@@ -28,7 +28,7 @@ from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.report.waits import waiting_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import WHOLE, cells
-from mcpproxy.wording.counts import begins_text, count_text, lost_text
+from mcpproxy.wording.counts import abandoned_text, begins_text, count_text, lost_text
 from mcpproxy.wording.units import duration, local_time, size, utc
 
 TAIL = 64 << 10
@@ -59,6 +59,8 @@ class Row:
     """Number of its first record, if the ring has deleted those before it; else 0."""
     abandoned: int | None = None
     """Number of abandoned requests; None if the capture has no summary and is too large to read for one."""
+    answered_late: int = 0
+    """How many of them were answered all the same."""
     ending: str | None = None
     """How it ended, if it did not end normally: `exit 1`, `SIGKILL`, `killed` (not closed)."""
     waiting: int = 0
@@ -91,7 +93,8 @@ def run(arguments: list[str]) -> int:
                     left -= row.size
                     summary = summarise(path)
                 if summary is not None:
-                    row.abandoned, row.waited_ns = summary.abandoned, summary.waited_ns
+                    row.abandoned, row.answered_late = summary.abandoned, summary.answered_late
+                    row.waited_ns = summary.waited_ns
                     row.waiting = summary.waiting
                 rows.append(row)
             except CaptureError as error:
@@ -187,7 +190,7 @@ def _text(rows: list[Row], most: int) -> str:
         if row.lost:
             remarks.append(f"{lost_text(row.lost)}")
         if row.abandoned:
-            remarks.append(f"{count_text(row.abandoned, 'request')} abandoned")
+            remarks.append(abandoned_text(row.abandoned, row.answered_late))
         if row.waited_ns is not None and row.waited_ns >= ABANDONED_NS:
             remarks.append(waiting_text(row.waiting, row.waited_ns))
         note = f"▲ {', '.join(remarks)}" if remarks else ""

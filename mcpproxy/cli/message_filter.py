@@ -10,7 +10,7 @@ from analysis.selection import selected_at_the_end
 
 _NEVER_KNOWN: Final = OF_FINDINGS | {"has:mark"}
 """Keys about findings and about the marks of `tui`."""
-_KNOWN_LATER: Final = frozenset({"has:answer", "has:failure", "has:waiting"})
+_KNOWN_LATER: Final = frozenset({"has:answer", "has:error", "has:failure", "has:waiting"})
 """Keys about how a request ends."""
 
 

@@ -1,8 +1,9 @@
 """Calls: the requests of a capture, each once, as soon as its outcome is known.
 
-A request ends with its response, with its cancellation (a late response then changes nothing), with the failure of the
-HTTP exchange that carried it, or, without any of these, where the capture ends. Following a capture live gives the same
-calls as reading the file.
+A request ends with its response, with its cancellation or with the failure of the HTTP exchange that carried it,
+whichever comes first (`Call.over`), or without any of these where the capture ends. A late response changes neither
+its end nor its length. Following a capture live gives the same calls as reading the file; `FinalCalls` waits for late
+responses, for exports that can.
 """
 
 from collections import OrderedDict
@@ -22,6 +23,8 @@ TRACEPARENT_LONGEST: Final = 256
 """Characters; version 00 has 55, and later ones may have more (W3C Trace Context, 3.2.4)."""
 SESSIONS_KEPT: Final = 10_000
 """The most sessions whose first and last times are kept."""
+CANCELLED_KEPT: Final = 10_000
+"""Cancelled calls that can still be answered; of more, the export does not say whether the first were."""
 
 
 class Origin(NamedTuple):
@@ -41,8 +44,14 @@ class EndedCall(NamedTuple):
 
     call: Call
     session: Session
-    ended_ns: int
-    """When its response was read, or when it was cancelled, failed, or the capture ended."""
+    seen_ns: int
+    """When the reading knew that it had ended."""
+
+    @property
+    def ended_ns(self) -> int:
+        """When its response was read, or when it was cancelled, failed, or the capture ended: whichever was first."""
+        over = self.call.over
+        return max(self.call.request.t_ns, self.seen_ns if over is None else over.t_ns)
 
     @property
     def begun_ns(self) -> int:
@@ -103,23 +112,24 @@ class Calls:
     def take(self, step: Step) -> list[EndedCall]:
         """Take the next step; returns the calls that it ends. The last step ends those that are open."""
         ended: list[EndedCall] = []
+        now_ns = self.fold.t_ns
         for seen in step.messages:
             self._look(seen)
             self._note(seen)
             if seen.cancelled is not None:
-                ended += self._ended(seen.cancelled, seen.message.t_ns)
+                ended += self._ended(seen.cancelled, now_ns)
         at = -1 if step.item is None or isinstance(step.item, Damage) else step.item.seq
         for call in step.changed:
             # What a notification had cancelled has ended then.
             mark = call.cancellation
             if call.response is not None:
-                ended += self._ended(call, call.response.t_ns) if mark is None else []
+                ended += self._ended(call, now_ns) if mark is None else []
             elif call.settled is not None:
-                ended += self._ended(call, self.fold.t_ns) if mark is None or mark.seq == at else []
+                ended += self._ended(call, now_ns) if mark is None or mark.seq == at else []
             elif not call.request.id.pairs:
                 ended += self._ended(call, call.request.t_ns)
             elif step.end is not None and (mark is None or call.is_ended_by_leaving):
-                ended += self._ended(call, self.fold.t_ns)
+                ended += self._ended(call, now_ns)
         return ended
 
     def sessions(self) -> Iterable[Span]:
@@ -133,11 +143,41 @@ class Calls:
         if len(self._times) > SESSIONS_KEPT:
             self._times.popitem(last=False)
 
-    def _ended(self, call: Call, ended_ns: int) -> list[EndedCall]:
+    def _ended(self, call: Call, seen_ns: int) -> list[EndedCall]:
         session = call.session
         if session is None or (self._only is not None and not matches(self._only, call)):
             return []
-        return [EndedCall(call, session, max(call.request.t_ns, ended_ns))]
+        return [EndedCall(call, session, seen_ns)]
+
+
+class FinalCalls:
+    """Holds cancelled calls back until it is known whether they are answered late."""
+
+    def __init__(self) -> None:
+        self._cancelled: dict[Call, EndedCall] = {}
+
+    def take(self, ended: Iterable[EndedCall], step: Step) -> list[EndedCall]:
+        """The calls of which nothing more will be known.
+
+        Args:
+            ended: those that the step ends.
+            step: the step; the last one ends the wait for late responses.
+        """
+        final = []
+        for one in ended:
+            call = one.call
+            if call.cancellation is None or call.response is not None or call.is_over:
+                final.append(one)
+                continue
+            self._cancelled[call] = one
+            if len(self._cancelled) > CANCELLED_KEPT:
+                final.append(self._cancelled.pop(next(iter(self._cancelled))))
+        answered = [call for call in step.changed if call.response is not None] if self._cancelled else []
+        final += [self._cancelled.pop(call) for call in answered if call in self._cancelled]
+        if step.end is not None:
+            final += self._cancelled.values()
+            self._cancelled = {}
+        return final
 
 
 def names(call: EndedCall, fold: Fold) -> tuple[Peer, Peer]:

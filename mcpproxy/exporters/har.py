@@ -31,6 +31,7 @@ HELD: Final = 256 << 20
 OPEN_KEPT: Final = 15_000
 """Unfinished exchanges; the oldest is written as it is."""
 COPY: Final = 1 << 20
+_GAVE_UP: Final = "the client closed it before the response"
 _NO_TIME: Final = "1970-01-01T00:00:00.000000Z"
 
 
@@ -85,6 +86,7 @@ class Entries:
                 exchange.begin(item.t_ns)
                 exchange.members |= item.members
                 if item.members.get("stage") == "end":
+                    exchange.is_unanswered = any(call.response is None for call in step.changed)
                     return self._closed(number)
         if step.end is not None:
             return [entry for number in list(self._open) for entry in self._closed(number)]
@@ -123,11 +125,17 @@ class Entries:
 
     def _entry(self, exchange: "_Exchange") -> Entry:
         members, request = exchange.members, exchange.members["request"]
-        times = _Times(members.get("times"), exchange.begun_ns)
+        has_body = bool(exchange.bodies["s2c"].pieces) or _count(members.get("response_size")) > 0
+        times = _Times(members.get("times"), exchange.begun_ns, has_body=has_body)
         start_ns = (self._fold.wall_ns or 0) + times.begun_ns
         known = self._fold.exchanges.known(exchange.number)
         session = known.session if known is not None else None
-        failed = {"_error": _string(members, "error")} if _string(members, "error") else {}
+        ended_by, error = _string(members, "ended_by") or None, _string(members, "error")
+        if ended_by == "client" and known is not None:
+            if exchange.is_unanswered or known.status is None:
+                error = error or _GAVE_UP
+            elif known.settled is not None:
+                ended_by = "complete"  # it closed a stream that had brought all it wanted
         entry = {
             "startedDateTime": _date(start_ns),
             "time": times.send + times.wait + times.receive,
@@ -147,11 +155,11 @@ class Entries:
                 "session": None if session is None else session.number,
                 "revision": None if session is None else session.revision,
                 "peer": _string(members, "peer") or None,
-                "endedBy": _string(members, "ended_by") or None,
+                "endedBy": ended_by,
                 "notStored": members.get("body_hash") or None,
                 "messages": [{**message, "time": (t_ns - times.begun_ns) / 1e6} for t_ns, message in exchange.messages],
             },
-            **failed,
+            **({"_error": error} if error else {}),
         }
         return Entry(start_ns, dumped(entry))
 
@@ -184,6 +192,8 @@ class _Exchange:
         """Stamp and description of each frame."""
         self.bodies = {"c2s": _Body(), "s2c": _Body()}
         self.is_selected = False
+        self.is_unanswered = False
+        """Whether it ended without the response to one of its requests."""
         self.begun_ns = -1
         """Stamp of its first record."""
         self._event_id: str | None = None
@@ -208,8 +218,14 @@ class _Exchange:
 class _Times:
     """When an exchange began, and its phases in milliseconds."""
 
-    def __init__(self, times: object, begun_ns: int) -> None:
-        """`begun_ns` is the stamp of its first record, in case the request's own is unknown."""
+    def __init__(self, times: object, begun_ns: int, *, has_body: bool) -> None:
+        """Take the recorded times.
+
+        Args:
+            times: the member of its record.
+            begun_ns: the stamp of its first record, in case the request's own is unknown.
+            has_body: whether a byte of a response's body came; if not, nothing was received, and it waited to the end.
+        """
         known = times if isinstance(times, dict) else {}
         head, *later = (_stamp(known.get(name)) for name in _PHASES)
         self.begun_ns = begun_ns if head is None else head
@@ -218,7 +234,8 @@ class _Times:
             now = before if stamp is None else max(before, stamp)
             phases.append((now - before) / 1e6)
             before = now
-        self.send, self.wait, self.receive = phases
+        self.send, wait, receive = phases
+        self.wait, self.receive = (wait, receive) if has_body else (wait + receive, 0.0)
 
 
 _PHASES: Final = ("request_head", "request_end", "response_head", "response_end")

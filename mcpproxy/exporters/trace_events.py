@@ -19,7 +19,7 @@ from analysis.facts import size_of
 from analysis.filter import Filter
 from analysis.reading import Step
 from captures.verdict import Direction
-from mcpproxy.exporters.calls import Calls, EndedCall
+from mcpproxy.exporters.calls import Calls, EndedCall, FinalCalls
 from mcpproxy.exporters.har import dumped
 from mcpproxy.exporters.otlp.conventions import text
 
@@ -27,8 +27,6 @@ SLICE_NS: Final = 1_000
 """How long the slice of a message is drawn, unless the next one comes before."""
 THREADS_KEPT: Final = 10_000
 """Threads that get a name; sessions beyond that share the last."""
-CANCELLED_KEPT: Final = 10_000
-"""Cancelled calls that can still be answered; of more, the first have no response in the file."""
 _CATEGORY: Final = "mcp"
 
 Event = dict[str, Any]
@@ -80,8 +78,7 @@ class CaptureEvents:
         self._threads: dict[tuple[int, Direction], int] = {}
         self._last: dict[int, Event] = {}
         """By thread, the slice whose length the next message decides."""
-        self._cancelled: dict[Call, EndedCall] = {}
-        """Calls that were cancelled and have no response."""
+        self._final = FinalCalls()
         self._waiting: dict[tuple[int, int | None], int] = {}
         self._waiting_bytes = 0
         self._events: list[Event] = []
@@ -91,15 +88,12 @@ class CaptureEvents:
         if self._is_new:
             self._is_new = False
             self._meta("process_name", 0, self._name)
-        for call in self.calls.take(step):
+        ended = self.calls.take(step)
+        for call in ended:
             self._end(call)
-        for changed in step.changed if self._cancelled else ():
-            if changed.response is not None and changed in self._cancelled:
-                self._draw(self._cancelled.pop(changed)._replace(ended_ns=changed.response.t_ns))
+        for call in self._final.take(ended, step):
+            self._draw(call)
         if step.end is not None:
-            for call in self._cancelled.values():
-                self._draw(call)
-            self._cancelled = {}
             self._events += self._last.values()
             self._last = {}
         taken, self._events = self._events, []
@@ -154,41 +148,35 @@ class CaptureEvents:
     # ---- calls
 
     def _end(self, ended: EndedCall) -> None:
-        """Nobody waits for a call any more. One that was cancelled is drawn later, as it may still be answered."""
+        """Nobody waits for a call any more."""
         self.count += 1
-        call = ended.call
-        size = self._waiting.pop((call.request.seq, call.request.index), None)
+        size = self._waiting.pop((ended.call.request.seq, ended.call.request.index), None)
         if size is not None:
             self._waiting_bytes -= size
             self._count(ended.ended_ns)
-        if call.cancellation is None or call.response is not None or call.is_over:
-            self._draw(ended)
-            return
-        self._cancelled[call] = ended
-        if len(self._cancelled) > CANCELLED_KEPT:
-            self._draw(self._cancelled.pop(next(iter(self._cancelled))))
 
     def _draw(self, ended: EndedCall) -> None:
-        request = ended.call.request
+        call, request = ended.call, ended.call.request
         ident = f"{self._number}.{request.seq}.{request.index or 0}"
         shared = {"cat": _CATEGORY, "id": ident, "pid": self._pid, "name": _name(request)}
         tid = self._thread(ended.session.number, "c2s" if ended.sender == "client" else "s2c")
         arguments = {
             "capture": self._capture,
             "frame": request.seq,
-            "response": None if ended.call.response is None else ended.call.response.seq,
+            "response": None if call.response is None else call.response.seq,
             "id": text(request.id.text, 256),
-            "outcome": str(ended.call.outcome),
+            "outcome": str(call.outcome),
+            **_cancellation(call),
             "session": ended.session.number,
         }
-        begin, end = self._us(ended.begun_ns), self._us(ended.ended_ns)
+        begin, end = self._us(ended.handed_ns), self._us(ended.ended_ns)
         self._events.append({**shared, "ph": "b", "tid": tid, "ts": begin, "args": arguments})
         self._events.append({**shared, "ph": "e", "tid": tid, "ts": end})
         if ended.outer is not None and self._draws_messages:
             flow = {"cat": _CATEGORY, "name": "in the course of", "id": ident, "pid": self._pid}
             outer_tid = self._thread(ended.session.number, "c2s")
             self._events.append({**flow, "ph": "s", "tid": outer_tid, "ts": self._us(ended.outer.t_ns)})
-            self._events.append({**flow, "ph": "f", "bp": "e", "tid": tid, "ts": begin})
+            self._events.append({**flow, "ph": "f", "bp": "e", "tid": tid, "ts": self._us(ended.begun_ns)})
 
     def _count(self, t_ns: int) -> None:
         shared = {"ph": "C", "pid": self._pid, "ts": self._us(t_ns), "id": str(self._number)}
@@ -200,6 +188,14 @@ class CaptureEvents:
 
     def _meta(self, what: str, thread: int, name: str) -> None:
         self._events.append({"ph": "M", "name": what, "pid": self._pid, "tid": thread, "args": {"name": name}})
+
+
+def _cancellation(call: Call) -> Event:
+    """What the slice of a call says of its cancellation, as it ends there."""
+    if call.cancelled_ns is None:
+        return {}
+    cancelled: Event = {"cancelled": "cancelled" if call.abandoned_ns is None else "abandoned"}
+    return cancelled if call.late_ns is None else {**cancelled, "late_ms": call.late_ns / 1e6}
 
 
 def _name(request: Request) -> str:

@@ -144,15 +144,17 @@ def _figures(
     rows: ReportRows, captures: int, errors: int, abandoned: Sequence[Abandoned], unanswered: Sequence[Unanswered]
 ) -> list[dict[str, Any]]:
     totals, time = rows.totals(), rows.time()
-    left, open_ = sum(row.times for row in abandoned), sum(row.times for row in unanswered)
+    left, late = sum(row.times for row in abandoned), sum(row.late for row in abandoned)
+    open_ = sum(row.times for row in unanswered)
     calls = rows.latency("server")
     requests = sum(row.calls for row in calls)
+    share = rows.error_share()
     figures = [
         ("duration", duration(totals.duration_ns), "of all captures" if captures > 1 else "", False),
         ("frames", f"{totals.frames:,}", size(totals.bytes), False),
         ("requests", f"{requests:,}", count_text(totals.sessions, "session"), False),
-        ("errors", f"{errors:,}", f"{errors / requests:.1%} of requests" if errors and requests else "", errors > 0),
-        ("abandoned", f"{left:,}", "", left > 0),
+        ("errors", f"{errors:,}", f"{share:.1%} of calls answered or failed" if share else "", errors > 0),
+        ("abandoned", f"{left:,}", f"{late:,} answered late" if late else "", left > 0),
         ("unanswered", f"{open_:,}", "", open_ > 0),
         ("server time", _ms(time.server_ms) or "–", f"of {_ms(time.session_ms)}", False),
     ]
@@ -161,15 +163,15 @@ def _figures(
 
 def _slow(row: SlowRow, refs: Refs) -> dict[str, Any]:
     waited = f"{_ms(row.waiting_ms)} of it waiting for the {'client' if row.asked_by == 'client' else 'server'}"
-    # How late it was is in its row of the traffic.
-    status = verdict(Outcome(row.outcome))._replace(late_ns=0 if row.is_cancelled else None)
+    late_ns = None if row.late_ms is None else nanoseconds(row.late_ms)
+    status = verdict(Outcome(row.outcome))._replace(late_ns=late_ns)
     return {
         "what": _titled(row.method, row.name),
         "capture": refs[row.capture],
         "frame": row.request,
         "took": _ms(row.latency_ms),
         "ms": row.latency_ms,
-        "outcome": status.short,
+        "outcome": status.word,
         "more": waited if row.waiting_ms else "",
     }
 

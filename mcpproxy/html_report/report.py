@@ -19,7 +19,7 @@ from mcpproxy.html_report.proof import Findings
 from mcpproxy.html_report.traffic import CaptureTraffic, Traffic
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
-from mcpproxy.wording.units import size, utc
+from mcpproxy.wording.units import duration, nanoseconds, size, utc
 
 _NS: Final = 1_000
 
@@ -146,17 +146,18 @@ def _calls(rows: ReportRows, captures: Sequence[CaptureRow], last: Sequence[int]
     """The requests by column, those of frames that have rows."""
     names = (
         *("capture", "session", "request", "response", "by", "method", "name", "state", "bad", "from", "to"),
-        "took_ns",
+        *("took_ns", "late"),
     )
     columns: dict[str, list[Any]] = {name: [] for name in names}
     for number, capture in enumerate(captures):
         for call in rows.calls(capture.id, last[number], limits.FRAMES):
             state = "abandoned" if call.is_abandoned else call.state
+            late = "" if call.late_ms is None else f"{duration(nanoseconds(call.late_ms))} late"
             values = (
                 *(number, call.session or 0, call.request, -1 if call.response is None else call.response),
                 *(call.asked_by, sanitise(call.method, 80), sanitise(call.name, 80) if call.name else ""),
                 *(state, call.is_error, call.started_ns // _NS, call.until_ns // _NS),
-                call.until_ns - call.started_ns,
+                *(call.until_ns - call.started_ns, late),
             )
             for name, value in zip(names, values, strict=True):
                 columns[name].append(value)

@@ -15,7 +15,7 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
 from analysis.filter import Filter, facts_of, facts_of_batch, facts_of_call
 from analysis.protocol.methods import OPENING
-from analysis.reading import Step
+from analysis.reading import AbandonedCount, Step
 from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.report.conversation_rows import NARROWEST, Batch, Item, Unanswered, lay_out, row_of
@@ -24,7 +24,7 @@ from mcpproxy.report.waits import Waits, waited_ns, waiting_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording import units
 from mcpproxy.wording.bodies import message_lines
-from mcpproxy.wording.counts import begins_text, count_text, guesses_text, lost_text, unrecorded_text
+from mcpproxy.wording.counts import abandoned_text, begins_text, count_text, guesses_text, lost_text, unrecorded_text
 from mcpproxy.wording.names import revisions_text
 from mcpproxy.wording.records import Remark, is_routine_stream, remark_on
 from mcpproxy.wording.spans import Style
@@ -110,6 +110,7 @@ class Conversation:
         """Requests that can no longer be answered, in order: as many of each outcome as the end lists."""
         self._settled_count = Counter[Outcome]()
         """How many there are."""
+        self._abandoned = AbandonedCount(self._selects)
         self._items = 0
         self._named = False
         self._ended = False
@@ -187,6 +188,7 @@ class Conversation:
         requests without a response.
         """
         item, seen = step.item, step.messages
+        self._abandoned.take(step)
         if step.end is not None:
             return tuple(self._closing(seen, still_open=step.end == "open"))
         if item is None:
@@ -321,7 +323,11 @@ class Conversation:
             yield Thing(self._last_ns, Remark("▲", forgotten.text))
         by = {outcome: [one for one in open_ if one.outcome is outcome] for outcome in Outcome}
         yield from self._all_of(Outcome.FAILED, by[Outcome.FAILED], "failed")
-        yield from self._counted([one for one in by[Outcome.CANCELLED] if one.abandoned_ns is not None], "abandoned")
+        if self._abandoned.calls:
+            # Those that were answered late, or left by closing the HTTP exchange, have a line of their own already.
+            abandoned = [one for one in by[Outcome.CANCELLED] if one.abandoned_ns is not None]
+            head = abandoned_text(self._abandoned.calls, self._abandoned.late)
+            yield from self._listed(head, [Unanswered(one.request, fate(one)) for one in abandoned])
         yield from self._all_of(Outcome.NOT_RECORDED, by[Outcome.NOT_RECORDED], "without a recorded response")
         waits = [
             (one.request, waited_ns(self.session, one.request))

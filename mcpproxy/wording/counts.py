@@ -23,6 +23,11 @@ def guesses_text(count: int) -> str:
     return f"{count_text(count, 'session')} of clients that cannot be told apart (one address, program and credentials)"
 
 
+def abandoned_text(count: int, late: int) -> str:
+    """How many requests were abandoned, and how many of these answered: `3 requests abandoned (2 answered late)`."""
+    return f"{count_text(count, 'request')} abandoned{f' ({late:,} answered late)' if late else ''}"
+
+
 def count_text(count: int, noun: str, plural: str | None = None) -> str:
     """A number with its noun: `1 tool`, `11 tools`, `1,204 frames`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

@@ -93,7 +93,7 @@ def fate(call: Call, *, says_how: bool = True) -> Status:
     status = verdict(call.outcome, is_abandoned=is_abandoned)
     texts = []
     if call.outcome is Outcome.FAILED:
-        texts.append(f": {failure(call.http, call.lasted_ns)}")
+        texts.append(f": {failure(call.http, call.broken_after_ns)}")
     if waited_ns is not None and call.outcome is Outcome.CANCELLED:
         texts.append(f" after {duration(waited_ns)}")
         texts.append(" by closing its HTTP exchange" if says_how and call.is_left and not is_abandoned else "")

@@ -44,7 +44,9 @@ def probable_answer_text(request: "Abandoned | Unanswered") -> str:
 
 
 def abandoned_kind(request: "Abandoned", capture: str = "") -> str:
-    """Abandoned requests of one kind, with the one that waited longest: `ping 2, the longest after 35.0 s (frame 8)`.
+    """Abandoned requests of one kind, with the one that waited longest.
+
+    It reads `ping 2 (1 answered late), the longest after 35.0 s (frame 8)`.
 
     Args:
         request: the requests.
@@ -56,7 +58,8 @@ def abandoned_kind(request: "Abandoned", capture: str = "") -> str:
         "" if request.late_ms is None else late_text(request.late_ms),
         probable_answer_text(request),
     ]
-    times = f" {request.times:,}, the longest" if request.times > 1 else ""
+    late = f" ({request.late:,} answered late)" if request.late else ""
+    times = f" {request.times:,}{late}, the longest" if request.times > 1 else ""
     after = duration(nanoseconds(request.waited_ms))
     return f"{sanitise(request.what, _WHAT)}{times} after {after} ({', '.join(filter(None, details))})"
 

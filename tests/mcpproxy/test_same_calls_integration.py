@@ -18,6 +18,8 @@ from analysis.filter import facts_of, parse
 from analysis.reading import Reading
 from analysis.selection import selected_at_the_end
 from analysis.summary import summarise
+from mcpproxy.examination.examine import Wanted, examined
+from mcpproxy.examination.result import LocatedFinding, Totals
 from mcpproxy.exporters.otlp.capture import CaptureSpans
 from mcpproxy.exporters.otlp.histograms import Histograms
 from mcpproxy.exporters.trace_events import CaptureEvents, Processes
@@ -26,6 +28,7 @@ from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.rows.traffic_table import TrafficRows
 from mcpproxy.wording.cells import WHOLE
 from mcpproxy.wording.facts import became
+from mcpproxy.wording.units import duration
 from tests.analysis.store.written import Written
 from tests.analysis.talk import META
 from tests.captures.samples import header
@@ -37,7 +40,7 @@ from tests.mcpproxy.tui.http_talk import post, two_revisions
 from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, record
 
 CORPUS = ("demo", "every-type", "gaps", "giant-frames", "good", "http", "killed", "odd-bytes")
-NAMES = (*CORPUS, "outcomes", "failed", "left")
+NAMES = (*CORPUS, "outcomes", "failed", "left", "refused")
 Key = tuple[int, int | None]
 _ERRORS = {Outcome.TOOL_ERROR: "tool_error", Outcome.UNANSWERED: "no_response"}
 LISTED = 20
@@ -92,7 +95,7 @@ def outcomes(path: Path) -> Path:
     talk.call(2200, 5, "slow")
     talk.say(9200, "c2s", method="notifications/cancelled", params={"requestId": 5, "reason": "it timed out"})
     talk.call(9300, 6, "late")
-    talk.say(9400, "c2s", method="notifications/cancelled", params={"requestId": 6})
+    talk.say(9400, "c2s", method="notifications/cancelled", params={"requestId": 6, "reason": "timed out"})
     talk.answer(9900, 6, content=[])
     talk.call(10_000, 7, "silent")
     talk.ask(10_100, 8, "subscriptions/listen")
@@ -121,12 +124,44 @@ def left(path: Path) -> Path:
     return talk.close()
 
 
+def refused(path: Path) -> Path:
+    """A session over HTTP with a call that is refused, one that mcpproxy could not deliver, and one cancelled first."""
+    talk = Written(path, "refused", transport="http")
+    head = {"method": "POST", "target": "/mcp", "headers": [["Mcp-Session-Id", "a"]]}
+    answers = ({"status": 404, "headers": []}, {"status": 502, "by": "proxy"}, {"status": 504, "headers": []})
+    for number, answer in enumerate(answers, 1):
+        at_ms = number * 1000
+        talk.record(at_ms, "exchange", conn=1, exchange=number, stage="request", request=head)
+        raw = json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": "dig"}})
+        place = {"conn": 1, "exchange": number, "unit": "http_body", "dir": "c2s"}
+        talk.record(at_ms + 1, "frame", **place, kind="request", size=len(raw), raw=raw)
+        if number == 3:
+            _cancel(talk, at_ms + 200, number, head)
+        times = {"response_end": round((at_ms + 400) * 1e6)}
+        by = "proxy" if answer.get("by") else "complete"
+        end = {"request": head, "response": answer, "times": times, "ended_by": by}
+        talk.record(at_ms + 403, "exchange", conn=1, exchange=number, stage="end", **end)
+    return talk.close()
+
+
+def _cancel(talk: Written, at_ms: float, number: int, head: dict[str, Any]) -> None:
+    """The client cancels a call, with another POST."""
+    exchange = {"conn": 1, "exchange": 100 + number}
+    talk.record(at_ms, "exchange", **exchange, stage="request", request=head)
+    raw = json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
+    frame = {"unit": "http_body", "dir": "c2s", "kind": "notification", "size": len(raw), "raw": raw}
+    talk.record(at_ms, "frame", **exchange, **frame)
+    answer = {"status": 202, "headers": []}
+    talk.record(at_ms, "exchange", **exchange, stage="end", request=head, response=answer, ended_by="complete")
+
+
 @pytest.fixture(scope="module")
 def known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Roads]:
     """All captures, each read once."""
     folder = tmp_path_factory.mktemp("captures")
     made = {"outcomes": outcomes(folder / "outcomes.mcpcap"), "failed": failed(folder / "failed.mcpcap")}
     made["left"] = left(folder / "left.mcpcap")
+    made["refused"] = refused(folder / "refused.mcpcap")
     paths = {name: made.get(name, ROOT / f"tests/corpus/captures/{name}.mcpcap") for name in NAMES}
     return {name: Roads(path, in_python(path)) for name, path in paths.items()}
 
@@ -156,6 +191,10 @@ class InSql(NamedTuple):
     """The text of each error; empty where there is none."""
     states: Counter[tuple[int, str]]
     """The states of the requests of a frame."""
+    lengths: Counter[tuple[int, int]]
+    """How long the requests of a frame lasted, in nanoseconds."""
+    late: dict[int, float | None]
+    """By the number of the request's frame, how late a response was, in milliseconds."""
 
 
 def in_sql(path: Path) -> InSql:
@@ -168,8 +207,14 @@ def in_sql(path: Path) -> InSql:
         states = database.execute(
             "select request, case when is_abandoned then 'abandoned' else state end from calls"
         ).fetchall()
+        lengths = database.execute("select request, until_ns - started_ns from calls").fetchall()
+        late = database.execute("select request, late_ms from slowest").fetchall()
     return InSql(
-        {(row[0], row[1]): Told(*row[2:6]) for row in rows}, {(row[0], row[1]): row[6] for row in rows}, Counter(states)
+        {(row[0], row[1]): Told(*row[2:6]) for row in rows},
+        {(row[0], row[1]): row[6] for row in rows},
+        Counter(states),
+        Counter(lengths),
+        dict(late),
     )
 
 
@@ -219,14 +264,24 @@ def selected(path: Path, text: str) -> set[Key]:
     }
 
 
-def in_spans(path: Path) -> dict[int, tuple[int, str | None]]:
-    """By the number of the request's frame, how long the call took and its kind of error."""
+class InSpan(NamedTuple):
+    """What a span of OpenTelemetry says of a call."""
+
+    lasted_ns: int
+    error: str | None
+    """Its kind."""
+    late_ms: object
+
+
+def in_spans(path: Path) -> dict[int, InSpan]:
+    """By the number of the request's frame, what the span of the side that received it says."""
     reading = Reading(path)
     made = CaptureSpans("0" * 32, reading.fold, Histograms())
     return {
-        int(str(span.attributes["mcpproxy.frame"])): (
+        int(str(span.attributes["mcpproxy.frame"])): InSpan(
             span.end_ns - span.start_ns,
             None if span.error is None else str(span.attributes["error.type"]),
+            span.attributes.get("mcpproxy.response.late_ms"),
         )
         for step in reading.to_end()
         for span in made.take(step)
@@ -234,14 +289,14 @@ def in_spans(path: Path) -> dict[int, tuple[int, str | None]]:
     }
 
 
-def in_perfetto(path: Path) -> dict[int, tuple[str, int | None, float]]:
-    """By the number of the request's frame: the outcome, the frame of the response, and the microseconds up to it."""
+def in_perfetto(path: Path) -> dict[int, tuple[dict[str, Any], float]]:
+    """By the number of the request's frame: the arguments of its slice, and how long that is in microseconds."""
     reading = Reading(path)
     made = CaptureEvents("0" * 32, reading.fold, "x", Processes(), 0, 0)
     events = [event for step in reading.to_end() for event in made.take(step)]
     ends = {event["id"]: event["ts"] for event in events if event["ph"] == "e"}
     return {
-        event["args"]["frame"]: (event["args"]["outcome"], event["args"]["response"], ends[event["id"]] - event["ts"])
+        event["args"]["frame"]: (event["args"], ends[event["id"]] - event["ts"])
         for event in events
         if event["ph"] == "b"
     }
@@ -305,7 +360,7 @@ def read_lines(lines: Iterable[str]) -> tuple[dict[int, list[Words]], Counter[st
     found: dict[int, list[Words]] = {}
     counted = Counter[str]()
     for line in lines:
-        head = re.fullmatch(r" *\+[\d.,]+ +· +(\d+) requests? (?:seem )?([a-z ]+?)(:.*)?", line)
+        head = re.fullmatch(r" *\+[\d.,]+ +· +(\d+) requests? (?:seem )?([a-z ]+?)( \(\d+ answered late\)|:.*)?", line)
         if head:
             counted[head[2].replace("without a recorded response", "not recorded")] += int(head[1])
         message = LINE.fullmatch(line)
@@ -361,9 +416,36 @@ def test_a_text_says_of_each_call_what_became_of_it(roads: Roads, text_of: Calla
                 assert told.latency == ""
         else:
             assert not ended
+    # All of them are counted, with or without a response, and wherever their line is.
+    left["abandoned"] = abandoned_in(roads)
     batched = sum(1 for (_, item), call in roads.calls.items() if item is not None and call.response is None)
     assert counted >= left
     assert counted.total() <= left.total() + batched
+
+
+def abandoned_in(roads: Roads) -> int:
+    return sum(call.abandoned_ns is not None for call in roads.calls.values())
+
+
+def test_every_road_counts_abandoned_calls_alike(roads: Roads) -> None:
+    count = abandoned_in(roads)
+    late = sum(call.abandoned_ns is not None and call.late_ns is not None for call in roads.calls.values())
+    _, counted = read_lines(printed(roads.path))
+    assert counted["abandoned"] == count
+    summary = summarise(roads.path)
+    assert (summary.abandoned, summary.answered_late) == (count, late)
+    totals = Totals()
+    for event in examined(roads.path, Wanted()):
+        if isinstance(event, LocatedFinding):
+            totals.add(event)
+    assert totals.abandoned == count
+    ((in_stats,), *_) = (row.split()[1:2] for row in stats(roads.path) if row.startswith("ABANDONED"))
+    assert in_stats == f"{count}"
+    assert ("answered late" in "".join(row for row in printed(roads.path) if "abandoned" in row)) == (late > 0)
+
+
+def stats(path: Path) -> list[str]:
+    return mcpproxy("stats", path).stdout.decode().splitlines()
 
 
 def test_the_rows_of_the_terminal_ui_say_what_show_says(roads: Roads) -> None:
@@ -433,8 +515,13 @@ def columns(block: dict[str, list[Any]], capture: int) -> list[dict[str, Any]]:
     return [row for row in rows if row["capture"] == capture]
 
 
+def place_in(report: Parts, path: Path) -> int:
+    """The place of a capture in the report."""
+    return [str(one["file"]) for one in report.block("data-overview")["captures"]].index(path.name)
+
+
 def test_the_report_says_of_each_call_what_became_of_it(roads: Roads, report: Parts) -> None:
-    capture = [one["file"] for one in report.block("data-overview")["captures"]].index(roads.path.name)
+    capture = place_in(report, roads.path)
     rows = columns(report.block("data-traffic")["rows"], capture)
     asked = {row["seq"]: row for row in rows if row["kind"] == "request"}
     told = {row["answers"]: row for row in rows if row["kind"] == "response" and row["answers"] >= 0}
@@ -467,8 +554,8 @@ def test_the_report_says_of_each_call_what_became_of_it(roads: Roads, report: Pa
     slowest = [row for row in report.block("data-overview")["slowest"] if row["capture"] == capture]
     for row in slowest:
         call = roads.alone[row["frame"]]
-        assert row["outcome"].removesuffix(", late") == word_of(call)
-        assert row["outcome"].endswith(", late") == (call.late_ns is not None)
+        late = "" if call.late_ns is None else f", {duration(call.late_ns)} late"
+        assert row["outcome"] == word_of(call) + late
 
 
 # ---- the others
@@ -484,30 +571,63 @@ def test_all_roads_say_the_same_of_every_call(roads: Roads) -> None:
     assert tables.states == Counter((seq, state_of(call)) for (seq, _), call in calls.items())
     screen = on_screen(path)
     for seq, call in roads.alone.items():
-        assert screen[seq] == (told(call), call.abandoned_ns if call.response is None else None)
+        assert screen[seq] == (told(call), call.abandoned_ns)
     failed = {
         key for key, call in calls.items() if call.is_failure or call.outcome in (Outcome.ERROR, Outcome.TOOL_ERROR)
     }
     answered = {key for key, call in calls.items() if call.response is not None}
     assert selected(path, "has:answer") == answered
-    assert selected(path, "has:failure") == {key for key in failed if key not in answered}
+    # An error is in the response, but what is abandoned or fails is the request.
+    assert selected(path, "has:failure") == {key for key in failed if key not in answered or calls[key].is_failure}
+    assert selected(path, "has:error") == {key for key, call in calls.items() if call.outcome is Outcome.FAILED}
     drawn = in_perfetto(path)
     for seq, call in roads.alone.items():
-        outcome, response, took_us = drawn[seq]
-        assert (outcome, response) == (str(call.outcome), None if call.response is None else call.response.seq)
-        if call.response is not None:
-            assert took_us == pytest.approx((call.response.t_ns - call.request.t_ns) / 1e3)
+        arguments, _ = drawn[seq]
+        response = None if call.response is None else call.response.seq
+        assert (arguments["outcome"], arguments["response"]) == (str(call.outcome), response)
     spans = in_spans(path)
     for (seq, item), call in calls.items():
         if item is not None:
             continue
-        took_ns, error = spans[seq]
-        if call.response is not None and call.cancellation is None:
-            assert took_ns == call.latency_ns
-        if call.outcome in _ERRORS and call.request.method not in ENDLESS:
+        error = spans[seq].error
+        if call.late_ns is not None:
+            assert error == ("cancelled" if call.abandoned_ns is None else "timeout")
+        elif call.outcome in _ERRORS and call.request.method not in ENDLESS:
             assert error == _ERRORS[call.outcome]
-        elif call.outcome is Outcome.RESULT and call.cancellation is None:
+        elif call.outcome is Outcome.RESULT:
             assert error is None
+
+
+def test_all_roads_say_how_long_every_call_lasted_and_whether_that_was_its_cancellation(
+    roads: Roads, report: Parts
+) -> None:
+    path = roads.path
+    tables, drawn, spans = in_sql(path), in_perfetto(path), in_spans(path)
+    bars = {row["request"]: row for row in columns(report.block("data-calls"), place_in(report, path))}
+    for seq, call in roads.alone.items():
+        arguments, drawn_us = drawn[seq]
+        lasted_ns = call.lasted_ns
+        if lasted_ns is not None:
+            assert tables.lengths[seq, lasted_ns] == 1, (call.outcome, lasted_ns)
+            assert drawn_us == pytest.approx(lasted_ns / 1e3, abs=0.001)
+            assert spans[seq].lasted_ns == lasted_ns
+            assert bars[seq]["to"] - bars[seq]["from"] == pytest.approx(lasted_ns / 1e3, abs=1)
+        late_ms = None if call.late_ns is None else call.late_ns / 1e6
+        word = None if call.cancelled_ns is None else "cancelled" if call.abandoned_ns is None else "abandoned"
+        assert (arguments.get("cancelled"), arguments.get("late_ms")) == (word, late_ms)
+        assert spans[seq].late_ms == late_ms
+        assert tables.late.get(seq) == (None if late_ms is None else pytest.approx(late_ms, abs=0.001))
+        assert bars[seq]["late"] == ("" if call.late_ns is None else f"{duration(call.late_ns)} late")
+
+
+def test_a_call_lasts_until_the_first_of_response_cancellation_and_failure(known: dict[str, Roads]) -> None:
+    def lengths(name: str) -> list[float | None]:
+        alone = [call for _, call in sorted(known[name].alone.items())]
+        return [None if call.lasted_ns is None else call.lasted_ns / 1e6 for call in alone]
+
+    assert lengths("outcomes")[1:] == [1.5, 12.25, 1920.4, 100, 7000, 100, None, None]
+    assert lengths("left") == [699, 8999]
+    assert lengths("refused") == [402, 402, 199]
 
 
 def test_every_road_names_the_revisions_of_all_sessions_in_order(tmp_path: Path) -> None:

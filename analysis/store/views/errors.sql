@@ -1,7 +1,12 @@
 -- one row per error: a request answered with an error, a failed HTTP exchange, or an error response that matches no request
 --
+-- An error that answers a cancelled call is included, and `is_cancelled` marks it: its client had given up, and no figure
+-- counts it. `where not is_cancelled`, as in the example, has the errors that `stats` and `report` count. Shares of errors
+-- (`latency`, `error_rates`, the report) are of calls that were answered in time or failed, so they leave out errors that
+-- match no request, too.
+--
 --     select meaning, code, count(*) as errors, any_value(text) as example
---     from errors group by all order by errors desc
+--     from errors where not is_cancelled group by all order by errors desc
 create view errors as
 with failures as (
     select
@@ -61,4 +66,4 @@ comment on column errors.meaning is 'meaning of the code in JSON-RPC or MCP; of 
 comment on column errors.failed_by is 'of a failed HTTP exchange: who failed, as far as HTTP shows: server, gateway, network or client; NULL for other errors';
 comment on column errors.text is 'message of the error, the first text that the tool returned, or what an HTTP response says instead of an answer, cut at 300 characters; NULL if the error matches no request and frames.message is NULL. Untrusted text';
 comment on column errors.latency_ms is 'how long the response took; NULL if there is none';
-comment on column errors.is_cancelled is 'whether the call had been cancelled before: the error is then a reaction to that, and latency does not count it';
+comment on column errors.is_cancelled is 'whether the call had been cancelled before: the error came late, often as a reaction to that, and neither stats nor latency and error_rates count it';

@@ -1,8 +1,9 @@
 -- one row per response, the slowest first
 --
--- Limit it to the rows you need: `select * from slowest limit 20`.
+-- Limit it to the rows you need: `select * from slowest limit 20`. Late responses are included, with `late_ms`; the
+-- figures of `latency` leave them out.
 --
---     select latency_ms, method, name, capture, request from slowest limit 10
+--     select latency_ms, late_ms, method, name, capture, request from slowest limit 10
 create view slowest as
 select
     round(latency_ms, 3) as latency_ms,
@@ -12,12 +13,13 @@ select
     round(stall_ms, 3) as stall_ms,
     captures.server as server, session, request, response, capture, asked_by,
     exchanges.time as time,
-    request_bytes, response_bytes, progress, cancelled_ns is not null as is_cancelled
+    request_bytes, response_bytes, progress, cancelled_ns is not null as is_cancelled,
+    case when exchanges.ended_ns >= cancelled_ns then round((exchanges.ended_ns - cancelled_ns) / 1e6, 3) end as late_ms
 from exchanges join captures using (capture)
 where latency_ms is not null
 order by exchanges.latency_ms desc;
 comment on view slowest is 'one row per response, the slowest first';
-comment on column slowest.latency_ms is 'from when the request was handed on to its response';
+comment on column slowest.latency_ms is 'from when the request was handed on to its response, however late that was';
 comment on column slowest.method is 'method of the request';
 comment on column slowest.name is 'the tool, prompt or resource; NULL if the method has none';
 comment on column slowest.outcome is 'the kind of response: result, tool_error, error, input_required or task';
@@ -35,3 +37,4 @@ comment on column slowest.request_bytes is 'size of the frame of the request';
 comment on column slowest.response_bytes is 'size of the frame of the response';
 comment on column slowest.progress is 'number of progress notifications for it';
 comment on column slowest.is_cancelled is 'whether the request had been cancelled before the response';
+comment on column slowest.late_ms is 'how long after the cancellation the response came; NULL if it was not cancelled';

@@ -4,7 +4,7 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.session import Peer
 from analysis.filter import Filter
 from analysis.reading import Step
-from mcpproxy.exporters.calls import Calls, EndedCall
+from mcpproxy.exporters.calls import Calls, EndedCall, FinalCalls
 from mcpproxy.exporters.otlp.conventions import CallSpan, Conventions
 from mcpproxy.exporters.otlp.histograms import Histograms
 
@@ -13,7 +13,14 @@ class CaptureSpans:
     """The spans of one capture; counts their durations on the way."""
 
     def __init__(
-        self, capture: str, fold: Fold, histograms: Histograms, only: Filter | None = None, *, payloads: bool = False
+        self,
+        capture: str,
+        fold: Fold,
+        histograms: Histograms,
+        only: Filter | None = None,
+        *,
+        payloads: bool = False,
+        is_live: bool = False,
     ) -> None:
         """Prepare.
 
@@ -23,11 +30,13 @@ class CaptureSpans:
             histograms: count the durations.
             only: selects calls; None for all.
             payloads: whether arguments and results become attributes.
+            is_live: whether a cancelled call becomes a span at once, which then cannot say that it was answered late.
         """
         self.calls = Calls(fold, only)
         self._conventions = Conventions(self.calls.fold, capture, payloads=payloads)
         self._histograms = histograms
         self._filtered = only is not None
+        self._final = None if is_live else FinalCalls()
 
     def take(self, step: Step) -> list[CallSpan]:
         """Take the next step; returns the spans that it ends.
@@ -35,6 +44,8 @@ class CaptureSpans:
         The last one also counts the sessions, unless calls were selected.
         """
         ended = self.calls.take(step)
+        if self._final is not None:
+            ended = self._final.take(ended, step)
         spans = self._spans(ended) if ended else []
         if step.end is not None and not self._filtered:
             self._count_sessions()

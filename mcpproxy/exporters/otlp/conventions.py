@@ -43,7 +43,7 @@ LONGEST: Final = 4096
 LONGEST_PAYLOAD: Final = 65_536
 """The same for arguments and results, which are only exported on request."""
 
-Value: TypeAlias = str | int
+Value: TypeAlias = str | int | float
 Attributes: TypeAlias = dict[str, Value]
 
 # W3C Trace Context, 3.2: a later version may have more fields, version ff is invalid, and so are ids of zeros only.
@@ -204,12 +204,19 @@ class Conventions:
         attributes["mcpproxy.frame"] = min(request.seq, LATEST)
         if response is not None:
             attributes["mcpproxy.response.frame"] = min(response.seq, LATEST)
+        if ended.call.late_ns is not None:
+            attributes["mcpproxy.response.late_ms"] = ended.call.late_ns / 1e6
         if self._payloads:
             attributes |= _payloads(ended)
         return attributes
 
     def _status(self, ended: EndedCall, *, is_server: bool) -> tuple[Attributes, str | None]:
-        """The attributes of the outcome, and the description of an error, if it is one."""
+        """The attributes of the outcome, and the description of an error, if it is one.
+
+        To the sender of a cancelled call, its outcome is the cancellation, whatever the late response was.
+        """
+        if ended.call.late_ns is not None and ended.call.request.method not in ENDLESS:
+            return {"error.type": "cancelled" if ended.call.abandoned_ns is None else "timeout"}, ""
         if ended.call.outcome is Outcome.ERROR and ended.call.response is not None:
             code, message = code_of(ended.call.response), text(text_of_error(ended.call.response) or "")
             if code is None:

@@ -123,7 +123,9 @@ def _attributes(attributes: Attributes) -> list[dict[str, Any]]:
     return [{"key": name, "value": _value(value)} for name, value in attributes.items()]
 
 
-def _value(value: Value) -> dict[str, str]:
+def _value(value: Value) -> dict[str, str | float]:
+    if isinstance(value, float):
+        return {"doubleValue": value}
     return {"stringValue": value} if isinstance(value, str) else {"intValue": str(value)}
 
 

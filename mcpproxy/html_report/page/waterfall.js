@@ -69,7 +69,11 @@ class Waterfall {
         kind: "num took",
         draw: (cell, call) => (cell.textContent = duration(calls.took_ns[call])),
       },
-      { title: "state", kind: "state", draw: (cell, call) => (cell.textContent = stateOf(calls, call)) },
+      {
+        title: "state",
+        kind: calls.late.some(Boolean) ? "state late" : "state",
+        draw: (cell, call) => (cell.textContent = stateOf(calls, call)),
+      },
       {
         title: el("span", { class: "ends" }, this.from, this.to),
         kind: "time-bar",
@@ -206,7 +210,8 @@ function lookOf(calls, call) {
 }
 
 function stateOf(calls, call) {
-  return calls.state[call] === "answered" ? (calls.bad[call] ? "error" : "") : calls.state[call].replace("_", " ");
+  const late = calls.late[call] && `, answered ${calls.late[call]}`;
+  return calls.state[call] === "answered" ? (calls.bad[call] ? "error" : "") : calls.state[call].replace("_", " ") + late;
 }
 
 /** The runs of ones as rectangles of a path. */

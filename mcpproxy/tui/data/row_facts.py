@@ -149,7 +149,9 @@ class Row(Facts):
     def is_error(self) -> bool:
         if self.answered is not None:
             return self.answered in ERRORS
-        return not self.is_request and self.message is not None and is_error(self.message)
+        if self.is_request:
+            return self._number != NONE and self._reading.outcome(self._number) is Outcome.FAILED
+        return self.message is not None and is_error(self.message)
 
     @property
     def is_failure(self) -> bool:

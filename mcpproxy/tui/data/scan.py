@@ -31,7 +31,7 @@ AGAIN_AT_ONCE: Final = 200
 """Rows read again per step."""
 ROWS_AT_ONCE: Final = 500
 """Rows tested per step without reading the file."""
-OF_OUTCOMES: Final = frozenset({"latency", "has:answer", "has:failure"})
+OF_OUTCOMES: Final = frozenset({"latency", "has:answer", "has:error", "has:failure"})
 """The keys of `Filter.keys` for which a request has to wait for its outcome."""
 _EVERY: Final = range(1 << 64)
 """A container of all numbers."""

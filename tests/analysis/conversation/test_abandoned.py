@@ -147,11 +147,14 @@ def test_what_had_failed_before_it_was_cancelled_has_failed() -> None:
     assert exchange.broken is not None
     assert (exchange.outcome, exchange.broken.t_ns) == (Outcome.FAILED, S)
     assert (exchange.cancelled_ns, exchange.abandoned_ns) == (30 * S, 30 * S)
+    assert exchange.over == exchange.failure == exchange.broken
+    assert exchange.lasted_ns == S
 
 
 def test_what_was_cancelled_before_it_failed_was_cancelled() -> None:
     exchange = left(begun(0, 3), call(exchange=3), *posted(30), stream_end(31))
     assert (exchange.outcome, exchange.abandoned_ns) == (Outcome.CANCELLED, 30 * S)
+    assert (exchange.failure, exchange.over, exchange.lasted_ns) == (None, Mark(11, 30 * S), 30 * S)
 
 
 def test_a_stream_that_is_resumed_has_not_failed_unless_that_ends_too() -> None:

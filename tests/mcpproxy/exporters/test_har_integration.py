@@ -163,6 +163,66 @@ def test_a_body_that_is_not_text_is_base64(tmp_path: Path) -> None:
     assert (content["encoding"], base64.b64decode(content["text"])) == ("base64", b"\xff\x0e\xff")
 
 
+JSON = [["Content-Type", "application/json"]]
+EVENTS = [["Content-Type", "text/event-stream"]]
+
+
+def exchange(
+    one: Written,
+    number: int,
+    until_ms: float,
+    *,
+    headers: list[list[str]] | None,
+    answer_ms: float | None = None,
+    by: str = "client",
+) -> None:
+    """A call over HTTP, with or without a head of the response and an answer, that somebody ends."""
+    at_ms = number * 10_000
+    head = {"method": "POST", "target": "/mcp", "version": "HTTP/1.1", "headers": []}
+    place: dict[str, Any] = {"conn": 1, "exchange": number}
+    one.record(at_ms, "exchange", **place, stage="request", request=head)
+    raw = json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": "dig"}})
+    one.record(at_ms, "frame", dir="c2s", **place, unit="http_body", kind="request", size=len(raw), raw=raw)
+    times: dict[str, float] = {"request_head": at_ms, "request_end": at_ms + 1}
+    response: dict[str, Any] = {} if headers is None else {"response": {"status": 200, "headers": headers}}
+    if headers is not None:
+        times["response_head"] = at_ms + 100
+        one.record(at_ms + 100, "exchange", **place, stage="response", **response)
+    if answer_ms is not None:
+        times["first_byte"] = at_ms + answer_ms
+        raw = json.dumps({"jsonrpc": "2.0", "id": number, "result": {"content": []}})
+        unit = "sse_event" if headers == EVENTS else "http_body"
+        one.record(at_ms + answer_ms, "frame", dir="s2c", **place, unit=unit, kind="response", size=len(raw), raw=raw)
+    times["response_end"] = at_ms + until_ms
+    stamps = {name: round(ms * 1e6) for name, ms in times.items()}
+    end = {"request": head, **response, "times": stamps, "ended_by": by}
+    one.record(at_ms + until_ms, "exchange", **place, stage="end", **end)
+
+
+def test_an_exchange_that_its_client_gave_up_says_so_and_one_that_was_answered_does_not(tmp_path: Path) -> None:
+    one = Written(tmp_path / "one.mcpcap", "x", 1, transport="http", upstream="http://h/mcp")
+    exchange(one, 1, 403, headers=None)
+    exchange(one, 2, 403, headers=EVENTS)
+    exchange(one, 3, 403, headers=EVENTS, answer_ms=200)
+    exchange(one, 4, 403, headers=JSON, answer_ms=200, by="complete")
+    found = entries(tmp_path / "out.har", one.close())
+    gave_up = "the client closed it before the response"
+    assert [(entry.get("_error"), entry["_mcp"]["endedBy"]) for entry in found] == [
+        (gave_up, "client"),
+        (gave_up, "client"),
+        (None, "complete"),
+        (None, "complete"),
+    ]
+    # Nothing was received where nothing came.
+    assert [(entry["timings"]["wait"], entry["timings"]["receive"]) for entry in found] == [
+        (402, 0),
+        (402, 0),
+        (99, 303),
+        (99, 303),
+    ]
+    assert {entry["time"] for entry in found} == {403}
+
+
 @pytest.mark.parametrize("upstream", ["http://[", "http://h:x/", "", "\x00", "x" * 10_000])
 def test_an_upstream_that_is_no_url_costs_only_the_origin(upstream: str, tmp_path: Path) -> None:
     one = Written(tmp_path / "one.mcpcap", "x", 1, transport="http", upstream=upstream)

@@ -12,9 +12,13 @@ from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import HistogramDataPoint, Metric, MetricsData
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status, TracesData
 
+from analysis.reading import Reading
+from captures.frame import Frame
 from mcpproxy.cli import dispatch
 from mcpproxy.exporters.otlp import histograms
+from mcpproxy.exporters.otlp.capture import CaptureSpans
 from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, parsed_traceparent
+from mcpproxy.exporters.otlp.histograms import Histograms
 from tests.analysis.store.written import Written
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import corpus, counted
@@ -234,6 +238,40 @@ def test_errors_have_their_type_and_the_servers_fault_is_the_servers(tmp_path: P
     assert found["tools/call b", False] == ("tool_error", None, "")
     assert found["tools/call c", False] == ("timeout", None, "")
     assert found["tools/call d", False] == ("no_response", None, "")
+
+
+def late(path: Path) -> Path:
+    """A call that times out, and is answered with an error all the same."""
+    one = Written(path, "files", 1)
+    one.handshake()
+    one.call(100, 2, "late")
+    one.say(503, "c2s", method="notifications/cancelled", params={"requestId": 2, "reason": "Request timed out"})
+    one.refuse(1108, 2, -32603, "too late")
+    return one.close()
+
+
+def test_a_cancelled_call_ends_there_and_says_how_late_its_response_was(tmp_path: Path) -> None:
+    told = exported(tmp_path / "out", late(tmp_path / "one.mcpcap"))
+    for span in told.named("tools/call late"):
+        assert span.end_time_unix_nano - span.start_time_unix_nano == 403_000_000
+        attributes = values(span.attributes)
+        assert (attributes["error.type"], attributes["mcpproxy.response.late_ms"]) == ("timeout", 605)
+        assert attributes["mcpproxy.response.frame"] > attributes["mcpproxy.frame"]
+        assert "rpc.response.status_code" not in attributes
+    counts = [point for metric, point in told.points if metric.name == "mcp.client.operation.duration"]
+    assert sum(point.count for point in counts) == 2  # with the handshake
+
+
+def test_a_span_that_is_sent_live_does_not_wait_for_a_late_response(tmp_path: Path) -> None:
+    reading = Reading(late(tmp_path / "one.mcpcap"))
+    made = CaptureSpans("0" * 32, reading.fold, Histograms(), is_live=True)
+    ends = {span.name: (step.record, span) for step in reading.to_end() for span in made.take(step)}
+    record, span = ends["tools/call late"]
+    assert isinstance(record, Frame)
+    assert record.verdict.method == "notifications/cancelled"
+    assert span.attributes["error.type"] == "timeout"
+    assert "mcpproxy.response.late_ms" not in span.attributes
+    assert span.end_ns - span.start_ns == 403_000_000
 
 
 def test_the_four_histograms_count_what_the_spans_show(stdio: Path, http: Path, tmp_path: Path) -> None:

@@ -143,6 +143,29 @@ def test_counters_say_how_much_waits(tmp_path: Path) -> None:
     assert held[-1] == held[1] == 0 < held[2] < held[3]
 
 
+def test_a_call_ends_with_its_cancellation_and_says_how_late_its_response_was(tmp_path: Path) -> None:
+    one = Written(tmp_path / "one.mcpcap", "x", 1)
+    one.handshake()
+    one.call(100, 2, "late")
+    one.call(110, 3, "left")
+    one.say(503, "c2s", method="notifications/cancelled", params={"requestId": 2, "reason": "Request timed out"})
+    one.say(510, "c2s", method="notifications/cancelled", params={"requestId": 3})
+    one.answer(1108, 2, content=[])
+    found = events(tmp_path / "out.json", one.close())
+    begins = {event["name"]: event for event in found if event["ph"] == "b"}
+    ends = {event["id"]: event["ts"] for event in found if event["ph"] == "e"}
+    told = {}
+    for name, begin in begins.items():
+        arguments = begin["args"]
+        lasted_us = ends[begin["id"]] - begin["ts"]
+        told[name] = lasted_us, arguments["outcome"], arguments.get("cancelled"), arguments.get("late_ms")
+    assert told == {
+        "initialize": (10_000, "result", None, None),
+        "tools/call late": (403_000, "result", "abandoned", 605),
+        "tools/call left": (400_000, "cancelled", "cancelled", None),
+    }
+
+
 def test_a_filter_selects_calls(stdio: Path, tmp_path: Path) -> None:
     found = events(tmp_path / "out.json", "--filter", "method:tools/call", stdio)
     begins = [event for event in found if event["ph"] == "b"]

@@ -79,6 +79,13 @@ def test_figures_are_those_of_the_other_commands(tmp_path: Path) -> None:
     assert figures["frames"] == f"{stats[0]['frames']:,}"
     assert figures["errors"] == f"{stats[0]['errors']:,}"
     assert figures["abandoned"] == f"{stats[0]['abandoned']:,}"
+    sums = "select sum(errors)::bigint as errors, sum(decided)::bigint as decided from error_rates"
+    ((errors, decided),) = (
+        json.loads(line).values() for line in mcpproxy("query", "--json", sums, capture).stdout.splitlines()
+    )
+    (said,) = (one["more"] for one in overview["figures"] if one["name"] == "errors")
+    assert said == f"{errors / decided:.1%} of calls answered or failed"
+    assert 0 < decided < sum(row["calls"] for row in overview["latencies"])
     latencies = {one["what"]: one["calls"] for one in stats if one["figure"] == "latency"}
     assert {one["what"]: one["calls"] for one in overview["latencies"]} == latencies
     rows = traffic["rows"]

@@ -37,7 +37,7 @@ def stats(name: str = "search", **changes: object) -> Stats:
         True,
         [Count("id/type-changed", 1, name)],
         [],
-        [Abandoned(f"tools/call {name}", 2, 35_012.0, 38, name, 1500.0, 1, f"/a/{name}.mcpcap", 40, name)],
+        [Abandoned(f"tools/call {name}", 2, 1, 35_012.0, 38, name, 1500.0, 1, f"/a/{name}.mcpcap", 40, name)],
         [
             Unanswered(
                 f"tools/call {name}", 12, [411, 412, 413, 414], 1, 2, 3, 1, f"/a/{name}.mcpcap", 12_000.0, None, None
@@ -71,7 +71,7 @@ def test_everything_is_on_the_screen() -> None:
     ):
         assert row in shown.splitlines(), (row, shown)
     words = " ".join(shown.split())
-    assert "ABANDONED 2 tools/call search 2, the longest after 35.0 s (frame 38 of search" in words
+    assert "ABANDONED 2 tools/call search 2 (1 answered late), the longest after 35.0 s (frame 38 of search" in words
     assert "client 5 min 08 s (the server waited for 9.0 s of it) · stalled 0 ms" in words
 
 

@@ -3,14 +3,14 @@
 from analysis.store.stats import Abandoned, Unanswered
 from mcpproxy.wording.without_answer import abandoned_kind, doubts, first_abandoned, late_text, unanswered_kind
 
-LONGEST = Abandoned("ping", 2, 35_000.0, 8, "tired\x1b", 1_500.0, 1, "/a.mcpcap", None, None)
+LONGEST = Abandoned("ping", 2, 1, 35_000.0, 8, "tired\x1b", 1_500.0, 1, "/a.mcpcap", None, None)
 OPEN = Unanswered("tools/call dig", 5, [4, 5, 6, 7, 9], 1, 0, 0, 1, "/a.mcpcap", 12_000.0, 40, "4")
 
 
 def test_abandoned_requests_name_the_one_that_waited_longest() -> None:
-    text = 'ping 2, the longest after 35.0 s (frame 8, "tired\\x1b", answered 1.5 s later)'
+    text = 'ping 2 (1 answered late), the longest after 35.0 s (frame 8, "tired\\x1b", answered 1.5 s later)'
     assert abandoned_kind(LONGEST) == text
-    alone = LONGEST._replace(times=1, reason=None, late_ms=None, probable_answer=9)
+    alone = LONGEST._replace(times=1, late=0, reason=None, late_ms=None, probable_answer=9)
     assert abandoned_kind(alone, "a") == "ping after 35.0 s (frame 8 of a, probably answered by frame 9 without an id)"
     assert late_text(None) == "never answered"
 
