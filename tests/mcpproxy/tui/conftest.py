@@ -1,12 +1,13 @@
 """Each test has a cache, keys and a history of its own; what every app of a process does alike is done once."""
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any
 
 import pytest
+from textual import _callback
 from textual._compositor import Compositor
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
@@ -26,7 +27,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True, scope="package")
 def cheaper(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A run of the app for a third of its cost: forked workers, style sheets that are parsed once.
+    """A run of the app for a third of its cost: forked workers; style sheets and signatures that are read once.
 
     A screen is drawn when all that a key causes is done; in soak whenever something changes, as on a terminal.
     """
@@ -37,6 +38,7 @@ def cheaper(request: pytest.FixtureRequest) -> Iterator[None]:
         if request.config.getoption("markexpr") != "soak":
             patch.setattr(Compositor, "render_update", render_later)
         _share_styles(patch)
+        _count_parameters_once(patch)
         yield
 
 
@@ -59,3 +61,20 @@ def _share_styles(patch: pytest.MonkeyPatch) -> None:
     first_begin, first_set_variables = Stylesheet.__init__, Stylesheet.set_variables
     patch.setattr(Stylesheet, "__init__", begin)
     patch.setattr(Stylesheet, "set_variables", set_variables)
+
+
+def _count_parameters_once(patch: pytest.MonkeyPatch) -> None:
+    """Have Textual read the signature of each function once, and not again for each closure and each partial of it."""
+    known: dict[tuple[CodeType, bool], int] = {}
+
+    def count(function: Callable[..., object]) -> int:
+        plain = getattr(function, "__func__", function)
+        if not isinstance(plain, FunctionType) or hasattr(plain, "__wrapped__"):
+            return first_count(function)
+        key = plain.__code__, plain is function
+        if key not in known:
+            known[key] = first_count(function)
+        return known[key]
+
+    first_count = _callback._count_parameters
+    patch.setattr(_callback, "_count_parameters", count)

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -103,14 +104,21 @@ def test_cells_that_come_again_change_nothing(tmp_path: Path) -> None:
     reading.close()
 
 
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
+    """A capture that was read: each example hears what its worker has told."""
+    made = read(record(tmp_path_factory.mktemp("odd") / "x.mcpcap", ODD))
+    yield made
+    made.close()
+
+
 @given(st.integers(0, 2**32))
 @examples(60)
-def test_what_makes_no_sense_is_refused_and_harms_nothing(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+def test_what_makes_no_sense_is_refused_and_harms_nothing(odd: Alone, seed: int) -> None:
     rng = random.Random(seed)
-    made = read(record(tmp_path_factory.mktemp("any") / "x.mcpcap", ODD))
-    reading = indexed(made.path)
+    reading = indexed(odd.path)
     with suppress(ValueError):
-        for message in made.heard:
+        for message in odd.heard:
             if batch_in(message) is None:
                 hear(reading, message)
                 continue
@@ -120,7 +128,6 @@ def test_what_makes_no_sense_is_refused_and_harms_nothing(tmp_path_factory: pyte
             hear(reading, bytes(spoilt[: rng.choice((len(spoilt), len(spoilt), rng.randrange(1, len(spoilt))))]))
     look_at(reading)
     reading.close()
-    made.close()
 
 
 @pytest.mark.parametrize(
@@ -145,17 +152,21 @@ def test_a_cell_that_refers_to_nothing_is_refused(tmp_path: Path, parts: bytes) 
     reading.close()
 
 
+@pytest.fixture(scope="module")
+def worded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
+    """One of which the worker has told in words, too, and what its rules find."""
+    made = read(record(tmp_path_factory.mktemp("worded") / "x.mcpcap", WORDED), with_rules=True)
+    yield made
+    made.close()
+
+
 @given(st.integers(0, 2**32))
 @examples(100)
-def test_words_that_make_no_sense_are_refused_and_harm_nothing(
-    tmp_path_factory: pytest.TempPathFactory, seed: int
-) -> None:
-    """It takes three seconds, as each of the examples reads a capture to its end and words all of its rows."""
+def test_words_that_make_no_sense_are_refused_and_harm_nothing(worded: Alone, seed: int) -> None:
     rng = random.Random(seed)
-    made = read(record(tmp_path_factory.mktemp("any") / "x.mcpcap", WORDED), with_rules=True)
-    reading = indexed(made.path)
+    reading = indexed(worded.path)
     with suppress(*NONSENSE):
-        for message in made.heard:
+        for message in worded.heard:
             told = message if batch_in(message) is not None or rng.random() < 0.7 else spoilt(message, rng)
             hear(reading, told)
     look_at(reading)
@@ -165,7 +176,6 @@ def test_words_that_make_no_sense_are_refused_and_harm_nothing(
         row_lines(reading, row, 80)
     assert all(reading.forgotten)
     reading.close()
-    made.close()
 
 
 def test_a_worker_that_tells_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from tests.mcpproxy.tui.stage import (
     captured,
     conversation,
     play,
+    play_each,
     record,
     said,
     sizes,
@@ -65,175 +66,182 @@ class TestCounts:
         reading.close()
 
 
+def slow(path: Path) -> Path:
+    """A capture whose fifth call takes 701 ms, in row 12."""
+    made = conversation(6)
+    return timed(path, made, [n if n < 13 else n + 700 for n in range(len(made))])
+
+
+def slow_to_start(path: Path) -> Path:
+    """One whose server takes still longer to start."""
+    made = conversation(6)
+    return timed(path, made, [0, 1, *(900 + n if n < 13 else 1000 + n for n in range(2, len(made)))])
+
+
+def failing(path: Path) -> Path:
+    """A tool that is called often, and one that fails."""
+    middles = [("header", header()), said("c2s", INITIALIZE), said("s2c", INITIALIZED)]
+    for number in range(1, 8):
+        name = "often" if number < 6 else "failing"
+        answer = WRONG % number if name == "failing" else FINE % (number, 1)
+        middles += [said("c2s", calling(name, number)), said("s2c", answer)]
+    return record(path, [*middles, END])
+
+
+async def latency_of(stage: Stage, folder: str) -> LatencyScreen:
+    """Open the screen from the traffic of a capture."""
+    await stage.open(folder)
+    await stage.press("L")
+    screen = stage.app.screen
+    assert isinstance(screen, LatencyScreen)
+    return screen
+
+
+async def rows_and_the_chosen_one(stage: Stage) -> None:
+    await stage.resize((100, 30))
+    await latency_of(stage, "thirty")
+    await stage.see("thirty › latency", "tools/call search", "1.0ms", "p95 by time", "█", "by n", "31")
+    await stage.see("30 responses to 31 requests", "524µs")
+    await stage.press("down")
+    await stage.see("1 response to 1 request")
+    await stage.press("escape")
+    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+
+
+async def sorting_keeps_the_cursor_on_its_row(stage: Stage) -> None:
+    screen = await latency_of(stage, "failing")
+    await stage.see("tools/call often")
+
+    def names() -> list[str | None]:
+        return [one.call.name for one in screen._rows.items]
+
+    assert names() == ["often", "failing", None]
+    await stage.press("down", "s")
+    await stage.see("by err")
+    assert names() == ["failing", "often", None] or names()[0] == "failing"
+    assert screen.selected is not None
+    assert screen.selected.call.name == "failing"
+    for word in ("by p50", "by p90", "by p95", "by p99", "by max", "by name", "by n"):
+        await stage.press("s")
+        await stage.see(word)
+
+
+async def one_key_leads_to_the_slowest_call(stage: Stage) -> None:
+    await latency_of(stage, "slow")
+    await stage.see("tools/call search")
+    await stage.press("w")
+    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+    await stage.see("n: 5", "1 text")
+    assert stage.traffic.entry == 12
+    await stage.press("escape", "escape")
+    await stage.see("library › latency")
+    await stage.press("down", "W")
+    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+    assert stage.traffic.entry == 12
+
+
+async def the_slowest_of_all_is_a_call_and_not_the_start_of_the_server(stage: Stage) -> None:
+    await latency_of(stage, "slow-to-start")
+    await stage.see("initialize", "tools/call search")
+    await stage.press("W")
+    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+    await stage.see("n: 5", "1 text")
+
+
+async def a_capture_without_a_response_has_no_slowest_call(stage: Stage) -> None:
+    await latency_of(stage, "unanswered")
+    await stage.see("tools/call search")
+    await stage.press("w")
+    await stage.see("there is no response")
+    await stage.press("W", "a", "tab", "enter")
+    assert isinstance(stage.app.screen, LatencyScreen)
+
+
+async def enter_and_a_bucket_filter_the_traffic(stage: Stage) -> None:
+    await latency_of(stage, "slow")
+    await stage.see("tools/call search")
+    await stage.press("enter")
+    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+    await stage.see("method:tools/call name:search", "13 of 16 frames")
+    await stage.press("escape", "tab", "G", "enter")
+    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+    await stage.see("method:tools/call name:search latency>=536.870912ms latency<1.073741824s", "2 of 16 frames")
+    await stage.press("escape", "k", "enter")
+    await stage.see("no response took that long")
+    await stage.press("g", "enter")
+    await stage.see("latency>=524.288us latency<1.048576ms", "10 of 16 frames")
+
+
+async def keys_wait_for_the_histogram(stage: Stage) -> None:
+    await stage.open("slow")
+    for _ in range(2):
+        for key in ("L", "tab", "G", "enter"):
+            stage.app.post_message(_pressed(key))
+        await stage.see("latency>=536.870912ms latency<1.073741824s", "2 of 16 frames")
+        await stage.press("escape", "escape")
+        await stage.until(lambda: "16 frames" in stage.text() and "of 16 frames" not in stage.text())
+
+
+async def shapes_share_an_axis(stage: Stage) -> None:
+    screen = await latency_of(stage, "slow")
+    await stage.see("tools/call search")
+    own = [screen._rows.line(row).cells["shape"][0].text for row in range(2)]
+    assert own[1] == "█"
+    await stage.press("a")
+    await stage.see("shapes 524µs–1.1s")
+    shared = [screen._rows.line(row).cells["shape"][0].text for row in range(2)]
+    assert len(shared[0]) == len(shared[1])
+    assert shared[1].rstrip() == "█"
+    await stage.press("a")
+    assert [screen._rows.line(row).cells["shape"][0].text for row in range(2)] == own
+
+
+async def from_the_sessions_too(stage: Stage) -> None:
+    await stage.resize((100, 30))
+    await stage.choose("library")
+    await stage.press("L")
+    await stage.see("library › latency", "tools/call search", "7 requests")
+    await stage.press("tab", "down", "G", "tab", "enter")
+    await stage.see("method:tools/call name:search", "13 of 16 frames")
+    await stage.press("escape", "escape")
+    await stage.see("7 recorded")
+
+
+async def nothing_to_count(stage: Stage) -> None:
+    await stage.choose("empty")
+    await stage.press("L")
+    await stage.see("0 kinds of requests", "no requests")
+    await stage.press("enter", "down", "s", "tab", "G", "escape")
+    await stage.see("7 recorded")
+
+
 class TestScreen:
     """The keys."""
 
-    def test_rows_and_the_chosen_one(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("L")
-            await stage.see("library › latency", "tools/call search", "1.0ms", "p95 by time", "█", "by n", "31")
-            await stage.see("30 responses to 31 requests", "524µs")
-            await stage.press("down")
-            await stage.see("1 response to 1 request")
-            await stage.press("escape")
-            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-
-        play(act, captured(tmp_path, calls=30))
-
-    def test_sorting_keeps_the_cursor_on_its_row(self, tmp_path: Path) -> None:
-        middles = [("header", header()), said("c2s", INITIALIZE), said("s2c", INITIALIZED)]
-        for number in range(1, 8):
-            name = "often" if number < 6 else "failing"
-            answer = WRONG % number if name == "failing" else FINE % (number, 1)
-            middles += [said("c2s", calling(name, number)), said("s2c", answer)]
-        path = record(tmp_path / "x" / "x.mcpcap", [*middles, END])
-
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("L")
-            await stage.see("tools/call often")
-            screen = stage.app.screen
-            assert isinstance(screen, LatencyScreen)
-
-            def names() -> list[str | None]:
-                return [one.call.name for one in screen._rows.items]
-
-            assert names() == ["often", "failing", None]
-            await stage.press("down", "s")
-            await stage.see("by err")
-            assert names() == ["failing", "often", None] or names()[0] == "failing"
-            assert screen.selected is not None
-            assert screen.selected.call.name == "failing"
-            for word in ("by p50", "by p90", "by p95", "by p99", "by max", "by name", "by n"):
-                await stage.press("s")
-                await stage.see(word)
-
-        play(act, path)
-
-    def test_enter_filters_the_traffic(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("L")
-            await stage.see("tools/call search")
-            await stage.press("enter")
-            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-            await stage.see("method:tools/call name:search", "13 of 16 frames")
-
-        play(act, captured(tmp_path))
-
-    def test_one_key_leads_to_the_slowest_call(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("L")
-            await stage.see("tools/call search")
-            await stage.press("w")
-            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-            await stage.see("n: 5", "1 text")
-            assert stage.traffic.entry == slowest_row
-            await stage.press("escape", "escape")
-            await stage.see("library › latency")
-            await stage.press("down", "W")
-            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-            assert stage.traffic.entry == slowest_row
-
-        made = conversation(6)
-        stamps_ms = [n if n < 13 else n + 700 for n in range(len(made))]
-        path = timed(tmp_path / "x" / "x.mcpcap", made, stamps_ms)
-        slowest_row = 12
-        play(act, path)
-
-    def test_the_slowest_of_all_is_a_call_and_not_the_start_of_the_server(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("L")
-            await stage.see("initialize", "tools/call search")
-            await stage.press("W")
-            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-            await stage.see("n: 5", "1 text")
-
-        made = conversation(6)
-        stamps_ms = [0, 1, *(900 + n if n < 13 else 1000 + n for n in range(2, len(made)))]
-        play(act, timed(tmp_path / "x" / "x.mcpcap", made, stamps_ms))
-
-    def test_a_capture_without_a_response_has_no_slowest_call(self, tmp_path: Path) -> None:
-        path = record(tmp_path / "x" / "x.mcpcap", [("header", header()), said("c2s", CALL % (1, 1)), END])
-
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("L")
-            await stage.see("tools/call search")
-            await stage.press("w")
-            await stage.see("there is no response")
-            await stage.press("W", "a", "tab", "enter")
-            assert isinstance(stage.app.screen, LatencyScreen)
-
-        play(act, path)
-
-    def test_a_bucket_filters_the_traffic(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("L")
-            await stage.press("tab", "G", "enter")
-            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-            await stage.see(
-                "method:tools/call name:search latency>=536.870912ms latency<1.073741824s", "2 of 16 frames"
-            )
-            await stage.press("escape", "k", "enter")
-            await stage.see("no response took that long")
-            await stage.press("g", "enter")
-            await stage.see("latency>=524.288us latency<1.048576ms", "10 of 16 frames")
-
-        made = conversation(6)
-        path = timed(tmp_path / "x" / "x.mcpcap", made, [n if n < 13 else n + 700 for n in range(len(made))])
-        play(act, path, size=(140, 40))
-
-    def test_keys_wait_for_the_histogram(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            for _ in range(2):
-                for key in ("L", "tab", "G", "enter"):
-                    stage.app.post_message(_pressed(key))
-                await stage.see("latency>=536.870912ms latency<1.073741824s", "2 of 16 frames")
-                await stage.press("escape", "escape")
-                await stage.until(lambda: "16 frames" in stage.text() and "of 16 frames" not in stage.text())
-
-        made = conversation(6)
-        path = timed(tmp_path / "x" / "x.mcpcap", made, [n if n < 13 else n + 700 for n in range(len(made))])
-        play(act, path, size=(140, 40))
-
-    def test_shapes_share_an_axis(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("L")
-            await stage.see("tools/call search")
-            screen = stage.app.screen
-            assert isinstance(screen, LatencyScreen)
-            own = [screen._rows.line(row).cells["shape"][0].text for row in range(2)]
-            assert own[1] == "█"
-            await stage.press("a")
-            await stage.see("shapes 524µs–1.1s")
-            shared = [screen._rows.line(row).cells["shape"][0].text for row in range(2)]
-            assert len(shared[0]) == len(shared[1])
-            assert shared[1].rstrip() == "█"
-            await stage.press("a")
-            assert [screen._rows.line(row).cells["shape"][0].text for row in range(2)] == own
-
-        made = conversation(6)
-        path = timed(tmp_path / "x" / "x.mcpcap", made, [n if n < 13 else n + 700 for n in range(len(made))])
-        play(act, path, size=(140, 40))
-
-    def test_from_the_sessions_too(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.see("library")
-            await stage.press("L")
-            await stage.see("library › latency", "tools/call search", "7 requests")
-            await stage.press("tab", "down", "G", "tab", "enter")
-            await stage.see("method:tools/call name:search", "13 of 16 frames")
-            await stage.press("escape", "escape")
-            await stage.see("1 recorded")
-
-        play(act, captured(tmp_path))
+    @pytest.mark.costly("every key of the screen, on seven captures")
+    def test_the_keys(self, tmp_path: Path) -> None:
+        captures = (
+            captured(tmp_path),
+            captured(tmp_path, "thirty", calls=30),
+            slow(tmp_path / "slow" / "x.mcpcap"),
+            slow_to_start(tmp_path / "slow-to-start" / "x.mcpcap"),
+            failing(tmp_path / "failing" / "x.mcpcap"),
+            record(tmp_path / "unanswered" / "x.mcpcap", [("header", header()), said("c2s", CALL % (1, 1)), END]),
+            record(tmp_path / "empty" / "x.mcpcap", [("header", header()), ("close", members(ending="client"))]),
+        )
+        acts = (
+            rows_and_the_chosen_one,
+            sorting_keeps_the_cursor_on_its_row,
+            one_key_leads_to_the_slowest_call,
+            the_slowest_of_all_is_a_call_and_not_the_start_of_the_server,
+            a_capture_without_a_response_has_no_slowest_call,
+            enter_and_a_bucket_filter_the_traffic,
+            keys_wait_for_the_histogram,
+            shapes_share_an_axis,
+            from_the_sessions_too,
+            nothing_to_count,
+        )
+        play_each(acts, *captures, size=(140, 40))
 
     def test_it_grows_with_the_capture(self, tmp_path: Path) -> None:
         (tmp_path / "x").mkdir()
@@ -274,15 +282,3 @@ class TestScreen:
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
 
         play(act, path, size=size)
-
-    def test_nothing_to_count(self, tmp_path: Path) -> None:
-        path = record(tmp_path / "x" / "x.mcpcap", [("header", header()), ("close", members(ending="client"))])
-
-        async def act(stage: Stage) -> None:
-            await stage.see("1 recorded")
-            await stage.press("L")
-            await stage.see("0 kinds of requests", "no requests")
-            await stage.press("enter", "down", "s", "tab", "G", "escape")
-            await stage.see("1 recorded")
-
-        play(act, path)

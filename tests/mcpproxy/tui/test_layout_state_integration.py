@@ -7,7 +7,7 @@ import pytest
 from mcpproxy.tui.app import DARK, LIGHT, TuiApp
 from mcpproxy.tui.layout_state import Layout, kept_layout
 from tests.captures.samples import header
-from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, captured, play, record, said
+from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, captured, play, play_each, record, said
 from tests.mcpproxy.tui.test_layout_state import state
 
 
@@ -25,13 +25,8 @@ class TestTheme:
             await stage.press("enter")
             await stage.until(lambda: stage.app.theme == LIGHT.name)
 
-        async def again(stage: Stage) -> None:
-            await stage.listed()
-            assert stage.app.theme == LIGHT.name
-
-        path = captured(tmp_path)
-        play(light, path)
-        play(again, path)
+        play(light, captured(tmp_path))
+        assert TuiApp(list, "").theme == LIGHT.name
 
     def test_what_is_no_theme_of_ours_is_ignored(self) -> None:
         state().parent.mkdir(parents=True)
@@ -39,144 +34,121 @@ class TestTheme:
             state().write_bytes(text)
             assert TuiApp(list, "").theme == DARK.name, text
 
-    def test_a_state_that_cannot_be_written_stops_nothing(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            stage.app._set_theme(LIGHT)
-            await stage.press("enter", "z")
-            await stage.see("protocolVersion:")
-            assert stage.app.theme == LIGHT.name
-
-        state().mkdir(parents=True)
-        play(act, captured(tmp_path))
-
 
 def is_listed(stage: Stage) -> bool:
     """Whether the list is on the screen, and not only the detail."""
     return bool(stage.traffic.split.children[0].display)
 
 
-class TestScreen:
-    """The keys."""
+async def from_160_columns_on_the_detail_is_beside_the_list(stage: Stage) -> None:
+    await stage.resize((160, 45))
+    await stage.open("library")
+    await stage.press("down", "enter")
+    table, box = stage.traffic.table, stage.traffic.detail
+    await stage.until(lambda: box.region.x > 0)
+    assert box.region.y == table.region.y
+    assert box.region.width == 80
+    assert table.region.width == 80
+    await stage.see("protocolVersion:")
+    await stage.pilot.resize_terminal(159, 40)
+    await stage.until(lambda: box.region.x == 0)
+    assert box.region.y > table.region.y
+    assert box.region.width == table.region.width == 159
+    await stage.press("escape")
+    await stage.pilot.resize_terminal(160, 40)
+    await stage.until(lambda: table.region.width == 160)
 
-    def test_from_160_columns_on_the_detail_is_beside_the_list(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("down", "enter")
-            table, box = stage.traffic.table, stage.traffic.detail
-            await stage.until(lambda: box.region.x > 0)
-            assert box.region.y == table.region.y
-            assert box.region.width == 80
-            assert table.region.width == 80
-            await stage.see("protocolVersion:")
-            await stage.pilot.resize_terminal(159, 40)
-            await stage.until(lambda: box.region.x == 0)
-            assert box.region.y > table.region.y
-            assert box.region.width == table.region.width == 159
-            await stage.press("escape")
-            await stage.pilot.resize_terminal(160, 40)
-            await stage.until(lambda: table.region.width == 160)
 
-        play(act, captured(tmp_path), size=(160, 45))
+async def it_can_be_resized_and_stays_so(stage: Stage) -> None:
+    await stage.open("library")
+    await stage.press("enter")
+    table, box = stage.traffic.table, stage.traffic.detail
+    before = box.region.height
+    await stage.press("greater_than_sign", "greater_than_sign")
+    await stage.until(lambda: box.region.height > before)
+    for _ in range(9):
+        await stage.press("less_than_sign")
+    await stage.until(lambda: box.region.height < before)
+    assert box.region.height >= 5
+    await stage.press("z")
+    await stage.until(lambda: not is_listed(stage))
+    assert stage.traffic.pane.has_focus
+    await stage.press("z")
+    await stage.until(lambda: is_listed(stage))
+    await stage.press("z", "left")
+    await stage.until(lambda: table.has_focus)
+    await stage.press("z", "tab")
+    await stage.until(lambda: table.has_focus)
+    await stage.press("z")
+    await stage.until(lambda: kept_layout() == Layout(20, 50, is_full=True))
+    await stage.press("escape")
+    await stage.until(lambda: table.has_focus and is_listed(stage))
+    # Another screen reads what was kept.
+    await stage.back()
+    await stage.open("library")
+    assert is_listed(stage)
+    await stage.press("enter")
+    await stage.until(lambda: not is_listed(stage))
+    await stage.see("protocolVersion:")
+    await stage.press("z")
+    await stage.until(lambda: is_listed(stage))
+    assert stage.traffic.detail.region.height < 8
 
-    def test_it_can_be_resized_and_stays_so(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("enter")
-            table, box = stage.traffic.table, stage.traffic.detail
-            before = box.region.height
-            await stage.press("greater_than_sign", "greater_than_sign")
-            await stage.until(lambda: box.region.height > before)
-            for _ in range(9):
-                await stage.press("less_than_sign")
-            await stage.until(lambda: box.region.height < before)
-            assert box.region.height >= 5
-            await stage.press("z")
-            await stage.until(lambda: not is_listed(stage))
-            assert stage.traffic.pane.has_focus
-            await stage.press("z")
-            await stage.until(lambda: is_listed(stage))
-            await stage.press("z", "left")
-            await stage.until(lambda: table.has_focus)
-            await stage.press("z", "tab")
-            await stage.until(lambda: table.has_focus)
-            await stage.press("z")
-            await stage.until(lambda: kept_layout() == Layout(20, 50, is_full=True))
-            await stage.press("escape")
-            await stage.until(lambda: table.has_focus and is_listed(stage))
 
-        async def again(stage: Stage) -> None:
-            await stage.open()
-            assert is_listed(stage)
-            await stage.press("enter")
-            await stage.until(lambda: not is_listed(stage))
-            await stage.see("protocolVersion:")
-            await stage.press("z")
-            await stage.until(lambda: is_listed(stage))
-            assert stage.traffic.detail.region.height < 8
+async def the_exchange_shows_arguments_and_answer(stage: Stage) -> None:
+    def line_with(text: str) -> int:
+        return next(number for number, line in enumerate(stage.text().splitlines()) if text in line)
 
-        path = captured(tmp_path)
-        play(act, path)
-        play(again, path)
+    await stage.open("library")
+    await stage.press("down", "down", "down", "down", "enter", "6", "z")
+    for width, is_beside in ((100, True), (99, False)):
+        await stage.resize((width, 30))
+        await stage.see("tools/call search", "n: 1", "found 1", "1.0 ms")
+        answered, took, asked = (line_with(text) for text in ("found 1", "1.0 ms", "tools/call search"))
+        assert (asked == answered) == is_beside, width
+        assert took == asked - 1 if is_beside else answered < took < asked, "the row itself comes first"
+        await stage.press("p")
+        if not is_beside:
+            await stage.until(lambda: line_with("tools/call search") < line_with("1.0 ms") < line_with("found 1"))
+        assert stage.traffic.pane.has_focus
+        await stage.press("p")
+    # Without an answer, it says so.
+    await stage.press("z", "tab", "G", "up", "tab")
+    for size in ((80, 24), (120, 30)):
+        await stage.resize(size)
+        await stage.see("n: 99", "unanswered")
 
-    @pytest.mark.parametrize(
-        ("size", "is_beside"),
-        [((100, 30), True), ((99, 30), False), pytest.param((80, 24), False, marks=pytest.mark.soak)],
+
+async def nothing_is_shown_twice(stage: Stage) -> None:
+    await stage.resize((155, 40))
+    await stage.open("x")
+    # Findings come late; the rules have a process of their own.
+    await stage.settled()
+    await stage.press("enter", "1")
+    await stage.see("sent ", "took ", "outcome", "lifecycle/")
+    await stage.press("6")
+    await stage.see("found 1", "lifecycle/")
+    assert "outcome" not in stage.text()
+    assert stage.text().count("frame 1, ") == 1
+    await stage.press("7")
+    await stage.see("took ")
+    assert stage.text().count("lifecycle/") == 1
+    await stage.press("1")
+    await stage.pilot.resize_terminal(120, 40)
+    await stage.press("6")
+    await stage.see("found 1", "lifecycle/")
+    assert stage.text().count("lifecycle/") == 1
+
+
+@pytest.mark.costly("list and detail in seven sizes")
+def test_list_and_detail_in_any_shape(tmp_path: Path) -> None:
+    once = record(
+        tmp_path / "x" / "x.mcpcap", [("header", header()), said("c2s", CALL % (1, 1)), said("s2c", FINE % (1, 1)), END]
     )
-    def test_the_exchange_shows_arguments_and_answer(
-        self, tmp_path: Path, size: tuple[int, int], is_beside: bool
-    ) -> None:
-        async def act(stage: Stage) -> None:
-            def line_with(text: str) -> int:
-                return next(number for number, line in enumerate(stage.text().splitlines()) if text in line)
-
-            await stage.open()
-            await stage.press(*["down"] * 4, "enter", "6", "z")
-            await stage.see("tools/call search", "n: 1", "found 1", "1.0 ms")
-            answered, took, asked = (line_with(text) for text in ("found 1", "1.0 ms", "tools/call search"))
-            assert (asked == answered) == is_beside
-            assert took == asked - 1 if is_beside else answered < took < asked, "the row itself comes first"
-            await stage.press("p")
-            if not is_beside:
-                await stage.until(lambda: line_with("tools/call search") < line_with("1.0 ms") < line_with("found 1"))
-            assert stage.traffic.pane.has_focus
-
-        play(act, captured(tmp_path), size=size)
-
-    def test_an_exchange_without_an_answer_says_so(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("G", "up", "enter", "6")
-            await stage.see("n: 99", "unanswered")
-
-            await stage.pilot.resize_terminal(120, 30)
-            await stage.see("n: 99", "unanswered")
-
-        play(act, captured(tmp_path), size=(80, 24))
-
-    def test_nothing_is_shown_twice(self, tmp_path: Path) -> None:
-        # Findings come late; the rules have a process of their own.
-        path = record(
-            tmp_path / "x" / "x.mcpcap",
-            [("header", header()), said("c2s", CALL % (1, 1)), said("s2c", FINE % (1, 1)), END],
-        )
-
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.settled()
-            await stage.press("enter")
-            await stage.see("sent ", "latency   ", "outcome", "lifecycle/")
-            await stage.press("6")
-            await stage.see("found 1", "lifecycle/")
-            assert "outcome" not in stage.text()
-            assert stage.text().count("frame 1, ") == 1
-            await stage.press("7")
-            await stage.see("latency   ")
-            assert stage.text().count("lifecycle/") == 1
-            await stage.press("1")
-            await stage.pilot.resize_terminal(120, 40)
-            await stage.press("6")
-            await stage.see("found 1", "lifecycle/")
-            assert stage.text().count("lifecycle/") == 1
-
-        play(act, path, size=(155, 40))
+    acts = (
+        from_160_columns_on_the_detail_is_beside_the_list,
+        nothing_is_shown_twice,
+        the_exchange_shows_arguments_and_answer,
+        it_can_be_resized_and_stays_so,  # last: the others begin with the layout of the first run
+    )
+    play_each(acts, captured(tmp_path), once)
