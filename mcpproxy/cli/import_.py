@@ -6,7 +6,7 @@
   mitmproxy  the same from a flow file of mitmproxy
   mcp-tape   a trace of mcp-tape: one capture, OUT or a new file in OUT
 
-Existing files are never overwritten. A conversation with a mistake in it is skipped as a whole.
+Existing files are never overwritten. A conversation that contains an error is skipped entirely.
 """
 
 import argparse

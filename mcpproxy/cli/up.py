@@ -1,4 +1,4 @@
-"""Record the servers with a URL that `mcpproxy install` has routed: one listener for each, all in this process.
+"""Record the HTTP servers that `mcpproxy install` routed, with one listener per server, all in this process.
 
 While it runs, it picks up what `install` and `uninstall` change: listeners come and go with the entries that use them.
 Ctrl-C or SIGTERM ends it. --service writes a unit, for systemd or launchd, that starts it when you log in.
