@@ -38,7 +38,7 @@ _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - days are UTC, without a z
 
 
 class CannotReach(Exception):
-    """A place cannot be read from here: no fault of the capture, so Spark should try again, and then tell."""
+    """The location is unreachable; Spark should retry the task, then fail it."""
 
 
 @dataclass(frozen=True, slots=True)
