@@ -203,7 +203,7 @@ def _recorder(options: Options, environment: EnvironmentBlock) -> Recorder:
             machine=options.machine,
         )
     except OSError as error:
-        raise CannotCreate(f"cannot create a capture: {error}; name another place with --capture") from error
+        raise CannotCreate(f"cannot create a capture: {error}; choose another place with --capture") from error
 
 
 def _relay(

@@ -236,7 +236,9 @@ class _Pass:
                 self._fail(error)
                 continue
             if not is_whole:
-                self.code = fail(f"{path} stays: {self.to.shown} lacks files of it; the next run ships it again")
+                self.code = fail(
+                    f"{path} was kept: {self.to.shown} is missing some of its files; the next run ships it again"
+                )
                 continue
             try:
                 remove(candidate)

@@ -83,8 +83,8 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
             )
         except OverMemory:
             return fail(
-                f"cannot count: it takes more than {options.memory >> 20:,} MiB of memory; "
-                "name fewer captures, or allow more with --memory"
+                f"out of memory: this needs more than {options.memory >> 20:,} MiB; "
+                "select fewer captures, or raise --memory"
             )
     if stats is None:
         _say_refused(sources.refused)

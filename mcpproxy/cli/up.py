@@ -91,7 +91,7 @@ def run(arguments: list[str]) -> int:
 async def _serve(lock: UpLock, machine: str) -> None:
     stopped = ready_to_relay()
     if not read_state().listeners:
-        say("no server with a URL is routed yet; waiting for mcpproxy install")
+        say("no HTTP server is routed yet; waiting for mcpproxy install")
     running: dict[tuple[str, int, str], _Running] = {}
     tell = seldom(stderr_lines.put)
     wanted: dict[tuple[str, int, str], Listener] = {}

@@ -61,8 +61,8 @@ def test_where_the_setting_is_too_small_a_line_says_what_to_do(tmp_path: Path, s
         done = mcpproxy(*words, "--memory", "64M", path, HOME=str(tmp_path))
         (line,) = done.stderr.decode().splitlines()
         assert (done.returncode, done.stdout) == (2, b""), words
-        assert "it takes more than 64 MiB of memory" in line
-        assert line.endswith("allow more with --memory")
+        assert "needs more than 64 MiB" in line
+        assert line.endswith("raise --memory")
 
 
 @pytest.mark.soak
