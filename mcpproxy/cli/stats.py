@@ -98,7 +98,7 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
         lines = as_text(stats, Style.of(sys.stdout, os.environ), width_of_stdout(WIDEST), has_blocks=_has_blocks())
         sys.stdout.writelines(f"{line}\n" for line in lines)
     sys.stdout.flush()
-    is_damaged = tell_of_losses(losses, "figures are about the rest", say)
+    is_damaged = tell_of_losses(losses, "figures cover the rest", say)
     return int(Exit.USAGE if sources.refused or is_damaged else Exit.FINE)
 
 

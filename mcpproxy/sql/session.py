@@ -143,7 +143,7 @@ class SqlSession:
             if self._paths and len(readable) == len(sandbox.refused):
                 raise QueryError("captures", "no capture could be read, so there is nothing to query")
             losses = [Loss(*row) for row in sandbox.ask(LOSSES)]  # type: ignore[arg-type]  # of our own tables
-            self.is_spoiled = tell_of_losses(losses, "answers are about the rest", self._hear_once) or self.is_spoiled
+            self.is_spoiled = tell_of_losses(losses, "results cover the rest", self._hear_once) or self.is_spoiled
         except BaseException:
             sandbox.close()
             raise

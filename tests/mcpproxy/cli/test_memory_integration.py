@@ -32,7 +32,7 @@ def test_a_heavy_capture_is_shown_and_checked_in_bounded_memory_and_what_was_for
     assert run.peak <= BUDGET, f"{name} took {run.peak / MIB:.0f} MiB"
     text = (tmp_path / ("stdout" if name == "show" else "stderr")).read_text()
     assert "requests were forgotten: more than 50,000, or 16 MiB, were open at once" in text
-    assert "answers to them read as unknown" in text
+    assert "responses to them count as unknown" in text
 
 
 def test_the_peak_of_a_process_is_measured(tmp_path: Path) -> None:

@@ -424,7 +424,7 @@ def test_an_empty_folder_is_called_so(tmp_path: Path) -> None:
 def test_of_a_damaged_capture_all_that_is_whole_is_asked(home: Path) -> None:
     done = query("select count(*) as n from frames", CORPUS / "flipped-bit.mcpcap", "--json")
     assert (done.returncode, done.stdout) == (2, b'{"n":19}\n')
-    assert b"flipped-bit.mcpcap: 256 B of damage, 1 record lost; answers are about the rest" in complaints(done)
+    assert b"flipped-bit.mcpcap: 256 B of damage, 1 record lost; results cover the rest" in complaints(done)
     fine = [CORPUS / f"{name}.mcpcap" for name in ("killed", "torn", "two-segments", "ring.3")]
     gap = query("select count(*) as n from frames", *fine, CORPUS / "gap.mcpcap")
     same, lost, begins = complaints(gap).splitlines()
