@@ -206,7 +206,7 @@ def test_what_the_recorder_lost_is_told_and_what_a_killed_one_leaves_is_not() ->
     assert done.returncode == 0
     assert done.stdout.startswith(b"2 captures ")
     (lost,) = complaints(done).splitlines()
-    assert b"gap.mcpcap: 3 records lost; figures are" in lost
+    assert b"gap.mcpcap: 3 records lost; figures cover" in lost
 
 
 @pytest.mark.parametrize("name", ["stats", "query", "export"])
