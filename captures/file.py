@@ -62,7 +62,9 @@ def create_directory(path: str) -> None:
                 make_directory(folder)
         _keep_out_of_git(_topmost(missing))
     except OSError as error:
-        raise CannotCreate(f"cannot make the directory {path} for captures: {error.strerror}; name another") from error
+        raise CannotCreate(
+            f"cannot make the directory {path} for captures: {error.strerror}; choose another"
+        ) from error
 
 
 def make_directory(path: str) -> None:
@@ -152,12 +154,12 @@ def choose_path(
     segment = segment_of(name)
     if segment is None or segment[0] + SUFFIX != name:
         raise CannotCreate(
-            f"cannot create the capture {path}: a capture's name ends in {SUFFIX}, without the number of a segment; "
-            "name a folder with / at the end"
+            f"cannot create the capture {path}: a capture's name must end in {SUFFIX} without a segment number; "
+            "to name a folder, end it with /"
         )
     if not replaces and _has_other_segments(folder, segment[0]):
         raise CannotCreate(
-            f"cannot create the capture {path}: an earlier capture of that name has segments there; name another file"
+            f"cannot create the capture {path}: an earlier capture of that name has segments there; choose another file"
         )
     _check_owner(folder or ".", lambda _: None)
     return path
@@ -224,7 +226,7 @@ class CaptureFile:
                 _discard(self.path, self.fd)
                 raise
         except OSError as error:
-            raise CannotCreate(f"cannot create the capture {path}: {_reason(error)}; name another place") from error
+            raise CannotCreate(f"cannot create the capture {path}: {_reason(error)}; choose another place") from error
         self.size = 0
         self.look_at = segment_bytes
         """The size at which the writer checks whether the segment or the ring is full."""
@@ -465,5 +467,5 @@ def is_live(path: PathLike) -> bool:
 
 def _reason(error: OSError) -> str:
     if error.errno == errno.EEXIST:
-        return "something of that name exists, and nothing is ever overwritten"
+        return "it already exists"
     return error.strerror or str(error)

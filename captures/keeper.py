@@ -69,7 +69,9 @@ class Keeper:
                 self.sync()
             moved = self._file_moved()
             if moved and moved != told_moved:
-                self._tell(f"the capture {self._file.path} was {moved} while being written; recording goes on into it")
+                self._tell(
+                    f"the capture {self._file.path} was {moved} while being written; recording continues into it"
+                )
                 told_moved = moved
 
     def _file_moved(self) -> str:

@@ -61,7 +61,7 @@ def new_capture(target: Path, *, replace: bool = False) -> Iterator[CaptureFile]
             folder.mkdir(mode=0o700)
             file = CaptureFile(folder / target.name, segment_bytes=_NEVER, ring_bytes=_NEVER)
         except OSError as error:
-            raise CannotCreate(f"cannot create {target}: {error.strerror}; name another place") from error
+            raise CannotCreate(f"cannot create {target}: {error.strerror}; choose another place") from error
         except CannotCreate as error:
             raise CannotCreate(str(error).replace(str(folder / target.name), str(target))) from error
         try:
@@ -87,7 +87,7 @@ def check_replaceable(target: Path) -> None:
     """
     reason = next((why for path in _there(target) if (why := _kept_for(path)) is not None), None)
     if reason is not None:
-        raise CannotCreate(f"cannot replace {target}: {reason}; name another file")
+        raise CannotCreate(f"cannot replace {target}: {reason}; choose another file")
 
 
 def _there(target: Path) -> list[Path]:
@@ -186,7 +186,7 @@ def _put_back(aside: Path, to: Path) -> None:
 
 
 def _taken(path: Path) -> CannotCreate:
-    return CannotCreate(f"cannot create {path}: it exists, and nothing is ever overwritten; name another file")
+    return CannotCreate(f"cannot create {path}: it already exists; choose another name")
 
 
 def _sweep(place: Path) -> None:

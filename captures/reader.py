@@ -71,7 +71,7 @@ class Capture:
                     raise self._nothing("its first record is incomplete", item.size)
             if file.tell() == 0:
                 raise self._nothing("it is empty", 0)
-        raise NotACapture(f"cannot read {self.path}: it holds no record of a capture")
+        raise NotACapture(f"cannot read {self.path}: it contains no capture records")
 
     def _nothing(self, why: str, size: int) -> NothingRecorded:
         if is_live(self.segments[0]):
@@ -186,7 +186,7 @@ def open_capture(path: Path) -> BinaryIO:
         raise NotACapture(f"cannot read {path}: {error.strerror}") from error
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise NotACapture(f"cannot read {path}: it is no regular file")
+        raise NotACapture(f"cannot read {path}: it is not a regular file")
     return open(fd, "rb", buffering=0)
 
 

@@ -107,8 +107,8 @@ def load_key(directory: PathLike | None, warn: Callable[[str], None] = lambda _:
         return _read_key(path, warn) or _make_key(path, warn)
     except _Unusable as error:
         warn(
-            f"ignoring the redaction key {path}: it {error}; this capture gets a key of its own; "
-            "remove that file to get a new lasting one"
+            f"ignoring the redaction key {path}: it {error}; this capture uses a temporary key; "
+            "delete that file to create a new permanent one"
         )
         return None
     except OSError:

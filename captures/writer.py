@@ -415,7 +415,9 @@ class Writer:
     def _stay(self, ending: Line, seq: int, error: OSError) -> None:
         """Continue the old segment; a gap with the number of the next header reports that its `close` is lost."""
         self._file.look_at = self._file.size + self._file.segment_bytes // 16
-        self._tell_seldom(f"cannot begin the next segment of {self._file.path}: {error.strerror}; the old one goes on")
+        self._tell_seldom(
+            f"cannot begin the next segment of {self._file.path}: {error.strerror}; recording continues in the old one"
+        )
         loss, reason = Loss(), errno.errorcode.get(error.errno or 0, "EIO")
         loss.add(ending, reason)
         self.lost.add(ending, reason)
@@ -450,7 +452,7 @@ class Writer:
         except RecordingStopped:
             return
         except Exception as error:  # noqa: BLE001 - a fault costs these records; no drainer, all of them
-            self._tell_seldom(f"a fault in mcpproxy lost records ({type(error).__name__}); traffic goes on")
+            self._tell_seldom(f"a fault in mcpproxy lost records ({type(error).__name__}); traffic continues")
 
     def _healed(self, quick_ns: int, patience_ns: int) -> bool:
         """Hand the file back to the pumps if all is written and writes were quick long enough; else wait for work."""
@@ -468,12 +470,12 @@ class Writer:
         return False
 
     def _tell_trouble(self, error: AppendError) -> None:
-        then = {"pass": "traffic goes on, retrying", "stop": "ending the session", "block": "traffic waits, retrying"}
+        then = {"pass": "traffic continues, retrying", "stop": "ending the session", "block": "traffic waits, retrying"}
         self._tell_seldom(f"cannot write to the capture {self._file.path}: {error.strerror}; {then[self._policy]}")
 
     def _tell_loss(self) -> None:
         why = "the disk does not keep up" if self._refused is None else self._refused.strerror
-        self._tell_seldom(f"recording loses frames: {why}; {self.lost.records} records lost so far, traffic goes on")
+        self._tell_seldom(f"recording loses frames: {why}; {self.lost.records} records lost so far; traffic continues")
 
     def _tell_seldom(self, message: str) -> None:
         now_ns = time.monotonic_ns()

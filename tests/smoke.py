@@ -47,7 +47,7 @@ JOBS: Final = (
     Job(("status",), "cursor"),
     Job(("doctor", "cursor"), "1 server examined, 0 not working"),
     Job(("uninstall", "cursor"), "restored"),
-    Job(("up",), "no server with a URL is routed yet", ends="on SIGTERM"),
+    Job(("up",), "no HTTP server is routed yet", ends="on SIGTERM"),
     Job(("serve", "http://127.0.0.1:9/mcp"), "http://127.0.0.1:", ends="on SIGTERM"),
     Job(("run", "--name", "files", "--", sys.executable, "-c", ANSWERING), ""),
     Job(("ls",), "files"),

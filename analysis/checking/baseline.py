@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Any, Final
 
+from analysis.checking.old_wording import current_wording
 from analysis.rules.finding import GUESS
 from analysis.rules.old_ids import current_id
 
@@ -90,4 +91,6 @@ def _entry(line: bytes, number: int) -> tuple[str, dict[str, Any]]:
     rule, method, pointer, message = (text if isinstance(text, str) else None for text in texts)
     if rule is None or method is None or pointer is None or message is None:
         raise BaselineError(f"line {number}: expected a finding, with `rule` and `message`")
-    return fingerprint(current_id(rule), method, pointer, message), values
+    rule = current_id(rule)
+    message = current_wording(rule, message)
+    return fingerprint(rule, method, pointer, message), values | {"message": message}

@@ -1,4 +1,4 @@
-"""Plans: which hooks of which rules run on messages, HTTP exchanges and records of a kind.
+"""Decides which rule hooks run on each kind of message, HTTP exchange and record.
 
 Whether a rule concerns a kind is a fact about the rule, not about a capture. Asking all rules takes longer than
 checking a small capture, so the process keeps the answers as `Outline`s, and each checker binds them to rules of its

@@ -1,4 +1,4 @@
-"""Shares: the rules in several parts, which find together what all of them find in one checker.
+"""Partitions rules so that several processes together report the same findings as one.
 
 Most rules know nothing of each other. But a finding can replace one of another rule about the same message, and some
 rules rely on what others collect. Such rules are a family, which is never divided, so nothing is left to settle.

@@ -143,7 +143,7 @@ class Fold:
         if requests:
             most = OPEN_HTTP_LIMIT if self.transport == "http" else OPEN_LIMIT
             limit = f"more than {most:,}, or {OPEN_BYTES >> 20} MiB, were open at once"
-            tables.append(Forgotten("requests", requests, limit, "answers to them read as unknown"))
+            tables.append(Forgotten("requests", requests, limit, "responses to them count as unknown"))
         if self.exchanges.forgotten:
             limit = f"more than {LASTING_KEPT:,} were open at once"
             effect = "what comes in them reads as if it were of others"

@@ -31,7 +31,7 @@ class Pairing:
         self._tables, self._addressing, self._routing = tables, addressing, routing
 
     def searched(self, response: Response, table: CallTable, session: Session) -> tuple[Key | None, IdState, bool]:
-        """The open request that a response answers, the state of its id, and whether only its converted id matches."""
+        """Finds the request a response answers: returns it, its id's state, and whether only a converted id matches."""
         key = self.meant(response)
         if key is not None or response.id is None:
             return key, _NEVER_SEEN, False

@@ -337,7 +337,9 @@ class AnsweredIndividually(Rule):
     def on_response(self, seen: Seen) -> Iterator[Finding]:
         request = seen.answered.request if seen.answered is not None else None
         if request is not None and seen.http is None and is_item(request) and not is_item(seen.message):
-            yield self.finding(seen, "a request that came in an array is answered individually", related=(request.seq,))
+            yield self.finding(
+                seen, "a request that was sent in an array is answered individually", related=(request.seq,)
+            )
 
 
 # ---- shared by the rules

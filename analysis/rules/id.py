@@ -311,7 +311,7 @@ class EchoedFrame(Rule):
         sent = echoed(seen)
         if sent is None:
             return ()
-        text = f"{short(seen.method)} comes back unchanged: this is an echo, not an answer"
+        text = f"{short(seen.method)} is sent back unchanged: this is an echo, not a response"
         return [self.finding(seen, text, related=(sent.message.seq,))]
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
@@ -321,7 +321,7 @@ class EchoedFrame(Rule):
         waiting = table.get(Key(None if seen.http is None else seen.http.first.number, request.id))
         if waiting is None or waiting.request.body != request.body:
             return ()
-        text = f"request {_id(seen)} comes back unchanged: this is an echo, not an answer"
+        text = f"request {_id(seen)} is sent back unchanged: this is an echo, not a response"
         return [self.finding(seen, text, related=(waiting.request.seq,))]
 
 

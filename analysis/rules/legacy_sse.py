@@ -207,7 +207,7 @@ class EventType(Rule):
         if frame.unit != "sse_event" or not is_older(seen.http):
             return ()
         if frame.event is not None:
-            text = "a message of the server comes in an event whose type is not message"
+            text = "a message from the server is sent in an event whose type is not message"
             return [self.finding(seen, text)] if b'"jsonrpc"' in frame.raw else ()
         return [self.finding(seen, "the data of an event is not JSON")] if reason(seen.message) == NOT_JSON else ()
 
@@ -234,7 +234,7 @@ class AnswerInPost(OverHttp):
     def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.received or not http.is_for_stream or isinstance(http.received[0].message, Invalid):
             return ()
-        text = "a message comes in the response to a POST instead of on the stream"
+        text = "a message is sent in the response to a POST instead of on the stream"
         return self.in_response(http, session, text, self.level)
 
 

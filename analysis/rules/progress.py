@@ -190,7 +190,7 @@ class AfterCancel(_OfToken):
         cancelled = None if known is None or known.is_shared else cancelled_seq(known, self.fold)
         if cancelled is None or not seen.session.has_received(seen.message.sender, cancelled):
             return ()
-        text = f"progress for the token {_cut(token)}, whose request was cancelled before"
+        text = f"progress for the token {_cut(token)}, whose request was already cancelled"
         return [self.finding(seen, text, pointer="/params/progressToken", related=(cancelled,))]
 
 
@@ -253,7 +253,7 @@ class ExceedsTotal(Rule):
         if value is not None and value < 0:
             return [self.finding(seen, "the progress is negative", pointer="/params/progress")]
         if total is not None and total <= 0:
-            return [self.finding(seen, "the total of the progress is not positive", pointer="/params/total")]
+            return [self.finding(seen, "the progress total is not positive", pointer="/params/total")]
         if value is None or total is None or value <= total:
             return ()
         return [self.finding(seen, "the progress is greater than its total", pointer="/params/progress")]
@@ -282,7 +282,7 @@ class TotalChanged(_OfToken):
         before, known.total = known.total, total
         if before is None or before == total:
             return ()
-        return [self.finding(seen, "the total of the progress differs from the previous one", pointer="/params/total")]
+        return [self.finding(seen, "the progress total differs from the previous one", pointer="/params/total")]
 
 
 class Flood(Rule):
@@ -321,7 +321,7 @@ class Flood(Rule):
         if first is None or t_ns - first >= _SECOND_NS:
             return ()
         stamps.clear()
-        return [self.finding(seen, f"more than {FLOOD} reports of progress for one token within a second")]
+        return [self.finding(seen, f"more than {FLOOD} progress notifications for one token within a second")]
 
 
 class WrongStream(_OfToken):
@@ -348,7 +348,7 @@ class WrongStream(_OfToken):
         foreign = None if known is not None or not _requests_in(seen) else tokens_of(seen.session).last("client", token)
         if foreign is None:
             return ()
-        text = f"progress for the token {_cut(token)} comes on the stream of another request"
+        text = f"progress for the token {_cut(token)} is sent on the stream of another request"
         return [self.finding(seen, text, pointer="/params/progressToken", related=(foreign.seq,))]
 
 

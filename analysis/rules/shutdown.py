@@ -79,7 +79,7 @@ class ServerDied(_AtServersEnd):
             f"{_cut(call.request.method)} (id {_cut(call.request.id.text)})" for call in pipes.open[:3]
         )
         more = f" and {pipes.open_count - 3} more" if pipes.open_count > 3 else ""
-        text = f"the server {_how(pipes)} before it has answered {requests}{more}"
+        text = f"the server {_how(pipes)} before answering {requests}{more}"
         if pipes.stderr:
             text += f"; its last output on stderr is in record {pipes.stderr[-1]}"
         related = (*(call.request.seq for call in pipes.open), *pipes.stderr)
@@ -178,7 +178,7 @@ class ServerLingers(Rule):
         if lived_ns > LINGERING_NS:
             text = f"the server keeps running for {lived_ns // 10**9} s after its stdin was closed"
         elif killed_ns:
-            text = f"the server needs a signal to end, {killed_ns[-1] // 10**9} s after its stdin was closed"
+            text = f"the server ended only after a signal, {killed_ns[-1] // 10**9} s after its stdin was closed"
         else:
             return
         level = self.level_at(rank_of(session.in_force), era_in_force(session, session.in_force))
@@ -250,7 +250,7 @@ class WriteAfterClose(Rule):
             return
         closed = pipes_of(seen.session).client_closed
         if closed is not None and closed.seq < message.seq and seen.answered is None:
-            text = "the message comes after the server's stdin was closed, and answers no open request"
+            text = "the message is sent after the server's stdin was closed, and answers no open request"
             yield self.finding(seen, text, related=(closed.seq,))
 
 

@@ -152,7 +152,7 @@ class InitializeUnanswered(_AtEnd):
                     yield self._found(Late(call, _seen_request(session, call.request, self.fold), waited_ns))
 
     def _found(self, late: Late) -> Finding:
-        text = f"initialize has no answer after {_seconds(late.waited_ns)}"
+        text = f"initialize is still unanswered after {_seconds(late.waited_ns)}"
         return self.finding(late.seen, with_guess(text, late.call.probable_answer))
 
 
@@ -211,7 +211,7 @@ class PingUnanswered(_AtEnd):
             return
         if len(pings.reported) < _KEPT:
             pings.reported.add(seq)
-        text = f"{_name(request)} has no answer after 10 s, although the {other} sends other messages"
+        text = f"{_name(request)} is still unanswered after 10 s, although the {other} sends other messages"
         yield self.finding(seen, text, blames=other, related=(session.heard[other],))
 
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
@@ -418,7 +418,7 @@ def _name(request: Request) -> str:
 
 
 def _has_no_answer(late: Late) -> str:
-    text = f"{_name(late.call.request)} has no answer after {_seconds(late.waited_ns)}"
+    text = f"{_name(late.call.request)} is still unanswered after {_seconds(late.waited_ns)}"
     return with_guess(text, late.call.probable_answer)
 
 

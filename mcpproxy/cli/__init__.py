@@ -9,8 +9,8 @@ import sys
 
 COMMANDS = {
     "install": "route the servers of your MCP clients through mcpproxy",
-    "uninstall": "take mcpproxy out of the configuration of your clients",
-    "up": "record the servers with a URL that install has routed",
+    "uninstall": "remove mcpproxy from your clients' configuration",
+    "up": "record the HTTP servers that install routed",
     "doctor": "find out why a server does not work in a client",
     "status": "show which servers are routed, and when each last exchanged a frame",
     "run": "run a stdio server, record everything, change nothing",
@@ -21,8 +21,8 @@ COMMANDS = {
     "tui": "show sessions in the terminal, live and recorded",
     "check": "report violations of the protocol's rules",
     "rule": "list the rules, or explain a rule",
-    "stats": "print figures: latency, errors, ids, life cycle, costs",
-    "report": "write an HTML report of captures: one file for any browser",
+    "stats": "summarise latency, errors, ids, lifecycle and costs",
+    "report": "write a self-contained HTML report of captures",
     "share": "write a copy of a capture without its secrets",
     "scan": "list likely secrets in captures",
     "export": "write captures as tables, OTLP, HAR, Perfetto or Markdown",

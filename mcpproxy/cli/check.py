@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="G",
         help="check only these rules: an id, or a pattern such as id/*; can be repeated",
     )
-    parser.add_argument("--ignore", action="append", metavar="G", help="leave these rules out, named in the same way")
+    parser.add_argument("--ignore", action="append", metavar="G", help="skip these rules, named as for --rule")
     parser.add_argument("--filter", metavar="EXPR", help="only findings about messages that EXPR selects")
     parser.add_argument("--baseline", metavar="F", help="accept the findings in F, and report only new ones")
     parser.add_argument(

@@ -185,7 +185,7 @@ def _guarded(command: Callable[[list[str]], int], arguments: list[str], name: st
         return interrupt
     except OSError as error:
         where = "" if error.filename is None else f"{error.filename}: "
-        return fail(f"`{name}` cannot go on: {where}{error.strerror or error}")
+        return fail(f"`{name}` failed: {where}{error.strerror or error}")
     finally:
         _empty_stdout()
     return code

@@ -1,7 +1,7 @@
 """Find out why a server does not work in a client: start it as the client would, and name the first thing that fails.
 
   CLIENT [SERVER]            the servers in the configuration of your clients
-  URL                        a server with a URL
+  URL                        an HTTP server
   -- COMMAND [ARGUMENT ...]  a command
 
 It changes no file. Exit code: 0 if every server works, 1 if one does not, 2 for wrong usage.

@@ -37,4 +37,4 @@ def say_faults(ended: Ended) -> None:
     """Report the rules that failed on a capture."""
     for rule, fault in ended.faults.items():
         name = sanitise(str(ended.capture))
-        say(f"the rule {rule} itself failed on {name}, please report it: {sanitise(fault)}")
+        say(f"the rule {rule} crashed on {name}; please report this bug: {sanitise(fault)}")

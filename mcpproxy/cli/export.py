@@ -8,9 +8,9 @@ har      the HTTP exchanges, for browsers and HTTP debuggers
 perfetto a timeline for Perfetto and Chromium
 markdown the conversation for an issue report, as `mcpproxy show --format markdown` prints it
 
-The output is recorded traffic in plain text, with any secret in it. --redact replaces what is recognised as a
-secret; look at the result before you give it to others. `mcpproxy share` makes a redacted copy that is a capture,
-and lists what it replaced.
+The output is recorded traffic in plain text, including any secrets. --redact replaces what is recognised as a
+secret; look at the result before you share it. `mcpproxy share` makes a redacted copy that is a capture, and lists
+what it replaced.
 """
 
 import argparse

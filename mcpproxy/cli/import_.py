@@ -6,7 +6,7 @@
   mitmproxy  the same from a flow file of mitmproxy
   mcp-tape   a trace of mcp-tape: one capture, OUT or a new file in OUT
 
-Existing files are never overwritten. A conversation with a mistake in it is skipped as a whole.
+Existing files are never overwritten. A conversation that contains an error is skipped entirely.
 """
 
 import argparse
@@ -148,7 +148,7 @@ def _import_cases(cases: Iterable[Case | Refused], options: argparse.Namespace) 
                 raise Wrong(f"line {case.line}: {case.reason}")
             path = choose_path(str(Path(options.output, file_name(case.name))), "", time.time_ns())
             if os.path.lexists(path):
-                raise CannotCreate(f"{path} exists; nothing is ever overwritten, so name another folder")
+                raise CannotCreate(f"{path} already exists; choose another folder")
             _write(Path(path), (line for _, line in case.records()))
             count += 1
         except Wrong as error:

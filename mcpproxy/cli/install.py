@@ -1,7 +1,7 @@
 """Route the servers of your MCP clients through mcpproxy: `run` is put in front of each server's command.
 
-If you name no client, it shows what it finds and asks first. Only mcpproxy's own words are added to a file; comments,
-order and layout stay as they are, and a backup is kept. `mcpproxy uninstall` removes those words again.
+Without a CLIENT, it lists what it finds and asks first. It edits only server entries, keeps comments, order and layout,
+and backs up each file. `mcpproxy uninstall` undoes the edits.
 """
 
 import argparse
@@ -81,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--service",
         action="store_true",
-        help="also write a unit that starts `mcpproxy up`, which servers with a URL need, when you log in",
+        help="also write a systemd or launchd unit that starts `mcpproxy up` at login; HTTP servers need it",
     )
     add_json(parser)
     return parser

@@ -145,7 +145,7 @@ def bound_socket(text: str, *, beyond: bool) -> socket.socket:
         )[0]
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or "it is not a host name"
-        raise UsageError(f"cannot listen on {text}: {why}; name another address") from error
+        raise UsageError(f"cannot listen on {text}: {why}; choose another address") from error
     if not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback and not beyond:
         raise UsageError(
             f"--listen {text} can be reached by other machines, which could use the server as if they were you; "
@@ -158,7 +158,7 @@ def bound_socket(text: str, *, beyond: bool) -> socket.socket:
         bound.listen(512)
     except OSError as error:
         bound.close()
-        raise UsageError(f"cannot listen on {text}: {os.strerror(error.errno or 0)}; name another port") from error
+        raise UsageError(f"cannot listen on {text}: {os.strerror(error.errno or 0)}; choose another port") from error
     return bound
 
 

@@ -31,7 +31,7 @@ def check_output(output: str | Path, paths: Iterable[Path]) -> None:
             # One that cannot be looked at is not there to be replaced.
             with suppress(OSError):
                 if os.path.samefile(output, segment):
-                    raise CannotCreate(f"cannot write {output}: it is the capture that is read; name another file")
+                    raise CannotCreate(f"cannot write {output}: it is the capture that is read; choose another file")
 
 
 def check_copy(output: str, path: Path, *, force: bool) -> None:

@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
         "--older-than",
         type=age,
         metavar="AGE",
-        help="delete captures last written longer ago than this: 90m, 12h, 30d, 4w",
+        help="delete captures last written more than AGE ago: 90m, 12h, 30d, 4w",
     )
     parser.add_argument("--keep", type=count, metavar="N", help="keep the N newest of each server")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""Write a report: one HTML file that shows captures in any browser, without a network.
+"""Write a self-contained HTML report that opens in any browser, offline.
 
 It shows who talked to whom, what to fix first, slow and abandoned calls, the start of each session, latencies, a
 waterfall of all servers on one clock, findings with the bytes that prove them, tools, stderr and the traffic.

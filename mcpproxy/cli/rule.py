@@ -1,4 +1,4 @@
-"""List the rules, or show the page of a rule: what it is, why it matters, how it looks on the wire, what to do instead.
+"""List the rules, or show the page of a rule: what it is, why it matters, what it looks like, what to do instead.
 
 With --in, also show the findings of the rule in a capture.
 """

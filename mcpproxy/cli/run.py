@@ -12,8 +12,8 @@ The options end at `--`, or at the first word that does not begin with `-`.
                          characters (default: MCPPROXY_MACHINE, or the host name)
   --ring-size SIZE       keep at most SIZE of a session and delete the oldest
                          segments first; bytes, or with K, M, G (default: 1G)
-  --fsync WHEN           1s: a power cut costs about a second (default);
-                         always: sync before every chunk; never
+  --fsync WHEN           1s: sync every second; a power cut loses that much
+                         (default); always: sync before every chunk; never
   --keep-path SEGMENT    store this path segment of URLs on the command line in
                          plain text; all others, except common words such as mcp,
                          sse and v1, are stored as keyed hashes; can be repeated
@@ -212,7 +212,7 @@ def _recorder(options: Options, environment: EnvironmentBlock) -> Recorder:
             machine=options.machine,
         )
     except OSError as error:
-        raise CannotCreate(f"cannot create a capture: {error}; name another place with --capture") from error
+        raise CannotCreate(f"cannot create a capture: {error}; choose another place with --capture") from error
 
 
 def _relay(

@@ -1,8 +1,8 @@
 """Write a copy of a capture without its secrets, which you can give to others.
 
 Secrets, e-mail addresses, home directories, users and hosts are replaced by pseudonyms; the conversation stays as it
-was. What cannot be parsed, such as stderr, is replaced whole. The copy is a capture like any other. Look at it before
-you publish it: no list of secrets is complete.
+was. Anything that cannot be parsed, such as stderr, is replaced entirely. The copy is a capture like any other. Look at
+it before you publish it: no list of secrets is complete.
 """
 
 import argparse

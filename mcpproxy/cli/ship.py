@@ -56,7 +56,7 @@ def parser() -> Parser:
         "--keep",
         type=age,
         metavar="AGE",
-        help="then delete captures here that DEST has and that were last written longer ago than this: 12h, 30d, 4w",
+        help="then delete local captures that are complete at DEST and older than AGE: 12h, 30d, 4w",
     )
     parser.add_argument(
         "--compact", action="store_true", help="then rewrite the files of days before yesterday, one for each table"
@@ -236,7 +236,9 @@ class _Pass:
                 self._fail(error)
                 continue
             if not is_whole:
-                self.code = fail(f"{path} stays: {self.to.shown} lacks files of it; the next run ships it again")
+                self.code = fail(
+                    f"{path} was kept: {self.to.shown} is missing some of its files; the next run ships it again"
+                )
                 continue
             try:
                 remove(candidate)

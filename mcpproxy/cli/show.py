@@ -4,8 +4,8 @@
 `message`: its unchanged text, so that numbers keep every digit. --format markdown prints versions, findings and the
 conversation for an issue report.
 
-The traffic is printed in plain text, with any secret in it. To give it to others, show a copy that `mcpproxy share` has
-redacted, or use `mcpproxy export --format markdown --redact`.
+The traffic is printed in plain text, including any secrets. To share the output, run `show` on a copy redacted by
+`mcpproxy share`, or use `mcpproxy export --format markdown --redact`.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""Show figures at a glance: latencies and their distribution, errors, ids that do not fit, life-cycle faults, costs.
+"""Summarise latency, errors, mismatched ids, lifecycle violations and tool-definition costs.
 
-Any number of captures share one screen. Two of the lines need the rules, which run only if the captures are at most
-20 MB in total; --findings runs them in any case. For all other questions there is `mcpproxy query`.
+Any number of captures share one screen. Two lines need the rules, which run by default only for captures of up to
+20 MB in total; --findings always runs them. For anything else, use `mcpproxy query`.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
         "--by",
         choices=_BY,
         default="call",
-        help="what each row of latencies stands for (default: call, which is a method and a name)",
+        help="what to group latencies by (default: call, which is a method and a name)",
     )
     parser.add_argument(
         "--sort",
@@ -83,8 +83,8 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
             )
         except OverMemory:
             return fail(
-                f"cannot count: it takes more than {options.memory >> 20:,} MiB of memory; "
-                "name fewer captures, or allow more with --memory"
+                f"out of memory: this needs more than {options.memory >> 20:,} MiB; "
+                "select fewer captures, or raise --memory"
             )
     if stats is None:
         _say_refused(sources.refused)
@@ -98,7 +98,7 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
         lines = as_text(stats, Style.of(sys.stdout, os.environ), width_of_stdout(WIDEST), has_blocks=_has_blocks())
         sys.stdout.writelines(f"{line}\n" for line in lines)
     sys.stdout.flush()
-    is_damaged = tell_of_losses(losses, "figures are about the rest", say)
+    is_damaged = tell_of_losses(losses, "figures cover the rest", say)
     return int(Exit.USAGE if sources.refused or is_damaged else Exit.FINE)
 
 

@@ -65,7 +65,7 @@ def check_traces(file: BinaryIO, name: str, picks: Callable[[str], bool], form: 
         findings, faults = _findings(case)
         for rule, fault in faults.items():
             failed = True
-            say(f"the rule {rule} itself failed on {sanitise(case.name)}, please report it: {sanitise(fault)}")
+            say(f"the rule {rule} crashed on {sanitise(case.name)}; please report this bug: {sanitise(fault)}")
         try:
             is_good = _report(case, [finding for finding in findings if picks(finding.finding.rule)], picks, form)
         except _Malformed as error:

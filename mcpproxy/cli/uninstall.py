@@ -1,4 +1,4 @@
-"""Take mcpproxy out of the configuration of your MCP clients: each server's command or URL is what it was before.
+"""Remove mcpproxy from your MCP clients' configuration and restore each server's command or URL.
 
 A file that has not changed since `install` is restored byte for byte. In any other file, only what mcpproxy added is
 removed; every other change stays. Captures are kept, unless --purge removes everything that mcpproxy has written.

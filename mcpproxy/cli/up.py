@@ -1,4 +1,4 @@
-"""Record the servers with a URL that `mcpproxy install` has routed: one listener for each, all in this process.
+"""Record the HTTP servers that `mcpproxy install` routed, with one listener per server, all in this process.
 
 While it runs, it picks up what `install` and `uninstall` change: listeners come and go with the entries that use them.
 Ctrl-C or SIGTERM ends it. --service writes a unit, for systemd or launchd, that starts it when you log in.
@@ -91,7 +91,7 @@ def run(arguments: list[str]) -> int:
 async def _serve(lock: UpLock, machine: str) -> None:
     stopped = ready_to_relay()
     if not read_state().listeners:
-        say("no server with a URL is routed yet; waiting for mcpproxy install")
+        say("no HTTP server is routed yet; waiting for mcpproxy install")
     running: dict[tuple[str, int, str], _Running] = {}
     tell = seldom(stderr_lines.put)
     wanted: dict[tuple[str, int, str], Listener] = {}

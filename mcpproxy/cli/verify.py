@@ -1,8 +1,8 @@
 """Prove that a capture is complete, or report what is missing.
 
-The checksum of each line is compared, and each number must belong to a record or lie in exactly one gap that the
-recorder itself has counted. Exit code: 0 complete, 2 damaged, 3 incomplete (not closed, still being recorded, or with
-counted losses).
+It checks the checksum of every line, and that every record number is either present or in exactly one gap that the
+recorder reported. Exit code: 0 complete, 2 damaged, 3 incomplete (not closed, still being recorded, or with counted
+losses).
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Runs work that may wait for ever, such as for a server that sends one byte in ten seconds, with a time limit."""
+"""Runs a function with a time limit, such as a request to a server that sends one byte in ten seconds."""
 
 from __future__ import annotations
 

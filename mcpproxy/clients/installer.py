@@ -195,7 +195,7 @@ def is_routed(server: Server, state: State) -> bool:
 
 
 def strike_unused(state: State) -> bool:
-    """Remove from each listener the entries that no longer lead to it; returns whether there were any.
+    """Remove from each listener the users that no longer lead to it; returns whether any were removed.
 
     Files that cannot be read, are missing or are empty keep theirs: they may be as before in a moment.
     """

@@ -1,4 +1,4 @@
-"""All routed servers of this machine, in a list: those of which the screens expect captures."""
+"""Lists this machine's routed servers, from which the screens expect captures."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""mcpproxy's own words in front of a server's command: how they are written, recognised and removed.
+"""The `mcpproxy run` prefix of a server's command: adds, recognises and removes it.
 
-They carry everything: no variable and no directory is relied on, because clients strip the environment. None contains
-a blank or a sign of the shell, unless the path of this installation does: one client joins them for `/bin/sh -c`.
+It carries everything: no variable and no directory is relied on, because clients strip the environment. No word of it
+contains a blank or a sign of the shell, unless the path of this installation does: one client joins the words for
+`/bin/sh -c`.
 """
 
 from __future__ import annotations

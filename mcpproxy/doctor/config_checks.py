@@ -1,4 +1,4 @@
-"""What can be told from a client's files alone: what it cannot read, will not read, or does not trust."""
+"""Checks a client's configuration files for entries that it cannot read, ignores or does not trust."""
 
 from __future__ import annotations
 

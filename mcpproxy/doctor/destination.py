@@ -1,4 +1,4 @@
-"""Whether a recorder can create its capture where an entry leads it: rehearsed, and nothing is left there."""
+"""Checks, without leaving files behind, whether a recorder could create its capture."""
 
 from __future__ import annotations
 

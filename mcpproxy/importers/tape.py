@@ -28,7 +28,7 @@ class Tape:
         self._seq += 1
         line = seal(self._seq - 1, t_ns, rec, middle)
         if len(line) > MAX_LINE:
-            raise Wrong(f"expected less: record {self._seq - 1} would have {len(line):,} bytes, and {MAX_LINE:,} fit")
+            raise Wrong(f"too large: record {self._seq - 1} would have {len(line):,} bytes, and {MAX_LINE:,} fit")
         return line
 
     def header(

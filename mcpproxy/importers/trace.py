@@ -253,7 +253,7 @@ class _Course:
         if kind != "end" and number in self._closed:
             raise Wrong(f"expected nothing more of exchange {number}, which has ended")
         if kind == "req" and number in self._begun:
-            raise Wrong(f"expected another number in `x`: exchange {number} has begun above")
+            raise Wrong(f"exchange {number} already exists: expected a new number in `x`")
         self._begun.add(number)
         step = Step(self._t_ns, kind, side, exchange=number)
         if kind == "end":

@@ -59,11 +59,11 @@ class Faults:
         """An event or the end of the session is not recorded: report it, once. The guard completes the capture."""
         if not self._has_reported_event:
             self._has_reported_event = True
-            self._tell(f"a fault in mcpproxy lost records ({type(error).__name__}); traffic goes on")
+            self._tell(f"a fault in mcpproxy lost records ({type(error).__name__}); traffic continues")
 
     def in_recording(self, stream: str, error: Exception) -> None:
         """The recording of a stream has ended: report it, also in the capture, which is now incomplete."""
-        self._tell(f"a fault in mcpproxy ended the recording of {stream} ({type(error).__name__}); traffic goes on")
+        self._tell(f"a fault in mcpproxy ended the recording of {stream} ({type(error).__name__}); traffic continues")
         self._writer.post(Entry("gap", members(reason="fault")))
 
     def write_off(self) -> None:

@@ -139,7 +139,7 @@ class HttpRecorder:
         except AppendError as error:
             os.unlink(path)
             raise CannotCreate(
-                f"cannot write to the capture {path}: {error}; name another place with --capture"
+                f"cannot write to the capture {path}: {error}; choose another place with --capture"
             ) from error
         self.writer.start()
         self.path = self._file.path

@@ -361,7 +361,7 @@ class Recorder:
         except (AppendError, RecordingStopped) as error:
             os.unlink(path)
             raise CannotCreate(
-                f"cannot write to the capture {path}: {error}; name another place with --capture"
+                f"cannot write to the capture {path}: {error}; choose another place with --capture"
             ) from error
         self.recovery = Recovery(self._file, journal)
         """Completes the capture after our death, in the guard."""

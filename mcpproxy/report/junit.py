@@ -130,7 +130,7 @@ class Junit(Report):
         case = self._cases.get(rule, _Case())
         yield _head(suite, rule) + ">"
         if fault is not None:
-            yield f'      <error message={_attribute(f"the rule itself failed: {fault}")} type="fault"/>'
+            yield f'      <error message={_attribute(f"the rule crashed: {fault}")} type="fault"/>'
         elif case.failing:
             first = case.failing[0]
             attributes = f"message={_attribute(first.text)} type={_attribute(str(first.finding.level))}"

@@ -289,7 +289,7 @@ def _figures(stats: Stats) -> Iterator[_Row]:
         yield _Row(
             "NOT RECORDED",
             f"{stats.totals.not_recorded:,}",
-            ["requests whose responses may be in what the capture lacks"],
+            ["requests whose responses may be in a missing part of the capture"],
         )
     if stats.definitions:
         bytes_ = sum(definition.bytes for definition in stats.definitions)

@@ -1,4 +1,4 @@
-"""What a user of `share` keeps, or replaces besides the defaults: by place, by name, or by what a text matches."""
+"""The patterns of `--keep` and `--redact`: values by JSON Pointer, by member name, or by regular expression."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The interface of a destination: the few operations that shipping needs, of a directory or of an object store.
+"""The interface of a destination, implemented by directories and object stores.
 
 Names are relative, with `/` between their parts. A file appears under its name when it is complete, or not at all.
 """

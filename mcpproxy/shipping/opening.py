@@ -26,7 +26,7 @@ def problem_of(text: str) -> str | None:
         root = real_path(Path(text))
         for captures in search_roots():
             if root.is_relative_to(real_path(captures)):
-                return f"{text} is inside {captures}, where captures are recorded; name another directory"
+                return f"{text} is inside {captures}, where captures are recorded; choose another directory"
         return None
     if url[1] not in SCHEMES:
         return (

@@ -38,7 +38,7 @@ _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - days are UTC, without a z
 
 
 class CannotReach(Exception):
-    """A place cannot be read from here: no fault of the capture, so Spark should try again, and then tell."""
+    """The location is unreachable; Spark should retry the task, then fail it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def fetched(place: Place, folder: Path) -> Iterator[Path]:
                 pass
         except OSError as error:
             raise CannotReach(
-                f"cannot read {path}: {error.strerror}; the driver could, so it was deleted meanwhile, or its "
+                f"cannot read {path}: {error.strerror}; the driver could, so it was deleted in the meantime, or its "
                 "folder is not there on all workers"
             ) from error
         yield path
@@ -149,7 +149,7 @@ def fetched(place: Place, folder: Path) -> Iterator[Path]:
         for number, url in place.files:
             bucket, name = _opened(url)
             if not bucket.fetch(name, Path(segment_path(first, number))):
-                raise CannotReach(f"cannot read {url}: it was deleted meanwhile")
+                raise CannotReach(f"cannot read {url}: it was deleted in the meantime")
         yield Path(segment_path(first, place.files[0][0]))
 
 
@@ -209,7 +209,7 @@ def _head(bucket: "Bucket", segments: tuple[tuple[int, _Object], ...], scratch: 
     for count in (*(count for count in _HEADS if count < first.size), first.size):
         data = bucket.head(first.name, count) if count else b""
         if data is None:
-            raise CannotReach(f"cannot read {url}: it was deleted meanwhile")
+            raise CannotReach(f"cannot read {url}: it was deleted in the meantime")
         scratch.write_bytes(data)
         try:
             return _Head(url, segments, Capture(scratch))
@@ -266,6 +266,6 @@ def _digest(bucket: "Bucket", one: _Object) -> bytes:
     with private_folder(Path(tempfile.gettempdir()), _PRIVATE) as folder:
         file = folder / "object"
         if not bucket.fetch(one.name, file):
-            raise CannotReach(f"cannot read {bucket.shown}/{one.name}: it was deleted meanwhile")
+            raise CannotReach(f"cannot read {bucket.shown}/{one.name}: it was deleted in the meantime")
         with file.open("rb") as stream:
             return file_digest(stream, "sha256").digest()

@@ -152,7 +152,9 @@ class SqlClient:
     def _ended(self, process: PythonChild) -> None:
         if process is self._process and self.is_busy:
             has_died = self._killed != self._turn
-            self._fail("the process that answers has ended; ask again to start another" if has_died else "stopped")
+            self._fail(
+                "the process that runs queries has ended; query again to start another" if has_died else "stopped"
+            )
             self._tell()
 
     def _tell(self) -> None:

@@ -141,9 +141,9 @@ class SqlSession:
             for reason in (*of_cache_size(), *doubles, *reasons):
                 self._hear_once(reason)
             if self._paths and len(readable) == len(sandbox.refused):
-                raise QueryError("captures", "no capture could be read, so there is nothing to ask")
+                raise QueryError("captures", "no capture could be read, so there is nothing to query")
             losses = [Loss(*row) for row in sandbox.ask(LOSSES)]  # type: ignore[arg-type]  # of our own tables
-            self.is_spoiled = tell_of_losses(losses, "answers are about the rest", self._hear_once) or self.is_spoiled
+            self.is_spoiled = tell_of_losses(losses, "results cover the rest", self._hear_once) or self.is_spoiled
         except BaseException:
             sandbox.close()
             raise
@@ -270,6 +270,6 @@ _LOCKED: Final = re.compile(r"configuration has been locked|exists in the \w+ ex
 _ADVICE: Final = {
     "permission": "a query reads captures and nothing else: it may SELECT, and make tables, views and macros in its "
     "own memory, without files, network, settings, secrets and extensions; `-o FILE` writes its answer to a file",
-    "memory": "ask for less at once, or allow more with --memory",
-    "timeout": "ask for less at once, or allow more with --timeout",
+    "memory": "query less at once, or raise --memory",
+    "timeout": "query less at once, or raise --timeout",
 }

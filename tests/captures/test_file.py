@@ -142,7 +142,7 @@ class TestCreation:
     def test_whatever_stands_there_is_left_as_it_is(self, tmp_path: Path, obstacle: str) -> None:
         obstacles()[obstacle](tmp_path / NAME)
         before = listing(tmp_path)
-        with pytest.raises(CannotCreate, match="nothing is ever overwritten"):
+        with pytest.raises(CannotCreate, match="it already exists; choose another place"):
             CaptureFile(tmp_path / NAME)
         assert listing(tmp_path) == before
 
@@ -256,7 +256,7 @@ class TestPaths:
     def test_a_name_that_no_reader_would_find_is_refused(self, tmp_path: Path, name: str) -> None:
         (tmp_path / "d").mkdir()
         wanted = str(tmp_path / "d" / name) if name else str(tmp_path / "d" / "." / "..") + "x"
-        with pytest.raises(CannotCreate, match=r"name ends in .mcpcap"):
+        with pytest.raises(CannotCreate, match=r"name must end in .mcpcap"):
             choose_path(wanted, "", 0)
 
     def test_a_name_that_is_taken_is_not_chosen(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

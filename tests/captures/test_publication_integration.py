@@ -153,7 +153,7 @@ def test_a_folder_that_may_be_new_stays(tmp_path: Path) -> None:
 
 def test_a_file_that_came_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     target = tmp_path / "a.mcpcap"
-    with pytest.raises(CannotCreate, match="it exists") as caught, new_capture(target):
+    with pytest.raises(CannotCreate, match="it already exists") as caught, new_capture(target):
         target.write_bytes(b"mine")
     assert str(target) in str(caught.value)
     assert target.read_bytes() == b"mine"

@@ -299,7 +299,7 @@ class TestCaptures:
 
     @pytest.mark.parametrize("data", [b"\n", b"x", b"\0" * 100_000, b'{"seq":0}\n'])
     def test_a_file_without_a_record_is_no_capture(self, tmp_path: Path, data: bytes) -> None:
-        with pytest.raises(NotACapture, match="no record of a capture") as refused:
+        with pytest.raises(NotACapture, match="no capture records") as refused:
             Capture(write(tmp_path, data))
         assert refused.type is NotACapture
 

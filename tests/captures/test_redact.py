@@ -33,8 +33,8 @@ def mode(path: Path) -> int:
 def ignored(folder: Path, why: str) -> str:
     """What is said of a key that is not used."""
     return (
-        f"ignoring the redaction key {folder}/key: it {why}; this capture gets a key of its own; "
-        "remove that file to get a new lasting one"
+        f"ignoring the redaction key {folder}/key: it {why}; this capture uses a temporary key; "
+        "delete that file to create a new permanent one"
     )
 
 
@@ -125,7 +125,7 @@ class TestKey:
         said: list[str] = []
         assert load_key(tmp_path, said.append) is None
         why = f"the redaction key {tmp_path}/key: it belongs to user {STRANGER}"
-        hint = "this capture gets a key of its own; remove that file to get a new lasting one"
+        hint = "this capture uses a temporary key; delete that file to create a new permanent one"
         assert said == [f"ignoring {why}; {hint}"]
 
     @pytest.mark.parametrize("others", [0o002, 0o020, 0o022])

@@ -611,7 +611,7 @@ class TestRotation:
         assert recording.close()
         accounted(recording, dropped=1)
         if name != "unlink":
-            assert "the old one goes on" in recording.told[0]
+            assert "recording continues in the old one" in recording.told[0]
 
     def test_a_stranger_at_the_name_of_the_next_segment_is_left_alone(
         self, recordings: Callable[..., Recording]

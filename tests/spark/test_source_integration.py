@@ -190,7 +190,7 @@ def test_a_file_that_only_the_driver_sees_fails_the_task(days: Path, tmp_path: P
         reader = CaptureReader(str(tmp_path), name)
         (partition,) = reader.partitions()
         (tmp_path / "one.mcpcap").rename(tmp_path / "elsewhere")
-        with pytest.raises(Exception, match="the driver could, so it was deleted meanwhile"):
+        with pytest.raises(Exception, match="the driver could, so it was deleted in the meantime"):
             list(reader.read(partition))
         (tmp_path / "elsewhere").rename(tmp_path / "one.mcpcap")
 

@@ -50,7 +50,7 @@ class Twice(Rule):
         before = None if waiting is None or waiting.request is not request else waiting.cancelled_by
         if before is None or before == seen.message.seq:
             return ()
-        text = f"request {short(request.id.text)} was cancelled before"
+        text = f"request {short(request.id.text)} was already cancelled"
         return [self.finding(seen, text, pointer="/params/requestId", related=(before,))]
 
 
@@ -132,7 +132,7 @@ class MessageAfterCancel(Rule):
             cancelled = None if known is None or known.is_shared else cancelled_seq(known, self.fold)
             if cancelled is None or not session.has_received("server", cancelled):
                 return ()
-            return [self.finding(seen, "progress for a request that was cancelled before", related=(cancelled,))]
+            return [self.finding(seen, "progress for a request that was already cancelled", related=(cancelled,))]
         cancelled = _only_cancelled(session, self.fold)
         if cancelled is None:
             return ()
@@ -233,7 +233,9 @@ class ByDisconnect(Rule):
             if not isinstance(request, Request) or request.id in kept.cancelled or stream in kept.resumed:
                 continue
             if self.fold.tables["client"].state(Key(request.frames[0].exchange, request.id)) is not IdState.ANSWERED:
-                yield self.finding(seen, "the client left the stream before the response; that does not cancel")
+                yield self.finding(
+                    seen, "the client closed the stream before the response; that does not cancel the request"
+                )
 
 
 # ---- shared by the rules
@@ -244,7 +246,7 @@ def _after_cancel(rule: Rule, seen: Seen, call: Call) -> Iterable[Finding]:
     cancelled = call.cancelled_seq
     if cancelled is None or not seen.session.has_received(seen.message.sender, cancelled):
         return ()
-    text = f"request {short(call.request.id.text)} is answered although it was cancelled before"
+    text = f"request {short(call.request.id.text)} is answered although it was already cancelled"
     return [rule.finding(seen, text, related=(call.request.seq, cancelled))]
 
 

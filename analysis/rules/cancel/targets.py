@@ -142,7 +142,7 @@ class AlreadyAnswered(Cancellation):
         answered_ns = None if target is None else self.fold.tables[sender].answered_ns(target.key)
         if target is None or answered_ns is None or seen.message.t_ns <= answered_ns + RACE_NS:
             return ()
-        text = f"request {_cut(id_)} was answered {(seen.message.t_ns - answered_ns) / 1e9:.0f} s before"
+        text = f"request {_cut(id_)} was answered {(seen.message.t_ns - answered_ns) / 1e9:.0f} s earlier"
         return [self.finding(seen, text, pointer=_POINTER, related=(target.seq,))]
 
 

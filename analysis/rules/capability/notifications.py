@@ -135,7 +135,7 @@ class UndeclaredRootsChanged(Rule):
     def on_notification(self, seen: Seen) -> Iterator[Finding]:
         declared = seen.session.client_capabilities
         if declared is not None and lacks(declared, "roots.listChanged"):
-            text = "a change of the roots is announced, although roots.listChanged was not declared"
+            text = "the client reports changed roots but did not declare roots.listChanged"
             yield self.finding(seen, text, pointer="/method", related=(seen.session.last_initialize,))
 
 

@@ -96,5 +96,5 @@ class ContentUnexpected(_Reply):
         if reply.get("content") is None:
             return
         if action in _NO or (action == "accept" and is_url(seen, question)):
-            answer = "an accepted page" if action == "accept" else f"the answer {action}"
-            yield self.finding(seen, f"{answer} comes with content", pointer=f"{pointer}/content")
+            kind = "that accepts a page" if action == "accept" else f"with the action {action}"
+            yield self.finding(seen, f"a response {kind} has content", pointer=f"{pointer}/content")

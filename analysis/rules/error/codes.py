@@ -268,7 +268,7 @@ class LegacyRange(Rule):
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         code = code_of(seen.message)
         if code in LEGACY_RANGE and code not in RETIRED_CODES and not is_probe(seen):
-            yield self.finding(seen, f"the code {code} has no common meaning", pointer="/error/code")
+            yield self.finding(seen, f"the code {code} has no well-known meaning", pointer="/error/code")
 
 
 class MisusedMcpCode(Rule):
@@ -298,7 +298,7 @@ class MisusedMcpCode(Rule):
             data = data_of(seen)
             required = data.get("requiredCapabilities") if isinstance(data, dict) else None
             if isinstance(required, dict) and required and _has(_declared(seen), required):
-                text = f"{MISSING_CAPABILITY} asks for capabilities that the client has declared"
+                text = f"{MISSING_CAPABILITY} reports capabilities as missing that the client declared"
         elif code == UNSUPPORTED_VERSION and seen.era == "handshake" and seen.request is not None:
             late = f"{UNSUPPORTED_VERSION} answers a request whose revision was agreed on in a handshake"
             text = "" if seen.request.method == "initialize" else late

@@ -63,7 +63,7 @@ class PingRefused(Rule):
         if code in (None, PARSE_ERROR) or call is None or call.cancelled_ns is not None or "result" in seen.body:
             return
         if isinstance(call.request.body.get("params", {}), dict):
-            text = f"a ping is answered with error {shown(code)}; the answer must be an empty result"
+            text = f"a ping is answered with error {shown(code)}; the response must be an empty result"
             yield self.finding(seen, text, pointer="/error", related=(call.request.seq,))
 
 

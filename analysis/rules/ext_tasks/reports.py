@@ -120,7 +120,7 @@ class AcknowledgementNotEmpty(_Answer):
         more = next((name for name in result if name not in _EMPTY), None) if isinstance(result, dict) else None
         if more is None:
             return ()
-        return [self.finding(seen, f"the answer to {seen.method} has {short(more)!r}", pointer="/result")]
+        return [self.finding(seen, f"the response to {seen.method} has {short(more)!r}", pointer="/result")]
 
 
 class TerminalChanged(Changed):

@@ -63,7 +63,7 @@ class ErrorStatus(Over):
             due = 400
         if due is None or http.status == due:
             return ()
-        return self.in_response(http, session, f"the error {code} comes with status {http.status} instead of {due}")
+        return self.in_response(http, session, f"the error {code} is sent with status {http.status} instead of {due}")
 
 
 class NotFoundWithoutError(Over):
@@ -217,4 +217,4 @@ class BufferingHeader(Answered):
             return ()
         if http.maker in _OBEY:
             return ()  # they do what the field says, and remove it
-        return self.in_response(http, session, "a stream of events comes without X-Accel-Buffering: no")
+        return self.in_response(http, session, "an event stream is sent without X-Accel-Buffering: no")

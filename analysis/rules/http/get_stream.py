@@ -51,7 +51,7 @@ class ResponseOnGetStream(Rule):
         id_ = seen.message.id if isinstance(seen.message, Response) else None
         if seen.message.frames[0].unit != "sse_event" or id_ is None or id_.type == "null":
             return ()  # `id/unknown-response` checks which request it answers
-        return [self.finding(seen, "a response comes on a stream that was opened by GET")]
+        return [self.finding(seen, "a response is sent on a stream that was opened by GET")]
 
 
 class RelatedOnGetStream(WithTokens):
@@ -81,7 +81,9 @@ class RelatedOnGetStream(WithTokens):
         progress = reported_token(seen, self.fold)
         if progress is None or progress.task is not None:
             return ()
-        return [self.finding(seen, "progress of a request comes on the stream opened by GET", related=(progress.seq,))]
+        return [
+            self.finding(seen, "progress of a request is sent on the stream opened by GET", related=(progress.seq,))
+        ]
 
 
 class _Sent(NamedTuple):
@@ -126,7 +128,7 @@ class Broadcast(Rule):
             return ()
         if before.body != seen.body:
             return ()  # each stream may number its requests from the start
-        text = f"{short(message.method)} comes on two streams of the session"
+        text = f"{short(message.method)} is sent on two streams of the session"
         return [self.finding(seen, text, related=(before.seq,))]
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
@@ -143,7 +145,7 @@ class Broadcast(Rule):
             return ()
         if seen.message.t_ns - before.t_ns > _TOGETHER_NS:
             return ()
-        text = f"{short(seen.method)} comes on two streams of the session"
+        text = f"{short(seen.method)} is sent on two streams of the session"
         return [self.finding(seen, text, related=(before.seq,), level=WARNING)]
 
     def _kept(self, session: Session) -> tuple[OrderedDict[Id, _Sent], OrderedDict[bytes, _Sent]]:

@@ -44,7 +44,7 @@ class RedirectToGet(Over):
             return ()
         what = short(sent[0].method) or "a response"
         return self.in_response(
-            http, session, f"{what} is redirected with {status_text(http)}: clients go on with a GET"
+            http, session, f"{what} is redirected with {status_text(http)}: clients continue with a GET"
         )
 
 

@@ -117,7 +117,7 @@ class SessionIdLate(_Given):
         is_known = session is not None and session.handshake is not None and session.lost_seq < 0
         if not given or not is_known or session is None or http.session_ids.of_session(session) is not None:
             return ()
-        return self.in_response(http, session, "a session id comes after the response to initialize, which had none")
+        return self.in_response(http, session, "a session id is first sent after the response to initialize")
 
 
 class SessionIdChanged(_Given):

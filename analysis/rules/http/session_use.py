@@ -258,7 +258,7 @@ class SessionReusedAfter404(Answered):
         late_ns = http.started.t_ns - known.gone.t_ns
         if late_ns <= RACE_NS:
             return ()
-        text = f"the session id was answered with 404 {late_ns / 1e9:.0f} s before"
+        text = f"the session id was answered with 404 {late_ns / 1e9:.0f} s earlier"
         return self.in_request(http, session, text)
 
 

@@ -89,7 +89,7 @@ class AcceptedWithBody(Over):
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.response_size or not messages_of(http):
             return ()
-        return self.in_response(http, session, f"status 202 comes with {http.response_size:,} bytes")
+        return self.in_response(http, session, f"status 202 has a body of {http.response_size:,} bytes")
 
 
 class RequestNotAnswered(Over):

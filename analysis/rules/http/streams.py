@@ -126,7 +126,7 @@ class StreamKeptOpen(OverHttp):
         if not is_settled(http, self.fold):
             return ()
         seconds = (until_ns - last.message.t_ns) / 1e9
-        return [self.finding(last, f"the stream stays open for {seconds:.0f} s after its last answer")]
+        return [self.finding(last, f"the stream stays open for {seconds:.0f} s after its last response")]
 
 
 class _OnPostStream(Rule):
@@ -165,7 +165,7 @@ class MessageAfterAnswer(_OnPostStream):
             return ()
         if http.settled.method == LISTEN:
             return ()  # `listen/after-end` reports messages after the end of a subscription
-        text = f"{short(seen.method)} comes after the answer"
+        text = f"{short(seen.method)} is sent after the response"
         return [self.finding(seen, text, related=(http.settled.message.seq,))]
 
 
@@ -257,7 +257,7 @@ class AnswerOnOtherStream(_OnPostStream):
             return ()
         if http.method != "POST" or seen.message.frames[0].unit != "sse_event" or not requests_of(http):
             return ()
-        text = f"the answer to {short(request.method)} comes on the stream of another POST"
+        text = f"the response to {short(request.method)} is sent on the stream of another POST"
         return [self.finding(seen, text, related=(request.seq,))]
 
 

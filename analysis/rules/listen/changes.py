@@ -211,4 +211,4 @@ class RequestScopedOnListen(OfListening):
             return ()
         kind = "progress" if member(seen.body, "method") == PROGRESS else "a log message"
         related = tuple(request.seq for request in listens[:1])
-        return [self.finding(seen, f"{kind} comes in a subscription", pointer="/method", related=related)]
+        return [self.finding(seen, f"{kind} is sent in a subscription", pointer="/method", related=related)]

@@ -40,7 +40,7 @@ class AfterEnd(InSubscription):
             return ()
         if listening.answered_ns is None and listening.cancelled_by_server_ns is None:
             return self._after_client(seen, listening, _cancelled(listening, self.fold))
-        text = f"{seen.method} comes in a subscription that the server has ended"
+        text = f"{seen.method} is sent in a subscription that the server has ended"
         return [self.finding(seen, text, pointer="/method", related=(listening.seq,))]
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
@@ -53,7 +53,7 @@ class AfterEnd(InSubscription):
     def _after_client(self, seen: Seen, listening: Listening, cancelled: int | None) -> Iterable[Finding]:
         if cancelled is None or not seen.session.has_received("server", cancelled):
             return ()
-        text = "a message comes in a subscription that the client has ended"
+        text = "a message is sent in a subscription that the client has ended"
         return [self.finding(seen, text, related=(listening.seq, cancelled))]
 
 

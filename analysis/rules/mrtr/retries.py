@@ -190,7 +190,7 @@ class ResponsesMissing(_Retry):
         missing = [key for key in questions if key not in answers]
         named = ", ".join([repr(short(key)) for key in missing[:_NAMED]]) + (", …" if len(missing) > _NAMED else "")
         verb = "has" if len(missing) == 1 else "have"
-        text = f"{len(missing)} of {len(questions)} input requests {verb} no answer: {named}"
+        text = f"{len(missing)} of {len(questions)} input requests {verb} no response: {named}"
         pointer = _ANSWERS if "inputResponses" in params else "/params"
         return [self.finding(seen, text, pointer=pointer, related=(interim.response.seq,))]
 
@@ -213,7 +213,7 @@ class UnknownResponseKey(_Retry):
         if not isinstance(answers, dict) or answers.keys() <= questions.keys():
             return ()
         key = next(key for key in answers if key not in questions)
-        text = f"the answer {short(key)!r} matches no question"
+        text = f"the response {short(key)!r} matches no input request"
         return [self.finding(seen, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=(interim.response.seq,))]
 
 
@@ -239,7 +239,7 @@ class InvalidInputResponse(_Retry):
             method = member(questions.get(key), "method")
             fault = _fault(method, answer) if isinstance(method, str) and method in _KINDS else None
             if fault is not None:
-                text = f"the answer {short(key)!r} is not a result of {method}: {fault}"
+                text = f"the response {short(key)!r} is not a result of {method}: {fault}"
                 yield self.finding(seen, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=(interim.response.seq,))
 
 

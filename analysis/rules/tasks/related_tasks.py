@@ -101,7 +101,7 @@ class RelatedTaskMissing(Rule):
             return ()
         if RELATED not in request.meta or RELATED in response.meta or has_stub(response):
             return ()
-        text = f"the answer to {request.method} does not name its task, although the request does"
+        text = f"the response to {request.method} does not name its task, although the request does"
         return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
 
 

@@ -88,7 +88,7 @@ class RepeatedCall(Rule):
         for alike in calls.repeated() if calls is not None else ():
             at, *related = (Mark(*frame) for frame in alike.frames)
             text = f"{CALL} {alike.name} was called {alike.count:,} times with the same arguments"
-            cost = f"{alike.waited_ns // 1_000_000:,} ms of waiting and {alike.bytes:,} bytes of answers"
+            cost = f"{alike.waited_ns // 1_000_000:,} ms of waiting and {alike.bytes:,} bytes of responses"
             text = f"{text} (frames {at.seq} to {related[-1].seq}): {cost}"
             finding = self.finding(at, text, session=session, related=[call.seq for call in related])
             yield finding._replace(method=CALL)

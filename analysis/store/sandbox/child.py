@@ -235,7 +235,7 @@ select table_name, column_name from duckdb_columns() where not internal and data
 
 
 def _lock(connection: duckdb.DuckDBPyConnection) -> None:
-    """Take away everything that SQL could reach. The order matters: each setting would be refused after the next."""
+    """Lock the connection down. Order matters: each setting would be rejected if made after the next one."""
     # The parent's clock is stricter. This one also counts the time in which no rows are fetched.
     connection.execute(f"set max_execution_time = {_LONGEST_MS}")
     connection.execute("set enable_external_access = false")

@@ -281,7 +281,7 @@ class Sandbox:
         raise QueryError(kind, f"the process that answers queries has ended ({how})")
 
     def _over_memory(self) -> str:
-        return f"stopped: it takes more than {self._limits.memory >> 20:,} MiB of memory"
+        return f"stopped: it needs more than {self._limits.memory >> 20:,} MiB of memory"
 
     def _refuse(self) -> NoReturn:
         """Give up on a child that violates the protocol."""

@@ -86,7 +86,9 @@ class Document:
             meant = expected(self._text.data, edits)
             is_meant = after.data == meant
         except (LookupError, TypeError, AttributeError, RecursionError) as error:
-            raise ConfigError(f"the file has another form than expected ({type(error).__name__}: {error})") from None
+            raise ConfigError(
+                f"the file does not have the expected structure ({type(error).__name__}: {error})"
+            ) from None
         if not is_meant:
             raise ConfigError("the edit cannot be made without changing something else")
         try:

@@ -187,7 +187,7 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
     """
     known = sizes.get(id(node))
     if known == 0:
-        raise ConfigError("an alias stands for what contains it")
+        raise ConfigError("an alias refers to its own container")
     if known is not None:
         return known
     sizes[id(node)] = 0

@@ -79,7 +79,7 @@ class BoundedAdapter(HTTPAdapter):
             if self._is_interrupted:
                 # The end that we made of the connection passes for that of the head, whatever was missing of it.
                 response.close()
-                raise requests.exceptions.ReadTimeout("the head of the answer did not come in time")
+                raise requests.exceptions.ReadTimeout("the head of the response did not arrive in time")
             self._until_s = min(self._until_s, time.monotonic() + BODY_S)
             response.raw = BytesIO(_beginning(response.raw))
             self.distrust = None

@@ -352,7 +352,7 @@ class ClientConnection(Side):
 
     def _report_loss(self, why: str) -> None:
         if not self._client_eof:
-            self.shared.tell(f"the upstream left a request without its answer: {why}")
+            self.shared.tell(f"the upstream did not answer a request: {why}")
 
     # --- the end ---
 

@@ -63,6 +63,6 @@ class HttpRelay:
             return
         error = context.get("exception")
         if isinstance(error, OSError):  # from accepting; the loop tries again after a second
-            self.shared.tell(f"connections have to wait: {error_text(error)}")
+            self.shared.tell(f"new connections are delayed: {error_text(error)}")
         else:
             self.shared.tell(f"a fault in mcpproxy: {context['message']} ({type(error).__name__})")

@@ -77,7 +77,9 @@ class Shared:
         """Report that clients are refused: once, as thousands may be."""
         if not self._has_reported_crowd:
             self._has_reported_crowd = True
-            self.tell(f"refusing connections beyond {self.cap}; --max-connections allows more; clients get 503")
+            self.tell(
+                f"refusing connections above the limit of {self.cap} with status 503; raise it with --max-connections"
+            )
 
     @property
     def is_crowded(self) -> bool:

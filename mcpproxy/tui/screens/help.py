@@ -79,7 +79,7 @@ ROWS: Final = (
     Row("findings"),
     Row("Enter", "go to the frame; on a rule: fold or unfold it"),
     Row("← →  h l", "fold and unfold a rule, or identical findings"),
-    Row("r", "show the page of the rule; in the traffic, of each rule with findings in the row", "rule"),
+    Row("r", "show the rule's page; in the traffic, one page per rule with findings in the row", "rule"),
     Row("c", "check again, if the process that reads captures has died"),
     Row("timeline"),
     Row("+ -  ← →", "zoom around the cursor, pan"),

@@ -155,7 +155,7 @@ class Reader(Vertical):
         self.query_one(FindBox).open(self._text)
 
     def leave(self) -> bool:
-        """Find nothing any more; False if nothing was being looked for."""
+        """Ends the search; returns False if there was none."""
         was_finding = self.is_finding
         self.query_one("#finding").display = False
         self._number += 1

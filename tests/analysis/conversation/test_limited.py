@@ -51,7 +51,7 @@ def test_requests_that_were_forgotten_are_counted_and_said(limits: Limits) -> No
         tape.say("c2s", id=number, method="ping")
     (forgotten,) = folded(tape).forgotten
     assert forgotten.text == (
-        "3 requests were forgotten: more than 50,000, or 16 MiB, were open at once; answers to them read as unknown"
+        "3 requests were forgotten: more than 50,000, or 16 MiB, were open at once; responses to them count as unknown"
     )
     assert forgotten.members() == {"what": "requests", "count": 3}
 

@@ -185,7 +185,7 @@ def test_the_death_of_a_server_names_status_requests_and_last_words() -> None:
     ]
     assert len(died) == 1
     assert died[0].frame == 9
-    text = "the server ends with status 3 before it has answered ping (id 1)"
+    text = "the server ends with status 3 before answering ping (id 1)"
     assert died[0].message == f"{text}; its last output on stderr is in record 8"
     assert died[0].related == (4, 6, 7, 8)
     assert "status 3" in died[0].message

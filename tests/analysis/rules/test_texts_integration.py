@@ -25,9 +25,9 @@ def altered(case: Case, old: str, new: str) -> Case:
 @pytest.mark.parametrize(
     ("group", "name", "rule", "text"),
     [
-        ("mrtr", "one-answer-missing", "mrtr/responses-missing", "1 of 2 input requests has no answer: 'dirs'"),
-        ("mrtr", "answer-misspelt", "mrtr/unknown-response-key", "the answer 'Who' matches no question"),
-        ("mrtr", "answer-is-text", "mrtr/invalid-input-response", "the answer 'who' is not a result of "),
+        ("mrtr", "one-answer-missing", "mrtr/responses-missing", "1 of 2 input requests has no response: 'dirs'"),
+        ("mrtr", "answer-misspelt", "mrtr/unknown-response-key", "the response 'Who' matches no input request"),
+        ("mrtr", "answer-is-text", "mrtr/invalid-input-response", "the response 'who' is not a result of "),
         ("mrtr", "form-without-schema", "mrtr/invalid-input-request", "the input request 'a' does not fit: "),
         ("mrtr", "questions-in-an-array", "mrtr/invalid-input-request", "inputRequests does not fit: "),
         ("mrtr", "question-with-id", "mrtr/envelope-in-input-request", "the input request 'a' has id"),
@@ -76,7 +76,7 @@ def test_of_many_keys_some_are_named() -> None:
     case = case_of("mrtr", "one-answer-missing")
     asked = "".join(f'\\"k{number}\\":{{\\"method\\":\\"roots/list\\"}},' for number in range(50))
     (found,) = texts(altered(case, '\\"dirs\\":', f'{asked}\\"dirs\\":'), "mrtr/responses-missing")
-    assert found == "51 of 52 input requests have no answer: 'k0', 'k1', 'k2', …"
+    assert found == "51 of 52 input requests have no response: 'k0', 'k1', 'k2', …"
 
 
 def test_an_address_in_a_header_is_not_shown() -> None:

@@ -52,7 +52,7 @@ def test_it_tells_how_often_from_where_to_where_and_at_what_cost() -> None:
     (found,) = talk.end()
     assert found.message == (
         f"tools/call search was called 4 times with the same arguments (frames {frames[0]} to {frames[-1]}):"
-        f" 6 ms of waiting and {size} bytes of answers"
+        f" 6 ms of waiting and {size} bytes of responses"
     )
     assert (found.frame, found.related, found.method) == (frames[0], tuple(frames[1:]), "tools/call")
     assert (found.rule, found.level, found.blames) == ("tool/repeated-call", Level.NOTE, "client")

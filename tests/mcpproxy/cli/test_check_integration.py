@@ -699,11 +699,14 @@ def test_follow_tells_findings_as_they_come(tmp_path: Path) -> None:
             "junit",
             [
                 b'  <testsuite name="text.mcpcap" tests="1" failures="0" errors="1" skipped="0">',
-                b'      <error message="cannot read text.mcpcap: it holds no record of a capture" type="unre',
+                b'      <error message="cannot read text.mcpcap: it contains no capture records" type="unre',
             ],
         ),
-        ("sarif", [b'"executionSuccessful":false', b"cannot read text.mcpcap: it holds no record of a capture"]),
-        ("github", [b"::error title=cannot be checked,file=text.mcpcap::cannot read text.mcpcap: it holds no record"]),
+        ("sarif", [b'"executionSuccessful":false', b"cannot read text.mcpcap: it contains no capture records"]),
+        (
+            "github",
+            [b"::error title=cannot be checked,file=text.mcpcap::cannot read text.mcpcap: it contains no capture"],
+        ),
     ],
 )
 def test_a_capture_that_cannot_be_read_fails_in_every_report(

@@ -322,7 +322,7 @@ def test_the_capture_that_is_read_is_never_replaced(words: list[str], http: Path
     linked.hardlink_to(capture)
     for output in (capture, linked):
         done = mcpproxy(*words, "--force", "-o", output, capture)
-        expected = f"mcpproxy: cannot write {output}: it is the capture that is read; name another file\n"
+        expected = f"mcpproxy: cannot write {output}: it is the capture that is read; choose another file\n"
         assert (done.returncode, done.stdout, complaints(done)) == (73, b"", expected.encode())
         assert output.read_bytes() == http.read_bytes()
 

@@ -254,7 +254,7 @@ def test_what_cannot_be_read_ends_one_capture_and_not_the_stream(
         second = bad.path.with_name(bad.path.stem + ".2.mcpcap")
         second.mkdir() if what == "folder" else os.mkfifo(second)
         bad.end()
-        told.wait_for("it is no regular file")
+        told.wait_for("it is not a regular file")
         good.add(("frame", frame("s2c", ANSWER % 2)))
         output.wait_for("←  tools/call #2")
         process.send_signal(signal.SIGINT)

@@ -136,7 +136,7 @@ def test_what_a_log_lacks_is_told_of_what_was_imported_alone(tmp_path: Path) -> 
     assert (first.returncode, first.stdout.startswith(there.encode())) == (0, True), first.stdout
     assert b"does not record" in first.stderr
     done = mcpproxy("import", "--from", "har", tmp_path / "x.har", "-o", tmp_path / "out")
-    expected = f"mcpproxy: {there} exists; nothing is ever overwritten, so name another folder\n"
+    expected = f"mcpproxy: {there} already exists; choose another folder\n"
     assert (done.returncode, done.stderr.decode()) == (73, expected)
 
 

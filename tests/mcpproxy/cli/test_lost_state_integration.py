@@ -390,7 +390,7 @@ def test_without_a_writable_lock_a_dry_run_works_and_the_rest_is_refused_by_name
         done = run(home, *command.split())
         name = command.partition(" ")[0]
         assert done.returncode == 2
-        assert done.stderr.decode() == f"mcpproxy: `{name}` cannot go on: {lock}: Is a directory\n"
+        assert done.stderr.decode() == f"mcpproxy: `{name}` failed: {lock}: Is a directory\n"
         assert run(home, name, "--all", "--dry-run").returncode == 0
 
 

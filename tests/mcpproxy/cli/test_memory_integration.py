@@ -32,7 +32,7 @@ def test_a_heavy_capture_is_shown_and_checked_in_bounded_memory_and_what_was_for
     assert run.peak <= BUDGET, f"{name} took {run.peak / MIB:.0f} MiB"
     text = (tmp_path / ("stdout" if name == "show" else "stderr")).read_text()
     assert "requests were forgotten: more than 50,000, or 16 MiB, were open at once" in text
-    assert "answers to them read as unknown" in text
+    assert "responses to them count as unknown" in text
 
 
 def test_the_peak_of_a_process_is_measured(tmp_path: Path) -> None:
@@ -61,8 +61,8 @@ def test_where_the_setting_is_too_small_a_line_says_what_to_do(tmp_path: Path, s
         done = mcpproxy(*words, "--memory", "64M", path, HOME=str(tmp_path))
         (line,) = done.stderr.decode().splitlines()
         assert (done.returncode, done.stdout) == (2, b""), words
-        assert "it takes more than 64 MiB of memory" in line
-        assert line.endswith("allow more with --memory")
+        assert "needs more than 64 MiB" in line
+        assert line.endswith("raise --memory")
 
 
 @pytest.mark.soak

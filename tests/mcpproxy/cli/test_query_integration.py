@@ -334,7 +334,7 @@ def test_the_limit_of_time_is_one_on_writing_as_well(home: Path) -> None:
     for name in ("a.csv", "a.parquet"):
         said = refused(MANY_ROWS, "--timeout", "0.1", "-o", name)
         assert "stopped" in said
-        assert "allow more with --timeout" in said
+        assert "raise --timeout" in said
         assert os.listdir() == []
 
 
@@ -424,7 +424,7 @@ def test_an_empty_folder_is_called_so(tmp_path: Path) -> None:
 def test_of_a_damaged_capture_all_that_is_whole_is_asked(home: Path) -> None:
     done = query("select count(*) as n from frames", CORPUS / "flipped-bit.mcpcap", "--json")
     assert (done.returncode, done.stdout) == (2, b'{"n":19}\n')
-    assert b"flipped-bit.mcpcap: 256 B of damage, 1 record lost; answers are about the rest" in complaints(done)
+    assert b"flipped-bit.mcpcap: 256 B of damage, 1 record lost; results cover the rest" in complaints(done)
     fine = [CORPUS / f"{name}.mcpcap" for name in ("killed", "torn", "two-segments", "ring.3")]
     gap = query("select count(*) as n from frames", *fine, CORPUS / "gap.mcpcap")
     same, lost, begins = complaints(gap).splitlines()
@@ -442,11 +442,11 @@ def test_captures_that_cannot_be_read_do_not_hide_the_others(home: Path) -> None
 
 
 def test_too_long_and_too_much_are_told_in_a_line(home: Path) -> None:
-    advice = "ask for less at once, or allow more with"
+    advice = "query less at once, or raise"
     (line,) = refused(RUNAWAY, "--timeout", "0.2").splitlines()
     assert line == f"mcpproxy: stopped after 0.2 s, which is the limit of a query; {advice} --timeout"
     (line,) = refused("select length(repeat('x', 3000000000))", "--memory", "256M").splitlines()
-    assert line == f"mcpproxy: stopped: it takes more than 256 MiB of memory; {advice} --memory"
+    assert line == f"mcpproxy: stopped: it needs more than 256 MiB of memory; {advice} --memory"
 
 
 def test_ctrl_c_ends_it_and_its_child(home: Path) -> None:

@@ -124,7 +124,7 @@ def test_what_cannot_be_read_is_one_line_and_the_page_is_shown_all_the_same(tmp_
     (tmp_path / "text.mcpcap").write_text("hello\n")
     done = mcpproxy("rule", RULE, "--in", tmp_path / "text.mcpcap")
     assert done.returncode == 2
-    assert done.stderr.decode() == f"mcpproxy: cannot read {tmp_path}/text.mcpcap: it holds no record of a capture\n"
+    assert done.stderr.decode() == f"mcpproxy: cannot read {tmp_path}/text.mcpcap: it contains no capture records\n"
     assert below(done.stdout) == []
     done = mcpproxy("rule", RULE, "--in", "-", stdin=b"hello\n")
     assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)

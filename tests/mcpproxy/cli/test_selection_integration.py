@@ -152,8 +152,8 @@ def test_a_file_that_is_no_capture_hides_no_server(home: Path) -> None:
         "3",
         "mcpproxy: reading ROOT/git/20261115T100000Z-0003.mcpcap, the only capture of git\n",
     )
-    assert read(home, "./git")[1] == "mcpproxy: cannot read git: it holds no record of a capture\n"
-    assert read(home, "other")[1] == "mcpproxy: cannot read other: it holds no record of a capture\n"
+    assert read(home, "./git")[1] == "mcpproxy: cannot read git: it contains no capture records\n"
+    assert read(home, "other")[1] == "mcpproxy: cannot read other: it contains no capture records\n"
     done = mcpproxy("export", "git", "--format", "otlp", cwd=home, MCPPROXY_CAPTURES=str(home / "captures"))
     assert (done.returncode, done.stderr.startswith(b"mcpproxy: git is recorded traffic")) == (2, True)
     assert (home / "git").read_text() == "notes on git"

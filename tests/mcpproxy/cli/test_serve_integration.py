@@ -29,7 +29,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     ([URL, "--listen", "65536"], "write 9000, 127.0.0.1:9000"),
     ([URL, "--listen", "127.0.0.1:" + "9" * 5000], "write 9000, 127.0.0.1:9000"),
     ([URL, "--listen", "127.0.0.1:65536"], "write 9000, 127.0.0.1:9000"),
-    ([URL, "--listen", "x" * 70 + ":1"], "name another address"),
+    ([URL, "--listen", "x" * 70 + ":1"], "choose another address"),
     ([URL, "--allow-host", "a..b"], "is not a host name"),
     ([URL, "--max-connections", "0"], "use 1 or more"),
     ([URL, "--max-connections", "-1"], "--max-connections"),

@@ -179,7 +179,7 @@ def test_force_replaces_only_what_share_has_written(capture: Path) -> None:
         target = folder / f"{name}.mcpcap"
         _, printed, code = share(capture, "--force", output=target.name)
         tried = "write" if name == "original" else "replace"
-        assert (code, printed.decode()) == (73, f"mcpproxy: cannot {tried} {target}: {reason}; name another file\n")
+        assert (code, printed.decode()) == (73, f"mcpproxy: cannot {tried} {target}: {reason}; choose another file\n")
     copy = folder / "copy.mcpcap"
     assert mcpproxy("share", "--force", copy, "-o", copy).returncode == 73
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -192,7 +192,8 @@ def test_force_replaces_nothing_that_is_being_recorded(capture: Path) -> None:
         live.append(line or b"")
         told.append(share(capture, "--force", output="live.mcpcap")[1:])
     assert (
-        told == [(f"mcpproxy: cannot replace {live.path}: it is being recorded; name another file\n".encode(), 73)] * 3
+        told
+        == [(f"mcpproxy: cannot replace {live.path}: it is being recorded; choose another file\n".encode(), 73)] * 3
     )
     assert Path(live.path).read_bytes() == b"".join(capture.read_bytes().splitlines(True)[:2])
     live.close()
@@ -345,11 +346,11 @@ def test_review_asks_on_a_terminal_and_sanitises(capture: Path, tmp_path: Path) 
 
 def test_errors_name_the_files_that_the_user_named(capture: Path, tmp_path: Path) -> None:
     done = mcpproxy("share", "-", "-o", tmp_path / "x.mcpcap", stdin=b"no capture\n")
-    assert complaints(done) == b"mcpproxy: cannot read stdin: it holds no record of a capture\n"
+    assert complaints(done) == b"mcpproxy: cannot read stdin: it contains no capture records\n"
     done = mcpproxy("share", capture, "-o", "copy.txt", cwd=tmp_path)
     assert done.returncode == 73
     assert complaints(done).startswith(
-        b"mcpproxy: cannot create the capture copy.txt: a capture's name ends in .mcpcap, "
+        b"mcpproxy: cannot create the capture copy.txt: a capture's name must end in .mcpcap "
     )
     done = mcpproxy("share", capture, "-o", "")
     assert (done.returncode, complaints(done)) == (2, b"mcpproxy: the name of the file to write is empty\n")

@@ -332,7 +332,7 @@ def test_what_cannot_be_a_destination_is_refused_without_repeating_credentials(d
 
 def test_the_captures_themselves_are_no_destination(tmp_path: Path) -> None:
     done = mcpproxy("ship", tmp_path / "c" / "lake", MCPPROXY_CAPTURES=str(tmp_path / "c"), HOME=str(tmp_path))
-    assert (done.returncode, b"name another directory" in done.stderr) == (2, True)
+    assert (done.returncode, b"choose another directory" in done.stderr) == (2, True)
 
 
 def test_two_runs_to_the_same_destination_do_not_mix(captures: Path, tmp_path: Path) -> None:

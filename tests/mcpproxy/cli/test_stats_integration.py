@@ -180,7 +180,7 @@ def test_damage_and_what_cannot_be_read_are_told_and_the_rest_is_counted() -> No
     assert done.returncode == 2
     unread, damage = complaints(done).decode().splitlines()
     assert "not-a-capture" in unread
-    told = f"mcpproxy: ▲ {CORPUS / 'damaged.mcpcap'}: 711 B of damage, 4 records lost; figures are about the rest"
+    told = f"mcpproxy: ▲ {CORPUS / 'damaged.mcpcap'}: 711 B of damage, 4 records lost; figures cover the rest"
     assert damage.startswith(told)
     assert done.stdout.startswith(b"1 capture ")
     done = mcpproxy("stats", CORPUS / "not-a-capture.mcpcap")
@@ -206,7 +206,7 @@ def test_what_the_recorder_lost_is_told_and_what_a_killed_one_leaves_is_not() ->
     assert done.returncode == 0
     assert done.stdout.startswith(b"2 captures ")
     (lost,) = complaints(done).splitlines()
-    assert b"gap.mcpcap: 3 records lost; figures are" in lost
+    assert b"gap.mcpcap: 3 records lost; figures cover" in lost
 
 
 @pytest.mark.parametrize("name", ["stats", "query", "export"])

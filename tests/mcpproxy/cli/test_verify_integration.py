@@ -36,7 +36,7 @@ def test_what_was_never_a_capture_is_not(tmp_path: Path, data: bytes) -> None:
     path.write_bytes(data)
     done = mcpproxy("verify", path)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert complaints(done).decode() == f"mcpproxy: cannot read {path}: it holds no record of a capture\n"
+    assert complaints(done).decode() == f"mcpproxy: cannot read {path}: it contains no capture records\n"
 
 
 @pytest.mark.parametrize("command", ["verify", "info"])

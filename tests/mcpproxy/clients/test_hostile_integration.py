@@ -117,8 +117,8 @@ ENTRIES = "extensions:\n  a: {cmd: cat, args: [x]}\n"
 ODD_FILES = {
     "digits": (CURSOR, f'{{"n": {"1" * 6000}, "mcpServers": {{"a": {{"command": "cat"}}}}}}', "too many digits"),
     "digits in TOML": (CODEX, f"n = {'1' * 6000}\n[mcp_servers.a]\ncommand = 'cat'\n", "digits"),
-    "an alias of itself": (GOOSE, f"z: &a [*a]\n{ENTRIES}", "an alias stands for what contains it"),
-    "an alias of the servers": (GOOSE, "extensions: &e\n  a: {cmd: cat, args: [x], x: *e}\n", "an alias stands for"),
+    "an alias of itself": (GOOSE, f"z: &a [*a]\n{ENTRIES}", "an alias refers to its own container"),
+    "an alias of the servers": (GOOSE, "extensions: &e\n  a: {cmd: cat, args: [x], x: *e}\n", "an alias refers to"),
     "aliases for billions": (GOOSE, LAUGHS + ENTRIES, "its aliases stand for more than 1,000,000 values"),
     "much YAML": (GOOSE, ENTRIES + "# comment\n" * 200_000, "larger than 1 MiB"),
     "much TOML": (CODEX, "[mcp_servers.a]\ncommand = 'cat'\n" + "# comment\n" * 200_000, "larger than 1 MiB"),

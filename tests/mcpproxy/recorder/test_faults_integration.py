@@ -102,7 +102,7 @@ def test_a_fault_at_the_end_does_not_change_how_the_session_ends(place: Place, m
     assert session.end() == 5
     told = session.errors()
     assert b"Traceback" not in told
-    assert told.count(b"a fault in mcpproxy lost records (ZeroDivisionError); traffic goes on") == 1, "once"
+    assert told.count(b"a fault in mcpproxy lost records (ZeroDivisionError); traffic continues") == 1, "once"
     assert session.capture is not None
     assert session.recorded("c2s") == session.recorded("s2c") == PING % 1
 
@@ -144,7 +144,7 @@ def test_a_fault_of_serve_costs_a_frame_its_verdict_and_nothing_else(place: Plac
 
 def test_a_fault_of_the_writer_of_serve_costs_what_it_was_writing(place: Place) -> None:
     capture, told = post_all(place, WRITERS, PING % 1, BOOM % 2, *(PING % number for number in range(3, 200)))
-    assert told.count(b"a fault in mcpproxy lost records (MemoryError); traffic goes on") == 1
+    assert told.count(b"a fault in mcpproxy lost records (MemoryError); traffic continues") == 1
     status, found = verified(place, capture)
     assert (status, found["state"], found["holes"]) == (3, "incomplete", [])
     requests = [members for members in members_of(capture, "frame") if members["dir"] == "c2s"]

@@ -723,7 +723,7 @@ def test_a_port_that_is_busy(place: Place) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         told = usage_error(place, "--listen", f"127.0.0.1:{port}", "http://127.0.0.1:9/")
-        assert "name another port" in told
+        assert "choose another port" in told
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:", ""], ids=["with a host", "alone"])

@@ -1,0 +1,236 @@
+"""Findings as the previous version worded them, so that a baseline that it wrote still accepts them.
+
+The text of a finding is part of its fingerprint. When the text of a rule changes, its old and its new wording belong
+here until the next version is released. `--update-baseline` writes the new one.
+"""
+
+from typing import Final
+
+from analysis.rules.finding import GUESS
+
+_VALUE: Final = "{}"
+
+REWORDED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    "batch/answered-individually": (
+        (
+            "a request that came in an array is answered individually",
+            "a request that was sent in an array is answered individually",
+        ),
+    ),
+    "cancel/already-answered": (("request {} was answered {} s before", "request {} was answered {} s earlier"),),
+    "cancel/by-disconnect": (
+        (
+            "the client left the stream before the response; that does not cancel",
+            "the client closed the stream before the response; that does not cancel the request",
+        ),
+    ),
+    "cancel/message-after-cancel": (
+        (
+            "request {} is answered although it was cancelled before",
+            "request {} is answered although it was already cancelled",
+        ),
+        ("progress for a request that was cancelled before", "progress for a request that was already cancelled"),
+    ),
+    "cancel/response-after-cancel": (
+        (
+            "request {} is answered although it was cancelled before",
+            "request {} is answered although it was already cancelled",
+        ),
+    ),
+    "cancel/twice": (("request {} was cancelled before", "request {} was already cancelled"),),
+    "capability/undeclared-roots-changed": (
+        (
+            "a change of the roots is announced, although roots.listChanged was not declared",
+            "the client reports changed roots but did not declare roots.listChanged",
+        ),
+    ),
+    "elicitation/content-unexpected": (
+        ("an accepted page comes with content", "a response that accepts a page has content"),
+        ("the answer {} comes with content", "a response with the action {} has content"),
+    ),
+    "error/legacy-range": (("the code {} has no common meaning", "the code {} has no well-known meaning"),),
+    "error/misused-mcp-code": (
+        (
+            "{} asks for capabilities that the client has declared",
+            "{} reports capabilities as missing that the client declared",
+        ),
+    ),
+    "error/ping-refused": (
+        (
+            "a ping is answered with error {}; the answer must be an empty result",
+            "a ping is answered with error {}; the response must be an empty result",
+        ),
+    ),
+    "ext-tasks/acknowledgement-not-empty": (("the answer to {} has {}", "the response to {} has {}"),),
+    "http/accepted-with-body": (("status 202 comes with {} bytes", "status 202 has a body of {} bytes"),),
+    "http/answer-on-other-stream": (
+        (
+            "the answer to {} comes on the stream of another POST",
+            "the response to {} is sent on the stream of another POST",
+        ),
+    ),
+    "http/broadcast": (("{} comes on two streams of the session", "{} is sent on two streams of the session"),),
+    "http/buffering-header": (
+        (
+            "a stream of events comes without X-Accel-Buffering: no",
+            "an event stream is sent without X-Accel-Buffering: no",
+        ),
+    ),
+    "http/error-status": (
+        ("the error {} comes with status {} instead of {}", "the error {} is sent with status {} instead of {}"),
+    ),
+    "http/message-after-answer": (("{} comes after the answer", "{} is sent after the response"),),
+    "http/redirect-to-get": (
+        (
+            "{} is redirected with {}: clients go on with a GET",
+            "{} is redirected with {}: clients continue with a GET",
+        ),
+    ),
+    "http/related-on-get-stream": (
+        (
+            "progress of a request comes on the stream opened by GET",
+            "progress of a request is sent on the stream opened by GET",
+        ),
+    ),
+    "http/response-on-get-stream": (
+        (
+            "a response comes on a stream that was opened by GET",
+            "a response is sent on a stream that was opened by GET",
+        ),
+    ),
+    "http/session-id-late": (
+        (
+            "a session id comes after the response to initialize, which had none",
+            "a session id is first sent after the response to initialize",
+        ),
+    ),
+    "http/session-reused-after-404": (
+        ("the session id was answered with 404 {} s before", "the session id was answered with 404 {} s earlier"),
+    ),
+    "http/stream-kept-open": (
+        (
+            "the stream stays open for {} s after its last answer",
+            "the stream stays open for {} s after its last response",
+        ),
+    ),
+    "id/echoed-frame": (
+        (
+            "{} comes back unchanged: this is an echo, not an answer",
+            "{} is sent back unchanged: this is an echo, not a response",
+        ),
+    ),
+    "legacy-sse/answer-in-post": (
+        (
+            "a message comes in the response to a POST instead of on the stream",
+            "a message is sent in the response to a POST instead of on the stream",
+        ),
+    ),
+    "legacy-sse/event-type": (
+        (
+            "a message of the server comes in an event whose type is not message",
+            "a message from the server is sent in an event whose type is not message",
+        ),
+    ),
+    "listen/after-end": (
+        (
+            "a message comes in a subscription that the client has ended",
+            "a message is sent in a subscription that the client has ended",
+        ),
+        (
+            "{} comes in a subscription that the server has ended",
+            "{} is sent in a subscription that the server has ended",
+        ),
+    ),
+    "listen/request-scoped-on-listen": (("{} comes in a subscription", "{} is sent in a subscription"),),
+    "mrtr/invalid-input-response": (("the answer {} is not a result of {}", "the response {} is not a result of {}"),),
+    "mrtr/responses-missing": (("{} input requests {} no answer: {}", "{} input requests {} no response: {}"),),
+    "mrtr/unknown-response-key": (("the answer {} matches no question", "the response {} matches no input request"),),
+    "progress/after-cancel": (
+        (
+            "progress for the token {}, whose request was cancelled before",
+            "progress for the token {}, whose request was already cancelled",
+        ),
+    ),
+    "progress/exceeds-total": (("the total of the progress is not positive", "the progress total is not positive"),),
+    "progress/flood": (
+        (
+            "more than {} reports of progress for one token within a second",
+            "more than {} progress notifications for one token within a second",
+        ),
+    ),
+    "progress/total-changed": (
+        (
+            "the total of the progress differs from the previous one",
+            "the progress total differs from the previous one",
+        ),
+    ),
+    "progress/wrong-stream": (
+        (
+            "progress for the token {} comes on the stream of another request",
+            "progress for the token {} is sent on the stream of another request",
+        ),
+    ),
+    "shutdown/server-died": (("the server {} before it has answered {}", "the server {} before answering {}"),),
+    "shutdown/server-lingers": (
+        (
+            "the server needs a signal to end, {} s after its stdin was closed",
+            "the server ended only after a signal, {} s after its stdin was closed",
+        ),
+    ),
+    "shutdown/write-after-close": (
+        (
+            "the message comes after the server's stdin was closed, and answers no open request",
+            "the message is sent after the server's stdin was closed, and answers no open request",
+        ),
+    ),
+    "tasks/related-task-missing": (
+        (
+            "the answer to {} does not name its task, although the request does",
+            "the response to {} does not name its task, although the request does",
+        ),
+    ),
+    "timeout/initialize-unanswered": (
+        ("initialize has no answer after {}", "initialize is still unanswered after {}"),
+    ),
+    "timeout/ping-unanswered": (("{} has no answer after {}", "{} is still unanswered after {}"),),
+    "timeout/unanswered": (("{} has no answer after {}", "{} is still unanswered after {}"),),
+    "tool/repeated-call": (("{} bytes of answers", "{} bytes of responses"),),
+}
+"""For each rule, the texts that changed since the previous version: old and new, with `{}` for each value."""
+
+
+def current_wording(rule: str, message: str) -> str:
+    """The message of a finding as this version words it; takes time linear in its length.
+
+    Args:
+        rule: the current id of the rule.
+        message: as this version or the previous one worded it, perhaps with a guess.
+    """
+    text, guess, rest = message.partition(GUESS)
+    for old, new in REWORDED.get(rule, ()):
+        values = _values_in(text, old)
+        if values is not None:
+            return new.format(*values) + guess + rest
+    return message
+
+
+def _values_in(text: str, template: str) -> list[str] | None:
+    """What stands in a text where a template has values; None if the text is another one."""
+    first, *others = template.split(_VALUE)
+    if not others:
+        return [] if text == template else None
+    last = others.pop()
+    if not text.startswith(first):
+        return None
+    values = []
+    position = len(first)
+    for words in others:
+        found = text.find(words, position)
+        if found < 0:
+            return None
+        values.append(text[position:found])
+        position = found + len(words)
+    end = len(text) - len(last)
+    if end < position or not text.endswith(last):
+        return None
+    return [*values, text[position:end]]
