@@ -90,9 +90,7 @@ class CallCells:
             call: the call.
             row: the row that has changed it; NONE at the end of the capture, which is no end of a call.
         """
-        failure = call.broken if call.outcome is Outcome.FAILED else None
-        ends = [call.cancelled_seq, *(end.seq for end in (call.response, failure) if end is not None)]
-        return min((self._filling.row_of(seq, row) for seq in ends if seq is not None), default=row)
+        return row if call.over is None else self._filling.row_of(call.over.seq, row)
 
     def _note_meant(self, call: Call) -> None:
         """Note which response was probably meant for a call: the first that was."""

@@ -125,13 +125,13 @@ async def nothing_is_shown_twice(stage: Stage) -> None:
     # Findings come late; the rules have a process of their own.
     await stage.settled()
     await stage.press("enter", "1")
-    await stage.see("sent ", "took ", "outcome", "lifecycle/")
+    await stage.see("sent ", "latency   ", "outcome", "lifecycle/")
     await stage.press("6")
     await stage.see("found 1", "lifecycle/")
     assert "outcome" not in stage.text()
     assert stage.text().count("frame 1, ") == 1
     await stage.press("7")
-    await stage.see("took ")
+    await stage.see("latency   ")
     assert stage.text().count("lifecycle/") == 1
     await stage.press("1")
     await stage.pilot.resize_terminal(120, 40)
