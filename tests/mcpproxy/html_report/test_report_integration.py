@@ -240,7 +240,10 @@ def test_existing_file_is_replaced_only_with_force(tmp_path: Path) -> None:
     done = mcpproxy("report", capture, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (73, b"mcpproxy: report.html exists; --force replaces it\n")
     assert target.read_text() == "mine"
-    for wrong, complaint in (("nosuch", b"no capture, folder or server called nosuch"), (__file__, b"no capture records")):
+    for wrong, complaint in (
+        ("nosuch", b"no capture, folder or server called nosuch"),
+        (__file__, b"no capture records"),
+    ):
         done = mcpproxy("report", wrong, cwd=tmp_path)
         assert done.returncode == 2
         assert complaint in done.stderr
