@@ -203,7 +203,7 @@ class Reading:
         Args:
             reason: why nothing follows; None for what the capture itself shows.
         """
-        for item in self._assembler.end():
+        for item in self._assembler.finish():
             yield self._step(None, item)
         reason = reason or self.end
         rest = self.fold.rest()

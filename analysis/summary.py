@@ -21,7 +21,7 @@ from captures.file import is_live
 from captures.frame import Frame
 from captures.listing import segments
 from captures.ownership import refusal
-from captures.places import cache_directory
+from captures.paths import cache_directory
 from captures.record import Record
 from captures.tail import STEP, Tail
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from orjson import JSONDecodeError, JSONEncodeError, dumps, loads
 
-from captures.exact import has_half_pair
+from captures.exact_judge import has_half_pair
 
 Ambiguity: TypeAlias = Literal["not JSON", "too deep", "duplicate member"]
 

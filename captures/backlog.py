@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from captures.loss import Entry, Line
+from captures.loss import NumberedRecord, PendingRecord
 from captures.record import seal, seal_all
 from captures.tuples import NamedTuple
 
@@ -28,7 +28,7 @@ SPARE_BYTES: Final = 64 << 10
 SLICE_BYTES: Final = 1 << 20
 
 
-class Direct(NamedTuple):
+class DirectBatch(NamedTuple):
     """Records of one type that are being written past the queue, without an object for each."""
 
     first: int
@@ -47,15 +47,15 @@ class Backlog:
             room: how many bytes may wait.
             journal: where a copy outlives this process; None if no other process would read it.
         """
-        self.direct: Direct | None = None
+        self.direct: DirectBatch | None = None
         """Records that a thread is writing past the queue."""
-        self.taken: Sequence[Line] = ()
+        self.taken: Sequence[NumberedRecord] = ()
         """Records that a thread has taken from the queue and is writing."""
-        self.carry: list[Line] = []
+        self.carry: list[NumberedRecord] = []
         """Records left over from a refused write."""
-        self.queue: list[Line] = []
+        self.queue: list[NumberedRecord] = []
         self.held_bytes = 0
-        """Memory counted by `hold` and `put_back`."""
+        """Memory counted by `reserve` and `put_back`."""
         self._room = room
         self._journal = journal
 
@@ -65,11 +65,11 @@ class Backlog:
         return bool(self.queue or self.carry)
 
     @property
-    def outlives_us(self) -> bool:
+    def survives_process(self) -> bool:
         """Whether waiting records will still be written if this process dies."""
         return self._journal is not None
 
-    def has_room(self, entries: Sequence[Entry]) -> bool:
+    def has_room(self, entries: Sequence[PendingRecord]) -> bool:
         """Whether there is room for more entries."""
         if self.held_bytes + sum(map(_cost, entries)) > self._room:
             return False
@@ -77,22 +77,22 @@ class Backlog:
             return True
         return sum([len(entry.middle) + SEAL_BYTES for entry in entries]) + SPARE_BYTES <= self._journal.room
 
-    def hold(self, entries: Sequence[Entry]) -> None:
+    def reserve(self, entries: Sequence[PendingRecord]) -> None:
         """Count the memory that the entries take."""
         self.held_bytes += sum(map(_cost, entries))
 
-    def take(self) -> tuple[list[Line], int]:
+    def take_all(self) -> tuple[list[NumberedRecord], int]:
         """All waiting records, to be written now, and the memory that they hold until then, in bytes."""
         self.taken = lines = self.carry + self.queue if self.carry else self.queue
         self.carry, self.queue = [], []
         return lines, self.held_bytes
 
-    def put_back(self, rest: list[Line]) -> None:
+    def put_back(self, rest: list[NumberedRecord]) -> None:
         """Return records after a refused write: they wait again, before all others."""
         self.direct, self.taken, self.carry = None, (), rest
         self.held_bytes += sum(_cost(line.entry) for line in rest)
 
-    def carry_on(self) -> None:
+    def retry(self) -> None:
         """Let the thread whose write was refused try again by itself."""
         self.held_bytes -= sum(_cost(line.entry) for line in self.carry)
         self.carry = []
@@ -100,11 +100,11 @@ class Backlog:
     def drop(self) -> None:
         """Drop all waiting records, which have been counted as lost."""
         self.carry, self.queue = [], []
-        self.nothing_waits()
+        self.clear_journal()
 
     # ---- the copy
 
-    def save(self, lines: Sequence[Line], next_seq: int) -> None:
+    def copy_to_journal(self, lines: Sequence[NumberedRecord], next_seq: int) -> None:
         """Copy lines into the journal.
 
         Args:
@@ -118,7 +118,7 @@ class Backlog:
             self._journal.put(b"".join(sealed), lines[-1].seq)
         self._journal.next_seq = next_seq
 
-    def save_all(self, next_seq: int) -> None:
+    def copy_all_to_journal(self, next_seq: int) -> None:
         """Copy every record that may not be in the file yet."""
         if self._journal is None:
             return
@@ -126,26 +126,26 @@ class Backlog:
         direct = self.direct
         if direct is not None:
             self._journal.put(seal_direct(direct), direct.first + len(direct.middles) - 1)
-        self.save([*self.taken, *self.carry, *self.queue], next_seq)
+        self.copy_to_journal([*self.taken, *self.carry, *self.queue], next_seq)
 
     def free(self, written_seq: int) -> None:
         """Free the copies of records up to this number, which are in the file."""
         if self._journal is not None:
             self._journal.free(written_seq)
 
-    def nothing_waits(self) -> None:
+    def clear_journal(self) -> None:
         """Empty the journal."""
         if self._journal is not None:
             self._journal.clear()
 
 
-def seal_direct(direct: Direct) -> bytes:
+def seal_direct(direct: DirectBatch) -> bytes:
     """The lines of these records."""
     first, t_ns, rec, middles = direct
     return seal(first, t_ns, rec, middles[0]) if len(middles) == 1 else seal_all(first, t_ns, rec, middles)
 
 
-def expand(direct: Direct, direction: str, sizes: Iterable[int]) -> list[Line]:
+def expand(direct: DirectBatch, direction: str, sizes: Iterable[int]) -> list[NumberedRecord]:
     """The same records, each as a separate line.
 
     Args:
@@ -154,16 +154,16 @@ def expand(direct: Direct, direction: str, sizes: Iterable[int]) -> list[Line]:
         sizes: of each, in bytes.
     """
     first, t_ns, rec, middles = direct
-    entries = [Entry(rec, middle, direction, size) for middle, size in zip(middles, sizes, strict=True)]
-    return [Line(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
+    entries = [PendingRecord(rec, middle, direction, size) for middle, size in zip(middles, sizes, strict=True)]
+    return [NumberedRecord(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
 
 
-def _cost(entry: Entry) -> int:
+def _cost(entry: PendingRecord) -> int:
     """The memory that a record takes while it waits, in bytes."""
     return len(entry.middle) + ENTRY_BYTES
 
 
-def seal_slice(lines: list[Line], start: int) -> list[bytes]:
+def seal_slice(lines: list[NumberedRecord], start: int) -> list[bytes]:
     """The next lines, sealed, as many as one write should take; not all at once, as tens of MiB may be waiting."""
     sealed: list[bytes] = []
     size = 0

@@ -72,7 +72,7 @@ class Cutter(Generic[Item]):
             items += self._relieved()
         return items
 
-    def end(self) -> list[Item]:
+    def finish(self) -> list[Item]:
         """The last items, when no more bytes will come: usually none, or a torn tail."""
         rest, self._rest, self._rest_size = b"".join(self._rest), [], 0
         start = max(0, rest.rfind(LINE_START))
@@ -83,11 +83,11 @@ class Cutter(Generic[Item]):
             start += len(record.line)
         tail = rest[start:]
         if (tail or record) and (tail.startswith(LINE_START) or LINE_START.startswith(tail)):
-            items += self._told()
+            items += self._take_damage()
             items.append(Damage(self._path, self._offset, len(tail), "torn"))
             return items
         self._spoil(len(tail))
-        items += self._told()
+        items += self._take_damage()
         return items
 
     def _made(self, values: dict[str, Any], line: bytes) -> Item:
@@ -121,7 +121,7 @@ class Cutter(Generic[Item]):
         return items
 
     def _kept(self, record: Record) -> list[Record | Damage]:
-        items = [*self._told(), self._after_others(record)]
+        items = [*self._take_damage(), self._after_others(record)]
         self._expected = record.seq + 1
         self._offset += len(record.line)
         return items
@@ -143,7 +143,7 @@ class Cutter(Generic[Item]):
         if ended:
             self._bad_run = 0
 
-    def _told(self) -> list[Record | Damage]:
+    def _take_damage(self) -> list[Record | Damage]:
         """The damage that ends here, if any."""
         bad, cause = self._bad, self._bad_cause
         self._bad, self._bad_run, self._bad_cause = 0, 0, "corrupt"

@@ -23,12 +23,12 @@ from captures.flawless import METHODS_KEPT, read, verdict
 # isort: split
 from orjson import dumps, loads
 
-from captures.exact import is_too_much, judge_exactly, nesting
+from captures.exact_judge import is_too_much, judge_exactly, nesting
 from captures.limits import (
     DEEP,
+    EXACT_JUDGE_LIMIT,
     LONGEST,
     NOTIFICATIONS,
-    ODD_LIMIT,
     READER_LIMIT,
     RECORD_LIMIT,
     RESERVED,
@@ -38,7 +38,15 @@ from captures.limits import (
 from captures.record import line_members
 from captures.verdict import UNJUDGED, Direction, Envelope, Unit
 
-__all__ = ["LONGEST", "READER_LIMIT", "RECORD_LIMIT", "judge", "judge_exactly", "judge_in_passing", "lines_members"]
+__all__ = [
+    "LONGEST",
+    "READER_LIMIT",
+    "RECORD_LIMIT",
+    "judge",
+    "judge_before_forwarding",
+    "judge_exactly",
+    "lines_members",
+]
 
 _SHALLOW: Final = 2 * DEEP  # bytes that cannot hold more levels
 
@@ -70,10 +78,12 @@ def judge_and_read(
     return message or (judge_exactly(raw, direction, unit, whole=whole, limit=limit), None, False)
 
 
-def judge_in_passing(raw: bytes, direction: Direction = "c2s", unit: Unit = "line", *, whole: bool = True) -> Envelope:
+def judge_before_forwarding(
+    raw: bytes, direction: Direction = "c2s", unit: Unit = "line", *, whole: bool = True
+) -> Envelope:
     """The verdict on a frame that waits to be forwarded: by the fast path, exactly if that is quick, or `unjudged`."""
     at_once = verdict(raw) if whole and len(raw) <= RECORD_LIMIT else None
-    return at_once or judge_exactly(raw, direction, unit, whole=whole, limit=ODD_LIMIT)
+    return at_once or judge_exactly(raw, direction, unit, whole=whole, limit=EXACT_JUDGE_LIMIT)
 
 
 # --- many lines at once ----------------------------------------------------------------------------------------------
@@ -124,7 +134,7 @@ _notified: Final = Methods(RESERVED)
 def lines_members(direction: Direction, lines: list[bytes]) -> list[bytes]:
     """The middle of the `frame` record for each of several lines that wait to be forwarded, all of which ended in LF.
 
-    The same as `line_members` with the verdict of `judge_in_passing`, and left to those two unless the line is a
+    The same as `line_members` with the verdict of `judge_before_forwarding`, and left to those two unless the line is a
     request, a notification or a result that has only the usual members and nothing odd about it. In a flood nearly
     all lines are like that: without a Python call and an envelope for each they cost a quarter less.
     """
@@ -159,5 +169,5 @@ def lines_members(direction: Direction, lines: list[bytes]) -> list[bytes]:
                     continue
             except (KeyError, TypeError, ValueError):
                 pass
-        middles.append(line_members(direction, raw, judge_in_passing(raw, direction)))
+        middles.append(line_members(direction, raw, judge_before_forwarding(raw, direction)))
     return middles

@@ -16,13 +16,13 @@ from collections.abc import Callable
 
 from captures.errors import CannotCreate
 from captures.ownership import is_readable_by_others, movable_by_others, refusal
-from captures.places import SUFFIX, new_name, segment_numbers, segment_of, segment_path
+from captures.paths import SUFFIX, new_name, segment_numbers, segment_of, segment_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-    from captures.places import PathLike
+    from captures.paths import PathLike
 
 SEGMENT_BYTES: Final = 256 << 20
 RING_BYTES: Final = 1 << 30
@@ -354,7 +354,7 @@ class CaptureFile:
             except OSError:
                 return
 
-    def moved(self) -> str | None:
+    def external_change(self) -> str | None:
         """What another process has done to the file: `removed`, `replaced`, `truncated`, or None.
 
         May be called while `append` runs: sizes are read before the file is checked, and a change of segment meanwhile
@@ -374,7 +374,7 @@ class CaptureFile:
     def close(self) -> None:
         """Release the file, the lock and the reserve."""
         self.release_reserve()
-        let_go(self.fd)
+        unlock_and_close(self.fd)
 
 
 class AppendError(OSError):
@@ -429,7 +429,7 @@ def _discard(path: str, fd: int) -> None:
         os.close(fd)
 
 
-def let_go(fd: int) -> None:
+def unlock_and_close(fd: int) -> None:
     """Unlock and close a segment. Closing alone would not unlock it while the guard also has it open."""
     try:
         fcntl.flock(fd, fcntl.LOCK_UN)

@@ -15,9 +15,9 @@ from typing import Any, Final, TypeAlias
 
 from orjson import dumps, loads
 
-from captures.early import kind_of
-from captures.exact import nesting
+from captures.exact_judge import nesting
 from captures.limits import DEEP, NOTIFICATIONS, RESERVED, SAFE, SHORT
+from captures.stdlib_judge import kind_of
 from captures.verdict import Envelope, Kind
 
 Flawless: TypeAlias = tuple[Envelope, dict[str, Any], bool]

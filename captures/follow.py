@@ -61,7 +61,7 @@ async def _segment(path: Path) -> AsyncIterator[Record | Damage | None]:
                 break
             yield None
             await asyncio.sleep(POLL_S)
-        for item in cutter.end():
+        for item in cutter.finish():
             yield item
     finally:
         await file.close()

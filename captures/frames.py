@@ -104,7 +104,7 @@ class FrameAssembler:
             if exchange is None and isinstance(side, dict) and side.get("frames"):
                 self._abandoned.append(self._parts.pop(stream))
 
-    def end(self) -> Iterator[Frame | Record]:
+    def finish(self) -> Iterator[Frame | Record]:
         """The giant frames whose end was not recorded, with `whole` False."""
         for left in (*self._abandoned, *self._parts.values()):
             yield _frame(left.first, left, self._limit) or left.first
@@ -130,7 +130,7 @@ def assembled(
     assembler = FrameAssembler(limit)
     for item in items:
         yield item, assembler.feed(item)
-    for left in assembler.end():
+    for left in assembler.finish():
         yield None, left
 
 

@@ -23,17 +23,17 @@ from captures.frame import Frame
 from captures.frames import FrameAssembler, stream_of
 from captures.listing import segments
 from captures.numbers import Numbers
-from captures.reader import lifted
+from captures.reader import upgraded
 from captures.record import Record, decode, raw_bytes
 from captures.tail import STEP, Tail
 from captures.verdict import Direction, Kind
 
 KINDS: Final[tuple[Kind, ...]] = ("request", "response", "error", "notification", "batch", "invalid", "unjudged")
 RECORDS: Final = ("header", "exchange", "stream", "stderr", "signal", "process", "stall", "gap", "close", "eof")
-SORTS: Final = (*KINDS, *RECORDS, "damage", "other")
+ENTRY_KINDS: Final = (*KINDS, *RECORDS, "damage", "other")
 """What an entry can be. `other` is a record of an unknown type, or an invalid `frame` record."""
 
-_CODES: Final = {sort: code for code, sort in enumerate(SORTS)}
+_CODES: Final = {sort: code for code, sort in enumerate(ENTRY_KINDS)}
 _CAUSES: Final[tuple[Cause, ...]] = ("torn", "corrupt", "overlong", "version", "foreign")
 _SIDES: Final[tuple[Direction | None, ...]] = (None, "c2s", "s2c")
 _SIDE_CODES: Final = {side: code for code, side in enumerate(_SIDES)}
@@ -46,7 +46,7 @@ _MOST: Final = (1 << 32) - 1
 Note: TypeAlias = Callable[[int, Frame | Record | Damage], None]
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """What the index stores about one item."""
 
     seq: int
@@ -130,10 +130,10 @@ class Index:
             return False
         segment = len(self.tail.segments) - 1
         items = self.tail.step(size)
-        self.take(items, segment, note)
+        self.add_items(items, segment, note)
         return bool(items) or not (self.tail.is_at_end or self.has_ended)
 
-    def take(self, items: Iterable[Frame | Record | Damage], segment: int, note: Note | None = None) -> None:
+    def add_items(self, items: Iterable[Frame | Record | Damage], segment: int, note: Note | None = None) -> None:
         """Add the items of one step of `tail`, for callers that need the items as well.
 
         Args:
@@ -168,13 +168,13 @@ class Index:
             return False
         return (item.unit if isinstance(item, Frame) else item.members.get("unit")) == "sse_event"
 
-    def entry(self, number: int) -> Entry:
+    def entry(self, number: int) -> IndexEntry:
         """The stored facts about an entry, without reading it."""
         side = self._sides[number]
-        return Entry(
+        return IndexEntry(
             self._seqs.all[number],
             self._times[number],
-            SORTS[self._sorts[number]],
+            ENTRY_KINDS[self._sorts[number]],
             _SIDES[side] if side < len(_SIDES) else None,
             self._sizes[number],
         )
@@ -187,9 +187,9 @@ class Index:
         """Whether all entries from `first` up to but excluding `last` are frames."""
         return max(self._sorts[first:last], default=0) <= _UNJUDGED
 
-    def sort(self, number: int) -> str:
+    def kind(self, number: int) -> str:
         """The sort of an entry: one of SORTS."""
-        return SORTS[self._sorts[number]]
+        return ENTRY_KINDS[self._sorts[number]]
 
     def t_ns(self, number: int) -> int:
         """The stamp of an entry."""
@@ -199,12 +199,12 @@ class Index:
         """The first entry at or after a stamp; the number of entries if there is none."""
         return bisect_left(self._times, t_ns, 0, len(self))
 
-    def of_seq(self, seq: int) -> int | None:
+    def entry_of_seq(self, seq: int) -> int | None:
         """The entry of the record with this number."""
         place = self._seqs.place(seq)
         return None if place is None or place >= len(self) else place
 
-    def item(self, number: int) -> Frame | Record | Damage | None:
+    def read_item(self, number: int) -> Frame | Record | Damage | None:
         """The item that an entry stands for, read from the file; None if the ring has deleted it.
 
         It is read on its own, so it does not know how many numbers are missing before it.
@@ -221,11 +221,11 @@ class Index:
             if part is not None:
                 assembler.feed(part)
         if number in self._unfinished:
-            return next(assembler.end(), None)
+            return next(assembler.finish(), None)
         record = self._record(segment, offset)
         return assembler.feed(record) if record is not None else None
 
-    def beginning(self, number: int) -> Record | None:
+    def read_first_part(self, number: int) -> Record | None:
         """The record of an entry; for a giant frame its first part only, so that a look does not read a gigabyte."""
         parts = self._parts.get(number)
         if parts:
@@ -256,7 +256,7 @@ class Index:
     def _record(self, segment: int, offset: int) -> Record | None:
         line = self.tail.line(segment, offset)
         record = decode(line, offset, orjson.loads) or record_in(line, offset)
-        return lifted(record, self.tail.version(segment)) if record is not None else None
+        return upgraded(record, self.tail.version(segment)) if record is not None else None
 
     # ---- keeping
 
@@ -291,7 +291,7 @@ class Index:
             column.frombytes(next(saved, b""))
         counts = {len(column) for column in columns}
         sorts, sides = columns[-2:]
-        are_known = max(sorts, default=0) < len(SORTS) and max(sides, default=0) < len(_SIDES) + len(_CAUSES)
+        are_known = max(sorts, default=0) < len(ENTRY_KINDS) and max(sides, default=0) < len(_SIDES) + len(_CAUSES)
         if len(counts) > 1 or max(counts) > self._limit or not are_known:
             raise ValueError("no index")
         segments_, unfinished = known["segments"], {*known["unfinished"]}

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 RECORD_LIMIT: Final = 256 * 1024
 """Bytes. A longer frame is not judged while it waits to be forwarded: its parser would hold up every other thread."""
 
-ODD_LIMIT: Final = 32 * 1024
+EXACT_JUDGE_LIMIT: Final = 32 * 1024
 """Bytes. Most that is judged exactly while it waits to be forwarded; the worst such text takes about 12 ms."""
 
 READER_LIMIT: Final = 16 * 1024 * 1024

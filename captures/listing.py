@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from captures.places import (
+from captures.paths import (
     NEW_STEM,
     STAMP_FORM,
     SUFFIX,

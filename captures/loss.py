@@ -11,7 +11,7 @@ from captures.tuples import NamedTuple
 from captures.verdict import C2S, S2C
 
 
-class Entry(NamedTuple):
+class PendingRecord(NamedTuple):
     """A record without number, stamp and checksum yet."""
 
     rec: str
@@ -24,26 +24,26 @@ class Entry(NamedTuple):
     """The loss that a `gap` record reports, so that a lost gap can be reported again."""
 
 
-class Line(NamedTuple):
+class NumberedRecord(NamedTuple):
     """A record with number and stamp, not sealed yet."""
 
     seq: int
     t_ns: int
-    entry: Entry
+    entry: PendingRecord
 
 
 class Loss:
     """Lost records, counted by direction, over one range of numbers or over a whole session."""
 
     def __init__(self) -> None:
-        self.first: Line | None = None
-        self.last: Line | None = None
+        self.first: NumberedRecord | None = None
+        self.last: NumberedRecord | None = None
         self.reason = ""
         self.records = 0
         self.bytes = 0
         self._by_dir = {name: [0, 0] for name in (C2S, S2C, None)}
 
-    def add(self, line: Line, reason: str) -> None:
+    def add(self, line: NumberedRecord, reason: str) -> None:
         """Count one lost record; older ones may come after newer ones, as at the end of a full disk."""
         self._reach(line, line)
         self.reason = self.reason or reason
@@ -73,7 +73,7 @@ class Loss:
             self._by_dir[name][0] += records
             self._by_dir[name][1] += size
 
-    def _reach(self, first: Line, last: Line) -> None:
+    def _reach(self, first: NumberedRecord, last: NumberedRecord) -> None:
         if self.first is None or first.seq < self.first.seq:
             self.first = first
         if self.last is None or last.seq > self.last.seq:
@@ -85,7 +85,7 @@ class Loss:
             self._reach(earlier.first, earlier.last)
         self.absorb(earlier)
 
-    def entry(self) -> Entry:
+    def entry(self) -> PendingRecord:
         """The `gap` record that reports this loss."""
         (c2s, c2s_bytes), (s2c, s2c_bytes), (other, other_bytes) = self._by_dir.values()
         lost = {
@@ -101,4 +101,4 @@ class Loss:
             lost=lost,
             reason=self.reason,
         )
-        return Entry("gap", text, loss=self)
+        return PendingRecord("gap", text, loss=self)

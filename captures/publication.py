@@ -116,7 +116,7 @@ def _first_record(path: Path) -> Record | None:
     """The first whole record of this one file: each segment has a header of its own."""
     with open_capture(path) as file:
         cutter = LineCutter(path)
-        items = [*cutter.feed(file.read(_HEADER)), *cutter.end()]
+        items = [*cutter.feed(file.read(_HEADER)), *cutter.finish()]
     return next((item for item in items if isinstance(item, Record)), None)
 
 

@@ -22,7 +22,7 @@ from captures.frame import Frame
 from captures.frames import assembled
 from captures.listing import segments, total_size
 from captures.record import Record
-from captures.versions import FORMAT_VERSION, lift
+from captures.versions import FORMAT_VERSION, upgrade
 
 CHUNK: Final = 1 << 17
 """Bytes read at once: few enough that what is made of them is still in a processor's cache when it is used."""
@@ -88,7 +88,7 @@ class Capture:
             raise NotACapture(f"cannot read {self.path}: its header names no version of the format")
         if version > FORMAT_VERSION:
             raise NewerFormat(f"cannot read {self.path}: a later version of mcpproxy wrote it; update mcpproxy")
-        return lifted(first, version)
+        return upgraded(first, version)
 
     def __iter__(self) -> Iterator[Record | Damage]:
         """All records in order, lifted to this format, with the damage between them.
@@ -115,7 +115,7 @@ class Capture:
                 first = first_record(cut) if version is None else None
                 if first is not None:
                     at, record = first
-                    cause = unfit(record, capture)
+                    cause = why_unreadable(record, capture)
                     if cause is not None:
                         size = os.fstat(file.fileno()).st_size - record.offset
                         cut[at:] = [Damage(path, record.offset, size, cause)]
@@ -125,7 +125,7 @@ class Capture:
                 if version is None or version == FORMAT_VERSION:
                     yield cut
                 else:
-                    yield [lifted(item, version) if isinstance(item, Record) else item for item in cut]
+                    yield [upgraded(item, version) if isinstance(item, Record) else item for item in cut]
 
     def _files(self) -> Iterator[tuple[Path, BinaryIO]]:
         """The segments, opened before the first is read: a recorder's ring may delete them in between."""
@@ -150,7 +150,7 @@ def first_record(items: Sequence[Frame | Record | Damage]) -> tuple[int, Record]
     return next(((at, item) for at, item in enumerate(items) if isinstance(item, Record)), None)
 
 
-def unfit(first: Record, capture: object) -> Cause | None:
+def why_unreadable(first: Record, capture: object) -> Cause | None:
     """The reason why a segment with this first record cannot be read as part of the capture."""
     if first.rec != "header":
         return None
@@ -166,12 +166,12 @@ def _cut(file: BinaryIO, cutter: Cutter[Item], size: int = CHUNK) -> Iterator[li
         yield cutter.feed(chunk)
         left -= len(chunk)
         size = CHUNK
-    yield cutter.end()
+    yield cutter.finish()
 
 
-def lifted(record: Record, version: int) -> Record:
+def upgraded(record: Record, version: int) -> Record:
     """A record of an older format, converted to the current one."""
-    return record if version == FORMAT_VERSION else record._replace(members=lift(record.members, version))
+    return record if version == FORMAT_VERSION else record._replace(members=upgrade(record.members, version))
 
 
 def open_capture(path: Path) -> BinaryIO:

@@ -14,7 +14,7 @@ import time
 from zlib import crc32
 
 from captures.file import create
-from captures.places import segment_path
+from captures.paths import segment_path
 from captures.record import CRC_MARK, CRC_TAIL, LINE_START, MAX_LINE, members, seal
 from captures.tuples import NamedTuple
 

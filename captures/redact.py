@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-    from captures.places import PathLike
+    from captures.paths import PathLike
 
 try:
     # hashlib would load OpenSSL for a hash that CPython has built in: 4 ms of every start.

@@ -13,7 +13,7 @@ from typing import Any
 
 from captures.damage import Damage
 from captures.integrity import Inspection, inspect
-from captures.places import safe_name
+from captures.paths import safe_name
 from captures.publication import new_capture
 from captures.reader import Capture
 from captures.record import Record, members, seal

@@ -18,7 +18,7 @@ from captures.file import is_live
 from captures.frame import Frame
 from captures.frames import FrameAssembler
 from captures.listing import segment_number, segments
-from captures.reader import Capture, first_record, lifted, open_capture, unfit
+from captures.reader import Capture, first_record, open_capture, upgraded, why_unreadable
 from captures.record import MAX_LINE, Record
 from captures.versions import FORMAT_VERSION
 
@@ -81,7 +81,7 @@ class Tail:
             # Check before reading, so that everything the recorder wrote before it released the file is read.
             self._is_over = not is_live(self.segments[-1])
             return self.step(size) if self._is_over else []
-        return self._fitting([*self._cutter.end()], is_last=True)
+        return self._fitting([*self._cutter.finish()], is_last=True)
 
     def assembled(
         self, size: int = STEP
@@ -91,7 +91,7 @@ class Tail:
         items: list[tuple[Frame | Record | Damage | None, Frame | Record | Damage | None]]
         items = [(item, feed(item)) for item in self.step(size)]
         if self.has_ended and not had_ended:
-            items += [(None, left) for left in self._assembler.end()]
+            items += [(None, left) for left in self._assembler.finish()]
         return items
 
     @property
@@ -157,7 +157,7 @@ class Tail:
         first = first_record(items) if not version else None
         if first is not None:
             at, record = first
-            cause = unfit(record, self.header.members.get("capture"))
+            cause = why_unreadable(record, self.header.members.get("capture"))
             if cause is not None:
                 rest = self._size(len(self.segments) - 1) - record.offset
                 foreign = Damage(self.segments[-1], record.offset, rest, cause)
@@ -165,7 +165,7 @@ class Tail:
                 return [*items[:at], foreign]
             version = self._versions[-1] = version_of(record) or FORMAT_VERSION
         if version not in (0, FORMAT_VERSION):
-            items = [lifted(item, version) if isinstance(item, Record) else item for item in items]
+            items = [upgraded(item, version) if isinstance(item, Record) else item for item in items]
         if is_last:
             self._next()
         return items

@@ -18,7 +18,7 @@ FORMAT_VERSION: Final = 1
 STEPS: Final[dict[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
 
 
-def lift(members: dict[str, Any], version: int) -> dict[str, Any]:
+def upgrade(members: dict[str, Any], version: int) -> dict[str, Any]:
     """Lift the members of one record from `version` to `FORMAT_VERSION`."""
     for step in range(version, FORMAT_VERSION):
         members = STEPS[step](members)

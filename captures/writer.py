@@ -1,11 +1,11 @@
 """Numbers, stamps and writes records, for several threads at once.
 
-While the disk is healthy: when `add` returns, the records are in the kernel, so nothing short of a power cut loses
+While the disk is healthy: when `append` returns, the records are in the kernel, so nothing short of a power cut loses
 them. Number, stamp and place in the queue are taken together under one short lock, which is never held over a write;
 the thread that then holds the write lock writes the whole queue, in order. So file order is number order, and a thread
 waits for one write at most.
 
-While it is in trouble: after `degrade` (a write hangs) or a refused write, `add` only queues and returns at once;
+While it is in trouble: after `degrade` (a write hangs) or a refused write, `append` only queues and returns at once;
 by then the records are in the journal, if there is one, so a kill does not lose them either. A drainer thread, started
 beforehand because a machine in trouble may refuse new ones, waits for the stuck write, retries a refused one once a
 second, and hands the file back when the queue is empty and a write was quick, or writes were quick for a second if
@@ -15,8 +15,8 @@ them.
 A numbered record is always in the file or in the `Backlog`, which changes under the order lock: `degrade` copies
 all of the backlog into the journal before any chunk may be taken from a waiting thread.
 
-Policies for a refused write: `pass` as described, `stop` (every later `add` raises), `block` (the `add` waits until the
-disk accepts it).
+Policies for a refused write: `pass` as described, `stop` (every later `append` raises), `block` (the `append` waits
+until the disk accepts it).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from captures.backlog import Backlog, Direct, count_whole, expand, seal_direct, seal_slice
-from captures.file import AppendError, CaptureFile, let_go
-from captures.keeper import Keeper
-from captures.loss import Entry, Line, Loss
+from captures.backlog import Backlog, DirectBatch, count_whole, expand, seal_direct, seal_slice
+from captures.file import AppendError, CaptureFile, unlock_and_close
+from captures.loss import Loss, NumberedRecord, PendingRecord
 from captures.record import members, seal
+from captures.sync_thread import SyncThread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,11 +125,11 @@ class Writer:
         self._closing = threading.Event()
         self._idle = threading.Condition(self._order)
         self._written = 0
-        self._keeper = Keeper(file, lambda: self._written, tell, syncs=fsync == "1s")
+        self._keeper = SyncThread(file, lambda: self._written, tell, syncs=fsync == "1s")
         self._inflight = 0
         self._over = False
         self._whole = False
-        self.add(Entry("header", header(1)))
+        self.append(PendingRecord("header", header(1)))
         if self._refused is not None:
             raise self._refused
         self._policy, self._tell = policy, tell
@@ -142,17 +142,17 @@ class Writer:
         threading.Thread(target=self._run_drainer, name="drainer", daemon=True).start()
         threading.Thread(target=self._keeper.run, name="keeper", daemon=True).start()
 
-    def add(self, *entries: Entry) -> int:
+    def append(self, *entries: PendingRecord) -> int:
         """Number, stamp and write records; returns the first number.
 
         Raises:
             RecordingStopped: by the policy `stop`.
         """
-        first = self.place(entries)
+        first = self.stage(entries)
         self.write()
         return first
 
-    def add_quickly(
+    def try_append_batch(
         self, rec: str, middles: Sequence[bytes], direction: str, sizes: Iterable[int], waiter: Waiter
     ) -> int | None:
         """The same for records of one type if no other thread writes and nothing waits; else do nothing, return None.
@@ -170,7 +170,7 @@ class Writer:
                 self._seq = first + len(middles)
                 now_ns = time.monotonic_ns()
                 t_ns = now_ns - self.origin_ns
-                self._backlog.direct = direct = Direct(first, t_ns, rec, middles)
+                self._backlog.direct = direct = DirectBatch(first, t_ns, rec, middles)
                 waiter.waiting_since_ns = now_ns
             try:
                 lines = seal_direct(direct)
@@ -190,12 +190,12 @@ class Writer:
         self._keeper.wake()
         return first
 
-    def _settle(self, error: AppendError, rest: list[Line]) -> None:
+    def _settle(self, error: AppendError, rest: list[NumberedRecord]) -> None:
         self._trouble(error, rest)
         if self._policy == "block":
             self._write_queue()
 
-    def place(self, entries: Sequence[Entry], at_ns: int | None = None) -> int:
+    def stage(self, entries: Sequence[PendingRecord], at_ns: int | None = None) -> int:
         """Number and stamp records and give them their place; returns the first number. `write` must follow.
 
         Args:
@@ -220,7 +220,7 @@ class Writer:
             self._write_queue()
         self._keeper.wake()
 
-    def post(self, *entries: Entry) -> None:
+    def post(self, *entries: PendingRecord) -> None:
         """Number and stamp records and let the drainer write them: for threads that must never wait for a disk."""
         with self._order:
             try:
@@ -247,21 +247,21 @@ class Writer:
         # If the machine is only busy, one quick write shows it. An alarm that recurs at once needs more patience.
         is_again = time.monotonic_ns() - self._healed_ns < HEALTHY_NS
         self._patience_ns = HEALTHY_NS if is_again else 0
-        self._backlog.save_all(self._seq)
+        self._backlog.copy_all_to_journal(self._seq)
 
-    def _number(self, entries: Sequence[Entry], at_ns: int | None = None) -> int:
+    def _number(self, entries: Sequence[PendingRecord], at_ns: int | None = None) -> int:
         """Take numbers, stamp and places; the order lock is held."""
         first = self._seq
         t_ns = time.monotonic_ns() - self.origin_ns if at_ns is None else max(at_ns, self._stamped_ns)
         self._stamped_ns = t_ns
-        lines = [Line(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
+        lines = [NumberedRecord(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
         self._seq = first + len(entries)
         self._backlog.queue += lines
         if self._queue_only:
-            self._backlog.save(lines, self._seq)
+            self._backlog.copy_to_journal(lines, self._seq)
         return first
 
-    def _enqueue(self, entries: Sequence[Entry], at_ns: int | None = None) -> int:
+    def _enqueue(self, entries: Sequence[PendingRecord], at_ns: int | None = None) -> int:
         if self._refused is not None and self._policy == "stop":
             raise RecordingStopped
         if self._over:
@@ -272,19 +272,19 @@ class Writer:
             # Small records may fit even if a large one beside them does not.
             return min([self._enqueue([entry], at_ns) for entry in entries])
         self._end_gap()
-        self._backlog.hold(entries)
+        self._backlog.reserve(entries)
         first = self._number(entries, at_ns)
         self._work.set()
         self._idle.notify_all()
         return first
 
-    def _lose(self, entries: Sequence[Entry]) -> int:
+    def _lose(self, entries: Sequence[PendingRecord]) -> int:
         first = self._seq
         t_ns = time.monotonic_ns() - self.origin_ns
         for entry in entries:
-            self._count_lost(Line(self._seq, t_ns, entry), self._reason())
+            self._count_lost(NumberedRecord(self._seq, t_ns, entry), self._reason())
             self._seq += 1
-        self._backlog.save((), self._seq)
+        self._backlog.copy_to_journal((), self._seq)
         self._tell_loss()
         return first
 
@@ -293,7 +293,7 @@ class Writer:
         self.lost.absorb(loss)
         self.post(loss.entry())
 
-    def _write_off(self, lines: Sequence[Line]) -> None:
+    def _write_off(self, lines: Sequence[NumberedRecord]) -> None:
         """Count records that an internal fault keeps from being written."""
         with self._order:
             self._backlog.direct, self._backlog.taken = None, ()
@@ -302,7 +302,7 @@ class Writer:
             # At once, while its range is unbroken; the next thread that writes will write it.
             self._end_gap()
 
-    def _count_lost(self, line: Line, reason: str) -> None:
+    def _count_lost(self, line: NumberedRecord, reason: str) -> None:
         self._gap = self._gap or Loss()
         self._gap.add(line, reason)
         if line.entry.loss is None:
@@ -317,7 +317,7 @@ class Writer:
         if self._over and not last:
             return
         with self._order:
-            lines, held = self._backlog.take()
+            lines, held = self._backlog.take_all()
         self._inflight = len(lines)
         try:
             if lines:
@@ -337,7 +337,7 @@ class Writer:
         if self._file.size >= self._file.look_at and not last and not self._backlog.carry:
             self._make_way()
 
-    def _write_lines(self, lines: list[Line], *, last: bool = False) -> None:
+    def _write_lines(self, lines: list[NumberedRecord], *, last: bool = False) -> None:
         start = 0
         while start < len(lines):
             sealed = seal_slice(lines, start)
@@ -354,12 +354,12 @@ class Writer:
                 if self._policy != "block" or self._closing.is_set():
                     return
                 with self._order:
-                    self._backlog.carry_on()
+                    self._backlog.retry()
         if self._refused is not None:
             self._refused = None
             self._file.renew_reserve()
 
-    def _trouble(self, error: AppendError, rest: list[Line]) -> None:
+    def _trouble(self, error: AppendError, rest: list[NumberedRecord]) -> None:
         """Handle a refused write: keep the lines that were not written, and continue as the policy says."""
         self._refused = error
         with self._order:
@@ -395,24 +395,24 @@ class Writer:
             numbers = (self._seq, self._seq + 1)
             self._seq += 2
             t_ns = self._stamped_ns = time.monotonic_ns() - self.origin_ns
-            ending = Line(numbers[0], t_ns, Entry("close", members(ending="segment")))
-            opening = Line(numbers[1], t_ns, Entry("header", self._header(self._file.segment + 1)))
+            ending = NumberedRecord(numbers[0], t_ns, PendingRecord("close", members(ending="segment")))
+            opening = NumberedRecord(numbers[1], t_ns, PendingRecord("header", self._header(self._file.segment + 1)))
             self._backlog.taken = (ending, opening)
             if self._queue_only:
-                self._backlog.save(self._backlog.taken, self._seq)
+                self._backlog.copy_to_journal(self._backlog.taken, self._seq)
         try:
             old = self._file.next_segment(seal(ending.seq, t_ns, "close", ending.entry.middle))
         except OSError as error:
             self._stay(ending, opening.seq, error)
             return
         if self._fsync == "never":
-            let_go(old)
+            unlock_and_close(old)
         else:
             self._keeper.retire(old)
         self._write_lines([opening])
         self._on_segment(self._file.segment)
 
-    def _stay(self, ending: Line, seq: int, error: OSError) -> None:
+    def _stay(self, ending: NumberedRecord, seq: int, error: OSError) -> None:
         """Continue the old segment; a gap with the number of the next header reports that its `close` is lost."""
         self._file.look_at = self._file.size + self._file.segment_bytes // 16
         self._tell_seldom(
@@ -421,7 +421,7 @@ class Writer:
         loss, reason = Loss(), errno.errorcode.get(error.errno or 0, "EIO")
         loss.add(ending, reason)
         self.lost.add(ending, reason)
-        self._write_lines([Line(seq, ending.t_ns, loss.entry())])
+        self._write_lines([NumberedRecord(seq, ending.t_ns, loss.entry())])
 
     def _run_drainer(self) -> None:
         while not self._closing.is_set():
@@ -461,7 +461,7 @@ class Writer:
                 if quick_ns >= patience_ns and self._gap is None:
                     self._queue_only = False
                     self._healed_ns = time.monotonic_ns()
-                    self._backlog.nothing_waits()
+                    self._backlog.clear_journal()
                     return True
                 if self._gap is not None:
                     self._end_gap()
@@ -483,7 +483,7 @@ class Writer:
             self._told_ns = now_ns
             self._tell(message)
 
-    def close(self, closing: Callable[[], Entry], *, wait_s: float = CLOSE_S) -> bool:
+    def close(self, closing: Callable[[], PendingRecord], *, wait_s: float = CLOSE_S) -> bool:
         """Write the waiting records and the last one, then release the file; True if all of them are in the file.
 
         Args:
@@ -510,7 +510,7 @@ class Writer:
             )
         return True
 
-    def _finish(self, closing: Callable[[], Entry]) -> None:
+    def _finish(self, closing: Callable[[], PendingRecord]) -> None:
         """Write the waiting records and the last one, sync, and release the file; in a thread, as all this may hang."""
         with self._write_lock:
             self._drain_once()
@@ -527,12 +527,12 @@ class Writer:
                 self._file.release_reserve()
             self._whole = not self._backlog.carry
             if self._whole:
-                self._backlog.nothing_waits()
+                self._backlog.clear_journal()
                 if self._fsync != "never":
                     self._keeper.sync()
                 self._file.close()
 
-    def _end(self, closing: Callable[[], Entry]) -> None:
+    def _end(self, closing: Callable[[], PendingRecord]) -> None:
         """Give the last record its number, once."""
         with self._order:
             if not self._over:
@@ -553,14 +553,14 @@ class Writer:
             gap, self._gap = self._gap, None
             self._number([gap.entry()])
 
-    def _give_up(self, closing: Callable[[], Entry]) -> bool:
+    def _give_up(self, closing: Callable[[], PendingRecord]) -> bool:
         with self._order:
             waiting = self._inflight + len(self._backlog.carry) + len(self._backlog.queue)
             waiting = max(waiting + self.lost.records, self._seq - 1 - self._written)
         # With the last record in the journal, the guard leaves a capture that says how its session ended.
         self._end(closing)
         # The guard writes the records in the journal as soon as the disk allows.
-        still = "are not yet" if self._backlog.outlives_us else "are not"
+        still = "are not yet" if self._backlog.survives_process else "are not"
         self._tell(
             f"the disk does not answer: {waiting} records of this session {still} in the capture {self._file.path}"
         )

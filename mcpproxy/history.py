@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from captures.ownership import is_of_user
-from captures.places import home
+from captures.paths import home
 from mcpproxy.sql.statements import in_one_line
 
 LENGTH: Final = 1000

@@ -18,7 +18,7 @@ from typing import Any, Final
 import orjson
 
 from captures.listing import first_segment
-from captures.places import SUFFIX
+from captures.paths import SUFFIX
 
 VERSION: Final = 1
 MARKS_SUFFIX: Final = ".marks.json"

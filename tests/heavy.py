@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 from captures.envelope import judge
 from captures.file import CaptureFile
 from captures.limits import READER_LIMIT
-from captures.loss import Entry
+from captures.loss import PendingRecord
 from captures.record import MAX_RAW, frame_members, members, part_members, use_orjson
 from captures.verdict import UNJUDGED, Direction
 from captures.writer import Writer
@@ -48,34 +48,36 @@ MODERN: Final = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 
-Entries = Iterator[Entry]
+Entries = Iterator[PendingRecord]
 Shape = Callable[[], Entries]
 
 
-def said(direction: Direction, message: object, exchange: int | None = None) -> Entry:
+def said(direction: Direction, message: object, exchange: int | None = None) -> PendingRecord:
     """The record of a message."""
     raw = json.dumps(message, separators=(",", ":")).encode()
     unit: Any = "line" if exchange is None else "http_body"
     place: Any = {} if exchange is None else {"exchange": exchange, "unit": unit, "delim": b"", "conn": 1}
-    return Entry("frame", frame_members(direction, raw, judge(raw, direction, unit), **place), direction, len(raw))
+    return PendingRecord(
+        "frame", frame_members(direction, raw, judge(raw, direction, unit), **place), direction, len(raw)
+    )
 
 
-def asks(number: object, method: str, exchange: Any = None, **params: Any) -> Entry:
+def asks(number: object, method: str, exchange: Any = None, **params: Any) -> PendingRecord:
     """The client asks."""
     return said("c2s", {"jsonrpc": "2.0", "id": number, "method": method, "params": params}, exchange)
 
 
-def answers(number: object, result: dict[str, Any], exchange: int | None = None) -> Entry:
+def answers(number: object, result: dict[str, Any], exchange: int | None = None) -> PendingRecord:
     """The server answers."""
     return said("s2c", {"jsonrpc": "2.0", "id": number, "result": result}, exchange)
 
 
-def refuses(number: object, code: int, text: str) -> Entry:
+def refuses(number: object, code: int, text: str) -> PendingRecord:
     """The server answers with an error."""
     return said("s2c", {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": text}})
 
 
-def tells(direction: Direction, method: str, **params: Any) -> Entry:
+def tells(direction: Direction, method: str, **params: Any) -> PendingRecord:
     """One side says what needs no answer."""
     return said(direction, {"jsonrpc": "2.0", "method": method, "params": params})
 
@@ -93,13 +95,13 @@ def posted(number: int, method: str, session: str | None, *, ended: bool = True,
     headers += [["mcp-session-id", session]] if session is not None else []
     request = {"method": "POST", "target": "/mcp", "headers": headers}
     at: dict[str, Any] = {"exchange": number, "conn": number}
-    yield Entry("exchange", members(**at, stage="request", peer="127.0.0.1:9", request=request))
+    yield PendingRecord("exchange", members(**at, stage="request", peer="127.0.0.1:9", request=request))
     yield asks(number, method, number, **params)
     if ended:
         response = {"status": 200, "headers": [["content-type", "application/json"]]}
-        yield Entry("exchange", members(**at, stage="response", response=response))
+        yield PendingRecord("exchange", members(**at, stage="response", response=response))
         yield answers(number, {}, number)
-        yield Entry("exchange", members(**at, stage="end", ended_by="complete", response=response))
+        yield PendingRecord("exchange", members(**at, stage="end", ended_by="complete", response=response))
 
 
 # ---- shapes
@@ -318,9 +320,9 @@ def batches() -> Entries:
 def in_parts(direction: Direction, pieces: list[bytes]) -> Entries:
     """A giant frame, in parts."""
     for number, raw in enumerate(pieces, 1):
-        yield Entry("part", part_members(direction, number, raw), direction, len(raw))
+        yield PendingRecord("part", part_members(direction, number, raw), direction, len(raw))
     parts = (len(pieces), sum(map(len, pieces)))
-    yield Entry("frame", frame_members(direction, b"", UNJUDGED, parts=parts), direction, 0)
+    yield PendingRecord("frame", frame_members(direction, b"", UNJUDGED, parts=parts), direction, 0)
 
 
 def giants() -> Entries:
@@ -392,7 +394,7 @@ def stderr() -> Entries:
 
     yield from handshake()
     for n in count():
-        yield Entry("stderr", stderr_members(b"%d said something" % n))
+        yield PendingRecord("stderr", stderr_members(b"%d said something" % n))
 
 
 def notifications() -> Entries:
@@ -438,17 +440,17 @@ def write(path: Path, shape: str, size: int) -> Path:
     }
     file = CaptureFile(str(path), segment_bytes=1 << 40, ring_bytes=1 << 41)
     writer = Writer(file, lambda segment: members(**header, segment=segment), print, fsync="never")
-    waiting: list[Entry] = []
+    waiting: list[PendingRecord] = []
     bytes_ = 0
     for entry in SHAPES[shape]():
         waiting.append(entry)
         bytes_ += len(entry.middle)
         if len(waiting) >= 500 or bytes_ > MIB:
-            writer.add(*waiting)
+            writer.append(*waiting)
             waiting, bytes_ = [], 0
             if file.size >= size:
                 break
-    assert writer.close(lambda: Entry("close", members(ending="client", status=0)), wait_s=60)
+    assert writer.close(lambda: PendingRecord("close", members(ending="client", status=0)), wait_s=60)
     return path
 
 

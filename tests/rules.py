@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from captures.places import cache_directory
+from captures.paths import cache_directory
 
 _FOLDER: Final = "secret-rules"
 _SHARED: Final = Path(__file__).parents[1] / ".venv" / _FOLDER

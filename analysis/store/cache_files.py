@@ -6,7 +6,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-from captures.places import cache_directory
+from captures.paths import cache_directory
 
 SUFFIX: Final = ".duckdb"
 

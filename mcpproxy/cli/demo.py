@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from captures.file import choose_path
-from captures.places import captures_root
+from captures.paths import captures_root
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.demo.client import SilentError, talk

@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 from captures.errors import CannotCreate, CaptureError
 from captures.file import choose_path, create_directory
-from captures.places import SUFFIX, file_name, safe_name
+from captures.paths import SUFFIX, file_name, safe_name
 from captures.publication import new_capture
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say

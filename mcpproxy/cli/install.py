@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from captures.file import RING_BYTES
-from captures.places import captures_root
+from captures.paths import captures_root
 from mcpproxy.cli.arguments import Parser, add_json, add_machine
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.routes import (

@@ -146,7 +146,7 @@ def _last_record(path: Path) -> Record | None:
         size = os.fstat(file.fileno()).st_size
         file.seek(max(0, size - TAIL))
         cutter = LineCutter(path)
-        items = [*cutter.feed(file.read(TAIL)), *cutter.end()]
+        items = [*cutter.feed(file.read(TAIL)), *cutter.finish()]
     return next((item for item in reversed(items) if isinstance(item, Record)), None)
 
 

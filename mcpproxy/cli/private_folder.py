@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from captures.leftovers import claim, sweep
+from captures.stale_files import lock_temporary, sweep
 
 _PREFIX: Final = "mcpproxy-private-"
 
@@ -21,7 +21,7 @@ def private_folder(place: Path | None = None) -> Iterator[Path]:
     """
     sweep(place or Path(tempfile.gettempdir()), _PREFIX)
     with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place) as name:
-        lock = claim(name)
+        lock = lock_temporary(name)
         try:
             yield Path(name)
         finally:

@@ -27,7 +27,7 @@ from captures.listing import (
     search_roots,
     segments,
 )
-from captures.places import (
+from captures.paths import (
     SUFFIX,
     cache_directory,
     captures_root,

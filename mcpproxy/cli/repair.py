@@ -11,7 +11,7 @@ from pathlib import Path
 
 from captures.file import choose_path
 from captures.listing import first_segment
-from captures.places import SUFFIX
+from captures.paths import SUFFIX
 from captures.reader import Capture
 from captures.repair import repair
 from mcpproxy.cli.arguments import Parser

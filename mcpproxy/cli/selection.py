@@ -24,7 +24,7 @@ from captures.errors import CaptureError, NotACapture
 from captures.file import is_live
 from captures.identity import DIGITS, capture_id, path_id
 from captures.listing import find_captures, newest_first, real_path, search_roots, segments
-from captures.places import SUFFIX, captures_root, slug
+from captures.paths import SUFFIX, captures_root, slug
 from captures.reader import Capture
 from mcpproxy.cli.arguments import count, latest, moment
 from mcpproxy.cli.diagnostics import called, say

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from captures.errors import CannotCreate, CaptureError
 from captures.identity import capture_id
-from captures.places import config_directory, state_directory
+from captures.paths import config_directory, state_directory
 from captures.reader import Capture
 from captures.redact import Redactor, load_key
 from mcpproxy.cli.arguments import Parser, add_machine, age

@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from typing import Final
 
 from captures.errors import CaptureError
-from captures.places import safe_name
+from captures.paths import safe_name
 from mcpproxy.cli.arguments import Parser, add_machine
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.listening import (

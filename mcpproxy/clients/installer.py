@@ -14,7 +14,7 @@ from dataclasses import replace as altered
 from pathlib import Path
 from typing import Final, Literal
 
-from captures.places import safe_name
+from captures.paths import safe_name
 from mcpproxy.clients import folder_lock
 from mcpproxy.clients.changes import (
     Change,

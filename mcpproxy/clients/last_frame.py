@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from analysis.summary import Summarizer, Summary, cached, keep, key_of
 from captures.errors import CaptureError
 from captures.listing import first_segment, search_roots, segments
-from captures.places import SUFFIX, config_directory, safe_name
+from captures.paths import SUFFIX, config_directory, safe_name
 from captures.reader import Capture
 from captures.redact import Redactor, load_key
 from captures.tail import STEP, Tail

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from captures import places
+from captures import paths
 
 System = Literal["linux", "macos", "windows"]
 
@@ -40,7 +40,7 @@ class Machine:
         Raises:
             OSError: neither HOME nor the password database names a home directory.
         """
-        home = places.home()
+        home = paths.home()
         if home is None:
             raise OSError("your home directory is not known; set HOME and try again")
         system: System = {"darwin": "macos", "win32": "windows"}.get(sys.platform, "linux")  # type: ignore[assignment]

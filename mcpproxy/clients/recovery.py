@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from captures.places import safe_name
+from captures.paths import safe_name
 from mcpproxy.clients.catalogue import CLIENTS, by_id
 from mcpproxy.clients.documents.document import Document, read_file
 from mcpproxy.clients.documents.edits import ConfigError

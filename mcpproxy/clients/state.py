@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from captures.places import config_directory, state_directory
+from captures.paths import config_directory, state_directory
 from mcpproxy.clients.documents.document import read_file
 from mcpproxy.clients.listeners import PORTS, Listener, free_port, read_listener
 from mcpproxy.clients.replace import create, remove_left

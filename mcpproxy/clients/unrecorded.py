@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Container, Iterator
 
-from captures.places import home
+from captures.paths import home
 from mcpproxy.clients.wrapper import is_recorder, routed
 from mcpproxy.recorder.unrecorded import Note, notes
 from mcpproxy.relay.processes import process_table

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from captures.places import safe_name
+from captures.paths import safe_name
 
 _SAFE: Final = re.compile(r"[\w./@:+=,%-]+")
 _PROGRAM: Final = re.compile(r"(?:.*[/\\])?mcpproxy(?:\.exe)?(?:[@=].*)?")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from captures.errors import CannotCreate, CaptureError
 from captures.file import CaptureFile, choose_path
 from captures.ownership import movable_by_others
-from captures.places import captures_root, safe_name
+from captures.paths import captures_root, safe_name
 from captures.redact import server_name
 
 

@@ -24,7 +24,7 @@ from typing import IO, Any, Final
 
 from analysis.protocol.error_codes import METHOD_NOT_FOUND
 from analysis.protocol.revisions import MODERN, REVISIONS
-from captures.places import SUFFIX
+from captures.paths import SUFFIX
 from mcpproxy import __version__
 
 HELLO: Final[dict[str, Any]] = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from orjson import dumps
 
-from captures.loss import Entry
+from captures.loss import PendingRecord
 from mcpproxy.importers.source import Wrong
 from mcpproxy.recorder.exchange import SNIFFED, Exchange
 from mcpproxy.wire.framing import Fields, Malformed, field_of
@@ -104,7 +104,9 @@ class Exchanges:
         self._of_peer: dict[str, _Connection] = {}
         self._exchanges: dict[int, _Exchange] = {}
 
-    def request(self, number: int, head: Head, body: bytes, peer: str, *, lacks_body: bool = False) -> list[Entry]:
+    def request(
+        self, number: int, head: Head, body: bytes, peer: str, *, lacks_body: bool = False
+    ) -> list[PendingRecord]:
         """A whole request arrived from a client, whose address is empty if unknown.
 
         `lacks_body`: whether it had a body that the log does not hold.
@@ -120,7 +122,7 @@ class Exchanges:
 
     def response(
         self, number: int, head: ResponseHead, body: bytes, *, complete: bool, lacks_body: bool = False
-    ) -> list[Entry]:
+    ) -> list[PendingRecord]:
         """A whole response, or the head of one that continues; `lacks_body` as for a request."""
         exchange = self._exchange(number)
         if lacks_body and "response" not in exchange.missing:
@@ -135,13 +137,13 @@ class Exchanges:
             exchange.record_response()
         return exchange.connection.taken()
 
-    def more(self, number: int, data: bytes) -> list[Entry]:
+    def more(self, number: int, data: bytes) -> list[PendingRecord]:
         """A piece of a response that continues."""
         exchange = self._exchange(number)
         exchange.go_on(data)
         return exchange.connection.taken()
 
-    def end(self, number: int, by: str, *, is_cut: bool = False) -> list[Entry]:
+    def end(self, number: int, by: str, *, is_cut: bool = False) -> list[PendingRecord]:
         """The connection, or the stream, was closed by `client` or `server`.
 
         A response without an announced length is complete when the server closes, unless `is_cut`: how it was
@@ -154,7 +156,7 @@ class Exchanges:
         exchange.end("complete" if by == "server" and exchange.is_begun and not is_cut else by, None)
         return exchange.connection.taken()
 
-    def rest(self) -> list[tuple[int, Entry]]:
+    def rest(self) -> list[tuple[int, PendingRecord]]:
         """The unfinished bodies, each with the number of its exchange."""
         entries = []
         for number, exchange in self._exchanges.items():
@@ -227,9 +229,9 @@ class _Connection:
         self.number = number
         self.peer = peer
         self.at_ns = 0
-        self.entries: list[Entry] = []
+        self.entries: list[PendingRecord] = []
 
-    def taken(self) -> list[Entry]:
+    def taken(self) -> list[PendingRecord]:
         """Returns the collected records."""
         entries, self.entries = self.entries, []
         return entries

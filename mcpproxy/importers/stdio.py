@@ -4,7 +4,7 @@ import signal
 from typing import Final, Literal
 
 from captures.envelope import judge
-from captures.loss import Entry
+from captures.loss import PendingRecord
 from captures.record import frame_members, members, part_members, stderr_members
 from captures.verdict import UNJUDGED, Direction
 from mcpproxy.wire.lines import LineSplitter, Piece
@@ -26,29 +26,29 @@ class Pipes:
         self._frames = {"c2s": 0, "s2c": 0}
         self._parts_size = {"c2s": 0, "s2c": 0}
 
-    def feed(self, pipe: Pipe, data: bytes) -> list[Entry]:
+    def feed(self, pipe: Pipe, data: bytes) -> list[PendingRecord]:
         """The records of all lines that `data` completes."""
         self._bytes[pipe] += len(data)
         return [entry for piece in self._lines[pipe].feed(data) for entry in self._entries(pipe, piece)]
 
-    def rest(self, pipe: Pipe) -> list[Entry]:
+    def rest(self, pipe: Pipe) -> list[PendingRecord]:
         """The unfinished line, when no more will arrive."""
         return [entry for piece in self._lines[pipe].end() for entry in self._entries(pipe, piece, whole=False)]
 
-    def eof(self, pipe: Pipe) -> list[Entry]:
+    def eof(self, pipe: Pipe) -> list[PendingRecord]:
         """The sender has closed the pipe."""
         entries = self.rest(pipe)
         if pipe != "stderr":
-            entries.append(Entry("eof", members(dir=pipe, by="sender", bytes=self._bytes[pipe])))
+            entries.append(PendingRecord("eof", members(dir=pipe, by="sender", bytes=self._bytes[pipe])))
         return entries
 
-    def exited(self, code: int) -> list[Entry]:
+    def exited(self, code: int) -> list[PendingRecord]:
         """The server has ended; below 0, by the signal of that number, as in Python's `subprocess`."""
         if code < 0:
             self.signal = _signal_name(-code)
         else:
             self.status = code
-        return [Entry("process", members(event="ended", status=self.status, signal=self.signal))]
+        return [PendingRecord("process", members(event="ended", status=self.status, signal=self.signal))]
 
     def totals(self) -> dict[str, object]:
         """The counts for the close record."""
@@ -56,23 +56,23 @@ class Pipes:
         sides = {side: {"frames": self._frames[side], "bytes": self._bytes[side]} for side in self._frames}
         return {**sides, "stderr": {"bytes": stderr, "recorded": stderr}}
 
-    def _entries(self, pipe: Pipe, piece: Piece, *, whole: bool = True) -> list[Entry]:
+    def _entries(self, pipe: Pipe, piece: Piece, *, whole: bool = True) -> list[PendingRecord]:
         if pipe == "stderr":
-            return [Entry("stderr", stderr_members(piece.raw, delim=piece.delim, whole=whole))]
+            return [PendingRecord("stderr", stderr_members(piece.raw, delim=piece.delim, whole=whole))]
         return self._frame(pipe, piece, whole=whole)
 
-    def _frame(self, side: Direction, piece: Piece, *, whole: bool) -> list[Entry]:
+    def _frame(self, side: Direction, piece: Piece, *, whole: bool) -> list[PendingRecord]:
         raw, delim = piece.raw, piece.delim
         self._frames[side] += piece.last
         if not piece.part:
             verdict = judge(raw, side, whole=whole)
-            return [Entry("frame", frame_members(side, raw, verdict, delim=delim, whole=whole))]
+            return [PendingRecord("frame", frame_members(side, raw, verdict, delim=delim, whole=whole))]
         self._parts_size[side] += len(raw)
-        entries = [Entry("part", part_members(side, piece.part, raw))]
+        entries = [PendingRecord("part", part_members(side, piece.part, raw))]
         if piece.last:
             parts, self._parts_size[side] = (piece.part, self._parts_size[side]), 0
             middle = frame_members(side, b"", UNJUDGED, delim=delim, whole=whole, parts=parts)
-            entries.append(Entry("frame", middle))
+            entries.append(PendingRecord("frame", middle))
         return entries
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from captures.loss import Entry
+from captures.loss import PendingRecord
 from mcpproxy.importers.http import Exchanges, is_metadata, path_of, request_of, response_of, speaks_mcp
 from mcpproxy.importers.source import Wrong, numbered, object_of, raw_of
 from mcpproxy.importers.stdio import Pipe, Pipes
@@ -118,7 +118,7 @@ class Case:
             tape.close(self.steps[-1].t_ns if self.steps else 0, totals, status=pipes.status, signal=pipes.signal),
         )
 
-    def _of_stdio(self, pipes: Pipes) -> Iterator[tuple[int, Entry]]:
+    def _of_stdio(self, pipes: Pipes) -> Iterator[tuple[int, PendingRecord]]:
         last = {step.dir: index for index, step in enumerate(self.steps) if step.kind == "line"}
         for index, step in enumerate(self.steps):
             if step.kind == "eof":
@@ -133,7 +133,7 @@ class Case:
             for entry in entries:
                 yield index, entry
 
-    def _of_http(self, exchanges: Exchanges) -> Iterator[tuple[int, Entry]]:
+    def _of_http(self, exchanges: Exchanges) -> Iterator[tuple[int, PendingRecord]]:
         latest: dict[int, int] = {}
         for index, step in enumerate(self.steps):
             exchanges.at_ns = step.t_ns
@@ -154,7 +154,7 @@ class Case:
         return {path_of(head) for head, body in requests if speaks_mcp(head, body)}
 
 
-def _happened(exchanges: Exchanges, step: Step) -> list[Entry]:
+def _happened(exchanges: Exchanges, step: Step) -> list[PendingRecord]:
     number = step.exchange
     if isinstance(step.head, Head):
         return exchanges.request(number, step.head, step.raw, step.peer, lacks_body=step.lacks_body)

@@ -14,9 +14,9 @@ from urllib.parse import urljoin, urlsplit
 
 from orjson import dumps
 
-from captures.envelope import judge_in_passing
+from captures.envelope import judge_before_forwarding
 from captures.limits import LONGEST
-from captures.loss import Entry
+from captures.loss import PendingRecord
 from captures.record import MAX_RAW, frame_members, members, part_members
 from captures.verdict import UNJUDGED, Direction, Unit
 from mcpproxy.recorder.response_text import KEPT_BYTES, Cleaner
@@ -318,7 +318,7 @@ class Exchange:
             oauth=self._oauth,
         )
         place = b',"conn":%d,"exchange":%d,"stage":"%b"' % (self.conn, self.number, stage.encode())
-        self.conversation.entries.append(Entry("exchange", place + head + rest))
+        self.conversation.entries.append(PendingRecord("exchange", place + head + rest))
 
     def _hashes(self) -> dict[str, object] | None:
         bodies = {"request": self._sent, "response": self._received}
@@ -535,7 +535,7 @@ class BodyRecorder:
         verdict, fault = UNJUDGED, None
         try:
             if not (parts or other):
-                verdict = judge_in_passing(raw, self._dir, unit, whole=whole)
+                verdict = judge_before_forwarding(raw, self._dir, unit, whole=whole)
         except Exception as error:  # noqa: BLE001 - a fault of ours costs a frame its verdict, never its record
             fault = type(error).__name__
             recorder.faults.in_verdict(error)
@@ -557,7 +557,7 @@ class BodyRecorder:
             id_again=id_again,
             fault=fault,
         )
-        exchange.conversation.entries.append(Entry("frame", text, self._dir, len(raw)))
+        exchange.conversation.entries.append(PendingRecord("frame", text, self._dir, len(raw)))
 
     def _place_part(self, raw: bytes, number: int = 0) -> None:
         if not number:
@@ -565,12 +565,12 @@ class BodyRecorder:
             self._parts_size += len(raw)
         exchange = self._exchange
         text = part_members(self._dir, number or self._parts, raw, conn=exchange.conn, exchange=exchange.number)
-        exchange.conversation.entries.append(Entry("part", text, self._dir, len(raw)))
+        exchange.conversation.entries.append(PendingRecord("part", text, self._dir, len(raw)))
 
     def _place(self, rec: str, **fields: object) -> None:
         exchange = self._exchange
         text = members(conn=exchange.conn, exchange=exchange.number, dir=self._dir, **fields)
-        exchange.conversation.entries.append(Entry(rec, text))
+        exchange.conversation.entries.append(PendingRecord(rec, text))
 
 
 def _is_message(body: bytes) -> bool:

@@ -6,7 +6,7 @@ then the user is informed, and the capture states the fact and the amount.
 
 from __future__ import annotations
 
-from captures.loss import Entry, Loss
+from captures.loss import Loss, PendingRecord
 from captures.record import members
 from captures.verdict import C2S, S2C
 
@@ -64,7 +64,7 @@ class Faults:
     def in_recording(self, stream: str, error: Exception) -> None:
         """The recording of a stream has ended: report it, also in the capture, which is now incomplete."""
         self._tell(f"a fault in mcpproxy ended the recording of {stream} ({type(error).__name__}); traffic continues")
-        self._writer.post(Entry("gap", members(reason="fault")))
+        self._writer.post(PendingRecord("gap", members(reason="fault")))
 
     def write_off(self) -> None:
         """Count what was missed as lost; the last step before the capture is closed."""

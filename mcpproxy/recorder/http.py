@@ -24,8 +24,8 @@ from orjson import dumps
 from captures.addresses import clean_address
 from captures.errors import CannotCreate
 from captures.file import RING_BYTES, SEGMENT_BYTES, AppendError, CaptureFile, choose_path
-from captures.loss import Entry
-from captures.places import captures_root, config_directory, safe_name
+from captures.loss import PendingRecord
+from captures.paths import captures_root, config_directory, safe_name
 from captures.record import members, use_orjson
 from captures.redact import Redactor, load_key
 from captures.verdict import Direction
@@ -174,9 +174,9 @@ class HttpRecorder:
             except Exception as error:  # noqa: BLE001 - a bug of ours costs records; without this task, all that follow
                 self.faults.in_event(error)
 
-    def place(self, entries: Sequence[Entry], at_ns: int) -> None:
+    def place(self, entries: Sequence[PendingRecord], at_ns: int) -> None:
         """Number the records of what happened at that time; they are written soon."""
-        self.writer.place(entries, at_ns)
+        self.writer.stage(entries, at_ns)
         for entry in entries:
             self._waiting_bytes += len(entry.middle)
         if self._waiting_bytes > WAITING_BYTES:
@@ -229,12 +229,12 @@ class HttpRecorder:
 
         self.faults.write_off()
 
-        def closing() -> Entry:
+        def closing() -> PendingRecord:
             lost = self.writer.lost
             totals = {name: {"frames": self.frames[name], "bytes": self.bytes[name]} for name in ("c2s", "s2c")}
             lost_in_all = {"records": lost.records, "bytes": lost.bytes}
             text = members(ending=ending, totals=totals | {"lost": lost_in_all}, durable_seq=self.writer.durable_seq)
-            return Entry("close", text)
+            return PendingRecord("close", text)
 
         # In the loop: all other work is over by now, and this wait is limited by the time allowed for the end.
         try:
@@ -295,7 +295,7 @@ class Conversation:
         self.peer = peer
         self.at_ns = 0
         """The time of the reported events, on the capture's clock: everything from one read has one time."""
-        self.entries: list[Entry] = []
+        self.entries: list[PendingRecord] = []
         """The records of the reported events."""
         self._requesting: Exchange | None = None
         self._open: deque[Exchange] = deque()

@@ -14,12 +14,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from captures.early import judge_in_passing
 from captures.errors import CannotCreate
 from captures.file import RING_BYTES, SEGMENT_BYTES, AppendError, CaptureFile, choose_path
 from captures.journal import Journal
-from captures.loss import Entry
-from captures.places import captures_root, config_directory, safe_name
+from captures.loss import PendingRecord
+from captures.paths import captures_root, config_directory, safe_name
 from captures.record import (
     faulty_members,
     frame_members,
@@ -31,6 +30,7 @@ from captures.record import (
 )
 from captures.recovery import Recovery
 from captures.redact import Redactor, load_key, server_name
+from captures.stdlib_judge import judge_before_forwarding
 from captures.verdict import UNJUDGED, Direction, Envelope
 from captures.writer import Fsync, Policy, RecordingStopped, Writer
 from mcpproxy.recorder.capture_header import Header, working_directory
@@ -84,7 +84,7 @@ def first_lines(data: bytes) -> int:
 
 def early_middles(direction: Direction, lines: list[bytes]) -> list[bytes]:
     """Does what `captures.envelope.lines_members` does, without orjson."""
-    return [line_members(direction, line, judge_in_passing(line, direction)) for line in lines]
+    return [line_members(direction, line, judge_before_forwarding(line, direction)) for line in lines]
 
 
 class Channel:
@@ -134,7 +134,7 @@ class Channel:
         except Exception:  # noqa: BLE001 - a fault of ours costs a frame its verdict, never its record
             middles = [self._middle(line) for line in lines]
         try:
-            first = self._writer.add_quickly("frame", middles, direction, map(len, lines), self)
+            first = self._writer.try_append_batch("frame", middles, direction, map(len, lines), self)
         except RecordingStopped:
             self._recorder.stop()
             raise StopRelaying from None
@@ -142,7 +142,10 @@ class Channel:
             self.waiting_since_ns = 0
         if first is None:
             self._add(
-                [Entry("frame", middle, direction, len(line)) for middle, line in zip(middles, lines, strict=True)]
+                [
+                    PendingRecord("frame", middle, direction, len(line))
+                    for middle, line in zip(middles, lines, strict=True)
+                ]
             )
         else:
             self._latest = (first, first + len(lines) - 1)
@@ -156,22 +159,22 @@ class Channel:
             self._recorder.faults.in_verdict(error)
             return faulty_members(self._dir, raw, error, delim=delim, whole=whole)
 
-    def _uncut(self, data: bytes, error: Exception) -> list[Entry]:
+    def _uncut(self, data: bytes, error: Exception) -> list[PendingRecord]:
         """Splitting failed: the pending and the new bytes are kept as they are, and the next chunk starts afresh."""
         self._recorder.faults.in_verdict(error)
         pieces = [raw for raw in (self._lines.held, data) if raw]
         self._lines = LineSplitter()
         self.frames += len(pieces)
         return [
-            Entry("frame", faulty_members(self._dir, raw, error, delim=b"", whole=False), self._dir, len(raw))
+            PendingRecord("frame", faulty_members(self._dir, raw, error, delim=b"", whole=False), self._dir, len(raw))
             for raw in pieces
         ]
 
-    def _add(self, entries: list[Entry]) -> None:
+    def _add(self, entries: list[PendingRecord]) -> None:
         if not entries:
             return
         try:
-            first = self._writer.place(entries)
+            first = self._writer.stage(entries)
             self._latest = (first, first + len(entries) - 1)
             self.waiting_since_ns = time.monotonic_ns()
             self._writer.write()
@@ -181,18 +184,18 @@ class Channel:
         finally:
             self.waiting_since_ns = 0
 
-    def _entries(self, piece: Piece, *, whole: bool = True) -> list[Entry]:
+    def _entries(self, piece: Piece, *, whole: bool = True) -> list[PendingRecord]:
         raw, size = piece.raw, len(piece.raw)
         if not piece.part:
             self.frames += 1
-            return [Entry("frame", self._middle(raw, delim=piece.delim, whole=whole), self._dir, size)]
+            return [PendingRecord("frame", self._middle(raw, delim=piece.delim, whole=whole), self._dir, size)]
         self._parts_size += size
-        entries = [Entry("part", part_members(self._dir, piece.part, raw), self._dir, size)]
+        entries = [PendingRecord("part", part_members(self._dir, piece.part, raw), self._dir, size)]
         if piece.last:
             parts, self._parts_size = (piece.part, self._parts_size), 0
             self.frames += 1
             entries.append(
-                Entry(
+                PendingRecord(
                     "frame",
                     frame_members(self._dir, b"", UNJUDGED, delim=piece.delim, whole=whole, parts=parts),
                     self._dir,
@@ -206,13 +209,15 @@ class Channel:
             return
         of, to = self._latest
         stall = members(dir=self._dir, of=of, to=to if to != of else None, waited_ns=waited_ns, cause=cause)
-        self._add([Entry("stall", stall)])
+        self._add([PendingRecord("stall", stall)])
 
     def ended(self, by: Ender, error: int | None) -> None:
         """Record the unfinished rest and the end of the direction."""
-        self._add([*self.rest(), Entry("eof", members(dir=self._dir, by=by, bytes=self.bytes, errno=_name(error)))])
+        self._add(
+            [*self.rest(), PendingRecord("eof", members(dir=self._dir, by=by, bytes=self.bytes, errno=_name(error)))]
+        )
 
-    def rest(self) -> list[Entry]:
+    def rest(self) -> list[PendingRecord]:
         """The frame that had no delimiter when the stream ended."""
         with self._lock:
             return [entry for piece in self._lines.end() for entry in self._entries(piece, whole=False)]
@@ -249,7 +254,7 @@ class StderrTap:
             entries = [entry for piece in self._lines.feed(data) for entry in self._entries(piece)]
         self._add(entries)
 
-    def _entries(self, piece: Piece, *, whole: bool = True) -> list[Entry]:
+    def _entries(self, piece: Piece, *, whole: bool = True) -> list[PendingRecord]:
         size = len(piece.raw)
         now = time.monotonic()
         self._left = min(self._quota, self._left + (now - self._looked) * STDERR_REFILL)
@@ -260,12 +265,16 @@ class StderrTap:
         self._left -= size
         self.recorded += size + len(piece.delim)
         skipped, self._skipped = self._skipped, 0
-        return [Entry("stderr", stderr_members(piece.raw, delim=piece.delim, whole=whole, skipped=skipped), None, size)]
+        return [
+            PendingRecord(
+                "stderr", stderr_members(piece.raw, delim=piece.delim, whole=whole, skipped=skipped), None, size
+            )
+        ]
 
-    def _add(self, entries: list[Entry]) -> None:
+    def _add(self, entries: list[PendingRecord]) -> None:
         if entries:
             try:
-                self._writer.place(entries)
+                self._writer.stage(entries)
                 self.waiting_since_ns = time.monotonic_ns()
                 self._writer.write()
             except RecordingStopped:
@@ -280,7 +289,7 @@ class StderrTap:
         """Record the unfinished rest."""
         self._add(self.rest())
 
-    def rest(self) -> list[Entry]:
+    def rest(self) -> list[PendingRecord]:
         """The line that had no delimiter when the stream ended."""
         with self._lock:
             return [entry for piece in self._lines.end() for entry in self._entries(piece, whole=False)]
@@ -323,7 +332,7 @@ class Recorder:
             CaptureError: there is no directory for the capture, or it cannot be created.
         """
         self.name = safe_name(name or server_name(argv))
-        self.judge: Judge = judge_in_passing
+        self.judge: Judge = judge_before_forwarding
         """Judges frames; without orjson until that is loaded."""
         self.middles: Middles = early_middles
         """Makes the records of whole lines without number and stamp; likewise."""
@@ -390,8 +399,8 @@ class Recorder:
         """Load orjson alongside the traffic: 25 ms of imports for which the first response need not wait."""
         try:
             # First the module that does not need orjson and judges in its place if it is missing.
-            import captures.exact  # noqa: F401
-            from captures.envelope import judge_in_passing as judge
+            import captures.exact_judge  # noqa: F401
+            from captures.envelope import judge_before_forwarding as judge
             from captures.envelope import lines_members
 
             use_orjson()
@@ -425,13 +434,13 @@ class Recorder:
             self.writer.start()
         except RuntimeError:  # it could not run because no thread could be created
             return
-        self.writer.post(Entry("process", members(event="failed", errno=_name(code))))
+        self.writer.post(PendingRecord("process", members(event="failed", errno=_name(code))))
         self._close("failed", None, None)
 
     def finish(self, cause: str, status: int | None, signum: int | None) -> bool:
         """Record the end and close the capture; returns True if the capture is complete."""
         rest = [entry for tap in (self.client, self.server, self.stderr) for entry in _rest(tap)]
-        ended = Entry("process", members(event="ended", status=status, signal=_signal_name(signum)))
+        ended = PendingRecord("process", members(event="ended", status=status, signal=_signal_name(signum)))
         try:
             self.writer.post(*rest, ended)
             return self._close(cause, status, signum)
@@ -442,14 +451,14 @@ class Recorder:
     def _post(self, rec: str, middle: bytes) -> None:
         """Record an event. Posted, not added: the thread that receives the signals must never wait for a disk."""
         try:
-            self.writer.post(Entry(rec, middle))
+            self.writer.post(PendingRecord(rec, middle))
         except Exception as error:  # noqa: BLE001 - a bug of ours costs a record, never the session
             self.faults.in_event(error)
 
     def _close(self, ending: str, status: int | None, signum: int | None) -> bool:
         self.faults.write_off()
 
-        def closing() -> Entry:
+        def closing() -> PendingRecord:
             lost = self.writer.lost
             totals = {
                 "c2s": {"frames": self.client.frames, "bytes": self.client.bytes},
@@ -464,12 +473,12 @@ class Recorder:
                 totals=totals,
                 durable_seq=self.writer.durable_seq,
             )
-            return Entry("close", text)
+            return PendingRecord("close", text)
 
         return self.writer.close(closing)
 
 
-def _rest(tap: Channel | StderrTap) -> list[Entry]:
+def _rest(tap: Channel | StderrTap) -> list[PendingRecord]:
     try:
         return tap.rest()
     except Exception as error:  # noqa: BLE001 - a bug of ours must not change how the session ends

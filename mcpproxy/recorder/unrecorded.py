@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from stat import S_ISREG
 
-from captures.places import home
+from captures.paths import home
 from captures.tuples import NamedTuple
 from mcpproxy.relay.processes import start_time
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from analysis.rules.discovery import impact
 from analysis.rules.finding import Blames, Impact, Level
-from captures.places import SUFFIX
+from captures.paths import SUFFIX
 from mcpproxy.examination.result import Ended, LocatedFinding
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import WHOLE, cells

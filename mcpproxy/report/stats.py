@@ -23,7 +23,7 @@ from analysis.store.stats import (
     Totals,
     Unanswered,
 )
-from captures.places import SUFFIX
+from captures.paths import SUFFIX
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.blocks import shape
 from mcpproxy.wording.cells import WHOLE, cells, fit, fit_ends

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from kingfisher_sdk import Rules, Scanner
 
-from captures.places import cache_directory
+from captures.paths import cache_directory
 
 _FOLDER: Final = "secret-rules"
 _SIGNS: Final = bytes({*range(32), *range(127, 256)} - {*b"\n"}) + rb"""!"#$&'()*,;<>?@[\]^`{|}"""

@@ -12,7 +12,7 @@ from typing import Final
 from orjson import dumps
 
 from analysis.reading import Reading, Step
-from captures.envelope import judge_in_passing
+from captures.envelope import judge_before_forwarding
 from captures.frame import Frame
 from captures.frames import stream_of
 from captures.record import (
@@ -230,7 +230,9 @@ class Copier:
             is_same = raw == frame.raw and not made and "fault" not in values
             if is_same and record.line and _OF_FRAMES.issuperset(values):
                 return record.line + b"\n"
-        verdict: Envelope = UNJUDGED if event else judge_in_passing(raw, frame.dir, frame.unit, whole=frame.whole)
+        verdict: Envelope = (
+            UNJUDGED if event else judge_before_forwarding(raw, frame.dir, frame.unit, whole=frame.whole)
+        )
         fault = values.get("fault")
         middle = frame_members(
             frame.dir,

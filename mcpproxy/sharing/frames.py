@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from captures.envelope import READER_LIMIT, judge
-from captures.exact import is_too_much, nesting
+from captures.exact_judge import is_too_much, nesting
 from captures.limits import MOST_VALUES, TOO_DEEP
 from captures.verdict import UNJUDGED, Direction, Unit
 from mcpproxy.sharing.catalogue import Secret, TooMuch

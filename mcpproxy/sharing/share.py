@@ -14,10 +14,10 @@ from typing import Final
 from analysis.checking.checker import Rules
 from analysis.filter import Filter
 from analysis.reading import Reading
-from captures.file import CaptureFile, choose_path, let_go, sync
+from captures.file import CaptureFile, choose_path, sync, unlock_and_close
 from captures.integrity import inspect
 from captures.listing import first_segment
-from captures.places import SUFFIX, file_name
+from captures.paths import SUFFIX, file_name
 from captures.publication import new_capture
 from captures.reader import Capture
 from captures.record import Record, use_orjson
@@ -133,7 +133,7 @@ def _write(file: CaptureFile, lines: Iterable[tuple[Record, bytes]]) -> None:
             if file.size or batch:
                 file.segment = max(file.segment, number - 1)
                 sync(file.fd)
-                let_go(file.next_segment(b"".join(batch)))
+                unlock_and_close(file.next_segment(b"".join(batch)))
                 batch, size = [], 0
             else:
                 # The ring may have deleted segments before: the first file has the name of the capture all the same.

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
-from captures.leftovers import claim, sweep
+from captures.stale_files import lock_temporary, sweep
 from mcpproxy.shipping.destination import LARGEST, Broken, CannotShip, Entry, Stored, unusable
 
 _PRIVATE: Final = ".mcpproxy-ship-"
@@ -46,7 +46,7 @@ class Folder:
             sweep(root, _PRIVATE)
             self._private = root / f"{_PRIVATE}{os.urandom(8).hex()}"
             self._private.mkdir(mode=0o700)
-            self._claim = claim(self._private)
+            self._claim = lock_temporary(self._private)
             self._root = os.open(root, _DIRECTORY)
 
     def close(self) -> None:

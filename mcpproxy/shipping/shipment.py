@@ -22,7 +22,7 @@ from analysis.store.table_export import TooLarge, export
 from captures.errors import CaptureError
 from captures.file import create_directory, is_live
 from captures.listing import segment_number, segments
-from captures.places import SUFFIX, segment_path
+from captures.paths import SUFFIX, segment_path
 from captures.reader import Capture
 from mcpproxy.sharing import Wanted, redacted_copy
 from mcpproxy.shipping.compaction import sha256_of, withdraw

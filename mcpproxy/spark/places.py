@@ -22,7 +22,7 @@ from analysis.store.values import text, wall
 from captures.errors import CaptureError, NotACapture
 from captures.identity import capture_id, place_id
 from captures.listing import find_captures
-from captures.places import SUFFIX, segment_of, segment_path
+from captures.paths import SUFFIX, segment_of, segment_path
 from captures.reader import Capture
 from mcpproxy.shipping.opening import SCHEMES
 

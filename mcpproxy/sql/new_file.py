@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from captures.errors import CannotCreate
-from captures.leftovers import claim, sweep
+from captures.stale_files import lock_temporary, sweep
 
 _PREFIX: Final = ".mcpproxy-file-"
 
@@ -37,7 +37,7 @@ def new_file(target: Path, *, replace: bool = False, advice: str = "") -> Iterat
         raise CannotCreate(f"cannot write {target}: {error.strerror}") from error
     os.close(handle)
     path = Path(name)
-    lock = claim(path)
+    lock = lock_temporary(path)
     try:
         yield path
         with path.open("rb") as file:

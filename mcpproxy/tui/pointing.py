@@ -42,7 +42,7 @@ def terms_of(reading: Reading, row: int, answer: int | None = None) -> list[Term
 
 def _terms(reading: Reading, row: int) -> Iterator[Term]:
     entry, number = reading.index.entry(row), reading.call(row)
-    item = reading.index.item(row) if entry.size <= LARGE and reading.index.is_frame(row) else None
+    item = reading.index.read_item(row) if entry.size <= LARGE and reading.index.is_frame(row) else None
     message = message_at(reading, row, item) if isinstance(item, Frame) else None
     if entry.dir is None:
         return

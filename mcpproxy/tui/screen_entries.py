@@ -38,7 +38,7 @@ class OpenCapture:
     def entry(self) -> int | None:
         """The entry to go to; None if there is none, or the record has not been read so far."""
         if self.row is None and self.frame is not None:
-            return self.reading.index.of_seq(self.frame)
+            return self.reading.index.entry_of_seq(self.frame)
         return self.row
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from captures.ambiguity import ambiguity
 from captures.damage import Damage
-from captures.exact import nesting
+from captures.exact_judge import nesting
 from captures.frame import Frame
 from captures.limits import DEEP
 from captures.record import Record, frame_members, seal

@@ -78,7 +78,7 @@ def checked(case: Case, picked: Iterable[type[Rule]] | None = None) -> tuple[Jud
         item = assembler.feed(record)
         if item is not None:
             findings += checker.feed(item)
-    for frame in assembler.end():
+    for frame in assembler.finish():
         findings += checker.feed(frame)
     findings += checker.finish("closed")
     assert checker.faults == {}

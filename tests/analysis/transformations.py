@@ -184,7 +184,7 @@ def _items(lines: list[bytes]) -> Iterator[Frame | Record]:
         item = assembler.feed(record)
         if isinstance(item, Frame | Record):
             yield item
-    yield from assembler.end()
+    yield from assembler.finish()
 
 
 def _next_number(frames: list[FrameLine]) -> int:

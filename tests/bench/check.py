@@ -39,7 +39,7 @@ from captures.envelope import judge
 from captures.file import SEGMENT_BYTES
 from captures.frame import Frame
 from captures.listing import segments
-from captures.places import segment_path
+from captures.paths import segment_path
 from captures.reader import Capture, read_frames
 from captures.record import frame_members, members, seal
 

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures import early, flawless
-from captures.early import _judge_flawless
-from captures.envelope import RECORD_LIMIT, judge, judge_exactly, judge_in_passing
+from captures import flawless, stdlib_judge
+from captures.envelope import RECORD_LIMIT, judge, judge_before_forwarding, judge_exactly
 from captures.limits import MOST_VALUES
+from captures.stdlib_judge import _judge_flawless
 from captures.verdict import UNJUDGED, Direction, Envelope, Unit
 from tests.captures.verdicts import CASES, HOSTILE, STEP, objects_like_messages, one_byte_off, request, sound_messages
 
@@ -161,7 +161,7 @@ def test_both_paths_agree_on_every_frame_that_one_byte_makes_of_a_sound_one() ->
 @given(raw=objects_like_messages(), whole=st.booleans())
 def test_both_paths_agree_on_objects_like_messages(raw: bytes, whole: bool) -> None:
     assert judge(raw, whole=whole) == judge_exactly(raw, whole=whole)
-    assert early.judge_in_passing(raw, whole=whole) == judge_in_passing(raw, whole=whole)
+    assert stdlib_judge.judge_before_forwarding(raw, whole=whole) == judge_before_forwarding(raw, whole=whole)
 
 
 @given(message=sound_messages(), spaced=st.booleans(), ascii_only=st.booleans())
@@ -200,7 +200,9 @@ def test_any_bytes_get_a_verdict_that_a_record_can_hold(
     raw = raw[: len(raw) - cut]
     verdict = judge(raw, direction, unit, whole=whole)
     assert verdict == judge_exactly(raw, direction, unit, whole=whole)
-    assert early.judge_in_passing(raw, direction, whole=whole) == judge_in_passing(raw, direction, whole=whole)
+    assert stdlib_judge.judge_before_forwarding(raw, direction, whole=whole) == judge_before_forwarding(
+        raw, direction, whole=whole
+    )
     assert verdict.problem in (None, *CATALOGUE)
     assert verdict.id is None or (len(verdict.id) <= 256 and not isinstance(orjson.loads(verdict.id), dict | list))
     assert verdict.method is None or len(verdict.method.encode()) <= 256

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.envelope import Methods, judge_exactly, judge_in_passing, lines_members
+from captures.envelope import Methods, judge_before_forwarding, judge_exactly, lines_members
 from captures.flawless import METHODS_KEPT
-from captures.limits import DEEP, LONGEST, ODD_LIMIT, RECORD_LIMIT
+from captures.limits import DEEP, EXACT_JUDGE_LIMIT, LONGEST, RECORD_LIMIT
 from captures.record import frame_members, line_members
 from captures.verdict import Direction
 from tests.captures.verdicts import (
@@ -31,7 +31,7 @@ DIRECTIONS: Final[tuple[Direction, ...]] = ("c2s", "s2c")
 
 def one_by_one(direction: Direction, lines: list[bytes]) -> list[bytes]:
     """What is promised."""
-    return [line_members(direction, raw, judge_in_passing(raw, direction)) for raw in lines]
+    return [line_members(direction, raw, judge_before_forwarding(raw, direction)) for raw in lines]
 
 
 def exactly(direction: Direction, lines: list[bytes]) -> list[bytes]:
@@ -119,7 +119,9 @@ def test_any_lines_get_the_records_that_the_exact_verdict_gives_them(lines: list
     assert lines_members(direction, lines) == exactly(direction, lines) == one_by_one(direction, lines)
 
 
-@pytest.mark.parametrize("size", [399, 400, 401, ODD_LIMIT, ODD_LIMIT + 1, RECORD_LIMIT, RECORD_LIMIT + 1])
+@pytest.mark.parametrize(
+    "size", [399, 400, 401, EXACT_JUDGE_LIMIT, EXACT_JUDGE_LIMIT + 1, RECORD_LIMIT, RECORD_LIMIT + 1]
+)
 def test_lines_of_any_size_get_their_records(size: int) -> None:
     empty = request(params={"text": ""})
     sound = request(params={"text": "x" * (size - len(empty))})
@@ -196,5 +198,5 @@ def test_a_method_that_needs_a_closer_look_is_not_named(name: object) -> None:
 def test_the_recorder_makes_the_same_records_before_orjson_is_there(direction: Direction) -> None:
     from mcpproxy.recorder.stdio import early_middles
 
-    lines = [case.raw for case in CASES if len(case.raw) <= ODD_LIMIT]
+    lines = [case.raw for case in CASES if len(case.raw) <= EXACT_JUDGE_LIMIT]
     assert early_middles(direction, lines) == lines_members(direction, lines)

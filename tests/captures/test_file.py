@@ -455,24 +455,24 @@ class TestWatching:
     def test_nothing(self, tmp_path: Path) -> None:
         made = CaptureFile(tmp_path / NAME)
         made.append(LINE)
-        assert made.moved() is None
+        assert made.external_change() is None
         made.close()
 
     def test_it_is_removed_replaced_or_truncated(self, tmp_path: Path) -> None:
         made = CaptureFile(tmp_path / NAME)
         made.append(LINE)
         os.truncate(tmp_path / NAME, 10)
-        assert made.moved() == "truncated"
+        assert made.external_change() == "truncated"
         made.append(LINE)
         assert (tmp_path / NAME).read_bytes() == LINE[:10] + LINE
         (tmp_path / NAME).rename(tmp_path / "elsewhere")
-        assert made.moved() in ("removed", "truncated")
+        assert made.external_change() in ("removed", "truncated")
         made.close()
         made = CaptureFile(tmp_path / NAME)
         (tmp_path / NAME).unlink()
-        assert made.moved() == "removed"
+        assert made.external_change() == "removed"
         (tmp_path / NAME).touch()
-        assert made.moved() == "replaced"
+        assert made.external_change() == "replaced"
         made.close()
 
     def test_it_is_live_while_somebody_has_it_open_for_writing(self, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from captures.file import CaptureFile
 from captures.reader import Capture
 from captures.record import MAX_LINE, MAX_RAW, Record
-from captures.versions import FORMAT_VERSION, STEPS, lift
+from captures.versions import FORMAT_VERSION, STEPS, upgrade
 from tests.captures import samples
 from tests.captures.samples import every_type, tables
 from tests.harness import Place, peer, server_of
@@ -159,7 +159,7 @@ class TestVersions:
 
     def test_a_record_of_this_version_stays_as_it_is(self) -> None:
         members = {"seq": 1}
-        assert lift(members, FORMAT_VERSION) is members
+        assert upgrade(members, FORMAT_VERSION) is members
 
     def test_older_records_take_one_step_after_the_other(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         """With the versions of a future in which 3 is ours."""

@@ -12,7 +12,7 @@ from captures.damage import Damage
 from captures.errors import NewerFormat, NotACapture
 from captures.file import CaptureFile
 from captures.frame import Frame
-from captures.index import SORTS, Index
+from captures.index import ENTRY_KINDS, Index
 from captures.reader import Capture, read_frames
 from captures.record import LINE_START, Record, members, part_members, seal
 from captures.tail import Tail
@@ -42,7 +42,7 @@ def grown(path: Path, step: int = 4096) -> Index:
 
 
 def given_back(index: Index) -> list[Frame | Record | Damage | None]:
-    found = [index.item(number) for number in range(len(index))]
+    found = [index.read_item(number) for number in range(len(index))]
     return [item and alone(item) for item in found]
 
 
@@ -58,16 +58,16 @@ def test_entries_are_what_the_reader_yields(tmp_path: Path) -> None:
     with grown(path) as index:
         assert given_back(index) == wanted(path)
         for number in range(len(index)):
-            item, entry = index.item(number), index.entry(number)
+            item, entry = index.read_item(number), index.entry(number)
             assert isinstance(item, Frame | Record)
             assert (entry.seq, entry.t_ns) == (item.seq, item.t_ns)
-            assert entry.sort in SORTS
+            assert entry.sort in ENTRY_KINDS
             if isinstance(item, Frame):
                 assert (entry.dir, entry.size) == (item.dir, len(item.raw))
                 assert index.is_frame(number)
-            assert index.of_seq(item.seq) == number
+            assert index.entry_of_seq(item.seq) == number
             assert index.at_time(item.t_ns) == number
-        assert index.of_seq(10**9) is None
+        assert index.entry_of_seq(10**9) is None
         assert index.frames == sum(isinstance(item, Frame) for item in wanted(path))
 
 
@@ -122,7 +122,7 @@ def test_numbers_out_of_order_are_found(tmp_path: Path) -> None:
     numbers = (0, 7, 3, 5)
     path = write(tmp_path, b"".join([seal(n, n, "header" if not n else "stderr", header()) for n in numbers]))
     with grown(path) as index:
-        assert [index.of_seq(n) for n in (*numbers, 4)] == [0, 1, 2, 3, None]
+        assert [index.entry_of_seq(n) for n in (*numbers, 4)] == [0, 1, 2, 3, None]
 
 
 def test_segments_are_one_list(tmp_path: Path) -> None:
@@ -133,10 +133,10 @@ def test_segments_are_one_list(tmp_path: Path) -> None:
     path = tmp_path / NAME
     with grown(path, 50) as index:
         assert given_back(index) == wanted(path)
-        assert index.sort(len(index) - 1) == "damage"
+        assert index.kind(len(index) - 1) == "damage"
         (tmp_path / "x.2.mcpcap").unlink()
         # The file is held open, as the ring of a recorder deletes what somebody looks at.
-        assert isinstance(index.item(3), Frame)
+        assert isinstance(index.read_item(3), Frame)
 
 
 def test_a_giant_frame_over_two_segments_is_found(tmp_path: Path) -> None:
@@ -144,10 +144,10 @@ def test_a_giant_frame_over_two_segments_is_found(tmp_path: Path) -> None:
     write(tmp_path, b"".join(lines([("header", header()), one])))
     write(tmp_path, b"".join(lines([("header", header(2)), two, whole], 2)), "x.2.mcpcap")
     with grown(tmp_path / NAME) as index:
-        found = index.item(2)
+        found = index.read_item(2)
         assert isinstance(found, Frame)
         assert (found.raw, found.whole) == (b"abcdefgh", True)
-        first = index.beginning(2)
+        first = index.read_first_part(2)
         assert first is not None
         assert first.members["raw"] == "abcd"
         assert [*(index.giant(2) or ())] == [b"abcd", b"efgh"]

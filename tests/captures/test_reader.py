@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from captures import cutting
 from captures.damage import Damage
 from captures.errors import NewerFormat, NotACapture, NothingRecorded
-from captures.file import create, let_go
+from captures.file import create, unlock_and_close
 from captures.frame import Frame
 from captures.frames import PIECE_COST, FrameAssembler
 from captures.reader import CHUNK, Capture, read_frames
@@ -318,7 +318,7 @@ class TestCaptures:
                 Capture(tmp_path / "x.mcpcap")
             assert refused.value.size == len(data)
         finally:
-            let_go(fd)
+            unlock_and_close(fd)
 
     def test_what_is_no_regular_file_is_no_capture(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "fifo.mcpcap")

@@ -18,7 +18,7 @@ from captures import writer as writer_module
 from captures.file import CaptureFile, is_live
 from captures.integrity import Inspection, tally
 from captures.journal import Journal
-from captures.loss import Entry
+from captures.loss import PendingRecord
 from captures.reader import Capture
 from captures.record import Record, line_members, seal
 from captures.recovery import Recovery
@@ -110,8 +110,10 @@ def say(writer: Writer, *numbers: int, quickly: bool = True) -> None:
     """Add frames, as a pump does."""
     middles = [line_members("s2c", line(number), UNJUDGED) for number in numbers]
     sizes = [len(line(number)) for number in numbers]
-    if not quickly or writer.add_quickly("frame", middles, "s2c", sizes, Waiter()) is None:
-        writer.add(*[Entry("frame", middle, "s2c", size) for middle, size in zip(middles, sizes, strict=True)])
+    if not quickly or writer.try_append_batch("frame", middles, "s2c", sizes, Waiter()) is None:
+        writer.append(
+            *[PendingRecord("frame", middle, "s2c", size) for middle, size in zip(middles, sizes, strict=True)]
+        )
 
 
 def say_and_hang(writer: Writer, recorder: Dying, *numbers: int, quickly: bool = True) -> None:

@@ -20,7 +20,7 @@ from captures.damage import Damage
 from captures.file import AppendError, CaptureFile, is_live
 from captures.integrity import inspect
 from captures.journal import Journal
-from captures.loss import Entry, Loss
+from captures.loss import Loss, PendingRecord
 from captures.reader import Capture
 from captures.record import Record, frame_members, line_members, members, part_members, raw_bytes
 from captures.verdict import UNJUDGED, Direction
@@ -72,9 +72,9 @@ class Recording:
     def say(self, direction: Direction, raw: bytes, *, quickly: bool = True) -> int:
         """Add a frame, as a pump does; returns its number."""
         middle = line_members(direction, raw, UNJUDGED)
-        seq = self.writer.add_quickly("frame", [middle], direction, [len(raw)], Watcher()) if quickly else None
+        seq = self.writer.try_append_batch("frame", [middle], direction, [len(raw)], Watcher()) if quickly else None
         if seq is None:
-            seq = self.writer.add(Entry("frame", middle, direction, len(raw)))
+            seq = self.writer.append(PendingRecord("frame", middle, direction, len(raw)))
         self.delivered[seq] = (direction, raw)
         return seq
 
@@ -83,13 +83,15 @@ class Recording:
         for n in range(start, start + count):
             self.say("c2s" if n % 2 else "s2c", b'{"n":%d,"pad":"%b"}' % (n, b"x" * size), quickly=n % 3 > 0)
             if n % 7 == 3:
-                self.writer.add(Entry("stall", members(dir="c2s", of=n, waited_ns=5, cause="receiver")))
+                self.writer.append(PendingRecord("stall", members(dir="c2s", of=n, waited_ns=5, cause="receiver")))
             if n % 11 == 5:
-                self.writer.post(Entry("signal", members(event="sent", name="SIGTERM", reason="forwarded", pids=[])))
+                self.writer.post(
+                    PendingRecord("signal", members(event="sent", name="SIGTERM", reason="forwarded", pids=[]))
+                )
 
     def close(self, wait_s: float = 20) -> bool:
         self.closed = self.writer.close(
-            lambda: Entry("close", members(ending="server", totals=self.totals())), wait_s=wait_s
+            lambda: PendingRecord("close", members(ending="server", totals=self.totals())), wait_s=wait_s
         )
         return self.closed
 
@@ -198,10 +200,10 @@ class TestHealthy:
 
     def test_records_that_belong_together_are_numbered_together(self, recordings: Callable[..., Recording]) -> None:
         recording = recordings()
-        entries = [Entry("frame", frame_members("c2s", b"x", UNJUDGED), "c2s", 1)] * 5
-        assert recording.writer.add(*entries) == 1
+        entries = [PendingRecord("frame", frame_members("c2s", b"x", UNJUDGED), "c2s", 1)] * 5
+        assert recording.writer.append(*entries) == 1
         middles = [entry.middle for entry in entries]
-        assert recording.writer.add_quickly("frame", middles, "c2s", [1] * 5, Watcher()) == 6
+        assert recording.writer.try_append_batch("frame", middles, "c2s", [1] * 5, Watcher()) == 6
         recording.close()
         assert [record.seq for record in recording.records()] == list(range(12))
         assert len({record.t_ns for record in recording.records()[6:11]}) == 1
@@ -294,7 +296,7 @@ class TestRefusedWrites:
         recording = recordings(lambda n: -missing if n == 3 else errno.EIO if n == 4 else None)
         raws = [b"%d" % n for n in range(5)]
         middles = [frame_members("c2s", raw, UNJUDGED) for raw in raws]
-        assert recording.writer.add_quickly("frame", middles, "c2s", map(len, raws), Watcher()) == 1
+        assert recording.writer.try_append_batch("frame", middles, "c2s", map(len, raws), Watcher()) == 1
         assert recording.close()
         frames = [record for record in recording.records() if record.rec == "frame"]
         assert [record.seq for record in frames] == [1, 2, 3, 4, 5]
@@ -469,7 +471,9 @@ class TestHangingWrites:
         recording.writer.degrade()
         large = line_members("c2s", b"x" * 30_000, UNJUDGED)
         small = members(event="told")
-        first = recording.writer.place([Entry("frame", large, "c2s", 30_000), Entry("process", small)], at_ns=7)
+        first = recording.writer.stage(
+            [PendingRecord("frame", large, "c2s", 30_000), PendingRecord("process", small)], at_ns=7
+        )
         hang.set()
         stuck.join()
         recording.healed()
@@ -951,9 +955,9 @@ class TestLoss:
         full.full = True
         recording.say("c2s", b"kept by the retry")
         raw = b"p" * 50
-        recording.writer.add(Entry("part", part_members("s2c", 1, raw), "s2c", 50))
-        frame = Entry("frame", frame_members("s2c", b"", UNJUDGED, parts=(1, 50)), "s2c")
-        recording.writer.add(frame)
+        recording.writer.append(PendingRecord("part", part_members("s2c", 1, raw), "s2c", 50))
+        frame = PendingRecord("frame", frame_members("s2c", b"", UNJUDGED, parts=(1, 50)), "s2c")
+        recording.writer.append(frame)
         full.full = False
         recording.healed()
         recording.close()

@@ -14,7 +14,7 @@ import pytest
 
 from captures.envelope import judge, lines_members
 from captures.integrity import inspect
-from captures.limits import ODD_LIMIT
+from captures.limits import EXACT_JUDGE_LIMIT
 from captures.reader import Capture
 from tests.harness import DEADLINE_S, ROOT, Place, frames
 from tests.mcpproxy.odd_lines import BANNERS, JSON, odd_lines
@@ -24,10 +24,10 @@ AFTER = b'{"jsonrpc":"2.0","id":7,"method":"ping"}'
 FRESH = """
 import os, sys
 import mcpproxy.relay.stdio, mcpproxy.cli.run
-from captures.early import _judge_flawless
+from captures.stdlib_judge import _judge_flawless
 from mcpproxy.recorder.stdio import early_middles
 read = sys.stdin.buffer.read
-assert not {"orjson", "json", "captures.exact", "captures.envelope"} & set(sys.modules), "it has loaded too much"
+assert not {"orjson", "json", "captures.exact_judge", "captures.envelope"} & set(sys.modules), "it has loaded too much"
 number = 0
 while size := read(10):
     line = read(int(size))
@@ -91,7 +91,7 @@ def test_every_first_line_gets_the_record_that_it_would_get_later() -> None:
     for line in SUITE:
         size = int(left[:10])
         told, left = left[10 : 10 + size], left[10 + size :]
-        if told and len(line) <= ODD_LIMIT:
+        if told and len(line) <= EXACT_JUDGE_LIMIT:
             assert [told] == lines_members("s2c", [line]), line
     assert not left
 

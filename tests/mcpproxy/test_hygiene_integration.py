@@ -31,7 +31,7 @@ NEVER = {
 LATE = {"captures.envelope", "dataclasses", "inspect", "orjson"}
 """What may come once the server starts and takes its time: orjson, and what that loads in turn."""
 
-DEAR = {"captures.exact", "contextlib", "enum", "json", "pathlib", "re", "typing"}
+DEAR = {"captures.exact_judge", "contextlib", "enum", "json", "pathlib", "re", "typing"}
 """What would take half of the time that a start may take."""
 
 # The audit event comes just before each fork; the first one makes the guard, the second one the server.

@@ -476,7 +476,7 @@ def details_on_screen(path: Path, calls: Iterable[int]) -> dict[int, dict[str, s
     while not reading.has_ended:
         reading.step()
     for seq in calls:
-        row = reading.index.of_seq(seq)
+        row = reading.index.entry_of_seq(seq)
         assert row is not None
         lines = exchange_lines(reading, row)[1:]
         found[seq] = {line[0].text.strip(): "".join(span.text for span in line[1:]) for line in lines}

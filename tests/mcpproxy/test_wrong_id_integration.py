@@ -108,7 +108,7 @@ def test_the_screens_say_it(capture: Path) -> None:
     with closing(Alone(capture)) as reading:
         while reading.step():
             pass
-        row = reading.index.of_seq(ASKED)
+        row = reading.index.entry_of_seq(ASKED)
         assert row is not None
         shown = ["".join(span.text for span in line) for line in exchange_lines(reading, row)]
     assert f"{'outcome':<10}unanswered, {ANSWERED}" in shown

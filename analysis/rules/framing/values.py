@@ -9,7 +9,7 @@ from analysis.rules.base import WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd import Odd
 from analysis.rules.support.message_text import AnyFrameRule, cut, hidden_in, is_value, reason
-from captures.exact import nesting
+from captures.exact_judge import nesting
 from captures.limits import DEEP
 
 _DECISIVE: Final = frozenset({"/id", "/method", "/result", "/error"})

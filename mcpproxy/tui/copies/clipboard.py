@@ -13,7 +13,7 @@ from typing import Final
 
 from textual.app import App
 
-from captures.places import state_directory
+from captures.paths import state_directory
 from mcpproxy.tui.copies.copy_forms import CopyForm
 from mcpproxy.tui.safe_text import notify, to_clipboard
 from mcpproxy.wording.units import size

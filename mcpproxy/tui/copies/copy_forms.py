@@ -49,7 +49,7 @@ def forms(reading: Reading, row: int) -> Sequence[CopyForm]:
     entry = reading.index.entry(row)
     if entry.size > LARGEST_FILE:
         return [CopyForm("", "", "", f"{size(entry.size)}: too large to copy; e exports to a file")]
-    item, record = reading.index.item(row), reading.index.beginning(row)
+    item, record = reading.index.read_item(row), reading.index.read_first_part(row)
     if record is None or not isinstance(item, Frame | Record):
         return [CopyForm("", "", "", "cannot be read")]
     line = CopyForm(
@@ -77,7 +77,7 @@ def _commands(reading: Reading, row: int, frame: Frame) -> list[CopyForm]:
     """How to resend a message in a session of its own; for a response, its request."""
     partner = reading.partner(row)
     if frame.dir == "s2c" and partner is not None:
-        request = reading.index.item(partner) if reading.index.entry(partner).size <= LARGEST_FILE else None
+        request = reading.index.read_item(partner) if reading.index.entry(partner).size <= LARGEST_FILE else None
         if not isinstance(request, Frame) or request.dir != "c2s":
             return []
         row, frame = partner, request
@@ -103,7 +103,7 @@ def _initialize(reading: Reading, row: int) -> Frame | None:
     found = max((one for one in rows if one < row and session(one) == session(row)), default=None)
     if found is None or reading.index.entry(found).size > LARGEST:
         return None
-    item = reading.index.item(found)
+    item = reading.index.read_item(found)
     return item if isinstance(item, Frame) else None
 
 

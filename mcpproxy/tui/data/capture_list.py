@@ -12,7 +12,7 @@ from analysis.tally import Tally
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.listing import segments
-from captures.places import STAMP_FORM, SUFFIX
+from captures.paths import STAMP_FORM, SUFFIX
 from captures.tail import STEP, Tail
 from mcpproxy.clients.overview import RoutedServer
 

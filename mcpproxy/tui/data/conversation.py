@@ -112,7 +112,7 @@ class Conversation:
         """The HTTP exchange with a number, as its records in the file say; None if none is known."""
         made = Exchanges()
         for row in self._http.rows(number):
-            record = self._index.item(row)
+            record = self._index.read_item(row)
             if isinstance(record, Record):
                 made.take(record.members, Mark(record.seq, record.t_ns))
         return made.known(number)

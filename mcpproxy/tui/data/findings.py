@@ -76,7 +76,7 @@ class Findings:
 
     def row(self, finding: Finding) -> int | None:
         """The row at which a finding is shown."""
-        return self._index.of_seq(finding.frame) if self._index is not None else None
+        return self._index.entry_of_seq(finding.frame) if self._index is not None else None
 
     def at(self, row: int) -> tuple[Level | None, int]:
         """The worst level in a row, and how many findings, 63 at most."""
@@ -140,7 +140,7 @@ class Findings:
     def _place(self, rule: str, level: Level, frame: int, finding: Finding | None) -> None:
         if self._index is None:
             return
-        row = self._index.of_seq(frame)
+        row = self._index.entry_of_seq(frame)
         if row is None:
             if len(self._waiting) < WAITING:
                 self._waiting.append((rule, level, frame, finding))

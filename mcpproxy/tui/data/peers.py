@@ -116,7 +116,7 @@ def _message(reading: Reading, row: int) -> object:
     if reading.index.entry(row).size > LARGEST:
         return "the frame is too large to be shown here"
     try:
-        item = reading.index.item(row)
+        item = reading.index.read_item(row)
     except OSError as error:
         return error.strerror or str(error)
     return messages(item)[0] if isinstance(item, Frame) else "the frame cannot be read"

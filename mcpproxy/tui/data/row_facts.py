@@ -60,7 +60,7 @@ class Row(Facts):
     def message(self) -> Message | None:
         if self._given is not None:
             return self._given
-        frame = self._frame or self._reading.index.item(self._row)
+        frame = self._frame or self._reading.index.read_item(self._row)
         return message_at(self._reading, self._row, frame) if isinstance(frame, Frame) else None
 
     @property
@@ -193,7 +193,7 @@ class Row(Facts):
 def column_facts(reading: Reading, row: int) -> Row | None:
     """The facts of an understood row, without its frame; None if the columns do not say enough about it."""
     number = reading.columns.call_of[row]
-    if number == NONE or reading.columns.marks[row] & UNUSUAL or reading.index.sort(row) == "batch":
+    if number == NONE or reading.columns.marks[row] & UNUSUAL or reading.index.kind(row) == "batch":
         return None
     if row not in (reading.calls.request[number], reading.calls.response[number]):
         return None  # a request that was repeated after a redirect
@@ -238,7 +238,7 @@ def _request(reading: Reading, number: int) -> Request | None:
     if number == NONE:
         return None
     row = reading.calls.request[number]
-    item = reading.index.item(row)
+    item = reading.index.read_item(row)
     if not isinstance(item, Frame):
         return None
     return own_message(reading, row, item, number, Request)

@@ -114,7 +114,7 @@ class Scan:
         if facts is not None:
             self._put(row, is_selected=self.only.matches(facts))
         elif self._reading.index.is_frame(row):
-            self._test(row, self._reading.index.item(row))
+            self._test(row, self._reading.index.read_item(row))
 
     def _step_file(self, tail: Tail) -> bool:
         is_busy = False
@@ -152,7 +152,7 @@ class Scan:
             if self._tail is None:
                 self._test_columns(row)
             else:
-                self._test(row, self._reading.index.item(row))
+                self._test(row, self._reading.index.read_item(row))
 
     def _can_test(self) -> bool:
         """Whether everything that the filter needs for the next row is known, except late findings."""

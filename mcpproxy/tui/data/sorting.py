@@ -118,7 +118,7 @@ class Sorting:
     def _status(self, row: int) -> int:
         number, calls = self._reading.call(row), self._reading.calls
         if number is None:
-            return _UNMATCHED.get(self._reading.index.sort(row), -1)
+            return _UNMATCHED.get(self._reading.index.kind(row), -1)
         if not self._is_exchanges and calls.request[number] == row and calls.response[number] != NONE:
             return -1
         code = calls.outcome[number]

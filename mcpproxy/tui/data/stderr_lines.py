@@ -30,7 +30,7 @@ def text_of(reading: Reading, row: int, limit: int | None = None) -> tuple[str, 
         row: the entry.
         limit: characters.
     """
-    item = reading.index.item(row)
+    item = reading.index.read_item(row)
     if not isinstance(item, Record) or item.rec != "stderr":
         return None
     skipped = item.members.get("skipped")
@@ -105,4 +105,4 @@ def beside(reading: Reading, row: int) -> tuple[Sequence[int], int]:
 def _others(reading: Reading, places: range) -> list[int]:
     """The first `BESIDE` rows at places of the traffic that are not lines of stderr."""
     rows, index = reading.shown, reading.index
-    return list(islice((rows[place] for place in places if index.sort(rows[place]) != "stderr"), BESIDE))
+    return list(islice((rows[place] for place in places if index.kind(rows[place]) != "stderr"), BESIDE))

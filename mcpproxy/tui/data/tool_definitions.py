@@ -141,7 +141,7 @@ class Tools:
 
     def _definitions(self, row: int) -> Iterator[Definition]:
         """The definitions in the response in a row, or in the responses of a batch."""
-        item = self._reading.index.item(row) if row != NONE else None
+        item = self._reading.index.read_item(row) if row != NONE else None
         if not isinstance(item, Frame):
             return
         is_batch = item.verdict.kind == "batch"

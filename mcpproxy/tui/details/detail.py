@@ -10,7 +10,7 @@ from analysis.conversation.call import ENDLESS
 from analysis.facts import raw_of
 from captures.damage import Damage
 from captures.frame import Frame
-from captures.index import Entry
+from captures.index import IndexEntry
 from captures.record import Record, raw_bytes
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.columns import NONE
@@ -83,7 +83,7 @@ def _view(reading: Reading, row: int, view: str, page: int, width: int) -> Detai
     index = reading.index
     if index.entry(row).size > LARGEST_TREE and index.giant(row) is not None:
         return _bytes(lambda: index.giant(row) or (), view, page, width, row, index.entry(row).size)
-    item = reading.index.item(row)
+    item = reading.index.read_item(row)
     if item is None:
         return Detail([[Span("gone: its recorder has deleted this part of the capture", "bad")]])
     if isinstance(item, Damage):
@@ -118,7 +118,7 @@ def _pretty(reading: Reading, row: int, item: Frame | Record) -> Detail | None:
 # ---- the exchange
 
 
-def entry_name(entry: Entry) -> str:
+def entry_name(entry: IndexEntry) -> str:
     """The name of an entry with its number: `frame 9`; if it is not a frame, `record 9`."""
     return f"{'frame' if entry.dir else 'record'} {entry.seq:,}"
 
@@ -147,7 +147,7 @@ def _beside(reading: Reading, row: int) -> list[list[Span]]:
     """What the page of a message says that belongs to no call."""
     if row >= reading.understood:
         return [[Span("not analysed yet …", "dim")]]
-    item = reading.index.item(row) if reading.index.entry(row).size <= LARGE else None
+    item = reading.index.read_item(row) if reading.index.entry(row).size <= LARGE else None
     if not isinstance(item, Frame) or item.verdict.kind == "batch":
         return []
     message = message_at(reading, row, item)
@@ -189,7 +189,7 @@ def _at(reading: Reading, row: int) -> str:
 
 
 def _headers(reading: Reading, row: int) -> Lines:
-    item = reading.index.beginning(row)
+    item = reading.index.read_first_part(row)
     number = item.members.get("exchange") if item is not None else None
     if type(number) is not int:
         is_http = reading.conversation.capture.transport == "http"

@@ -48,7 +48,7 @@ def _place_in_list(reading: Reading, finding: Finding, seq: int) -> str | None:
 
 def _small(reading: Reading, seq: int) -> bytes:
     """The bytes of a frame; none of a large one, or of one that is gone."""
-    row = reading.index.of_seq(seq)
+    row = reading.index.entry_of_seq(seq)
     if row is None or reading.index.entry(row).size > LARGEST:
         return b""
     try:
@@ -59,7 +59,7 @@ def _small(reading: Reading, seq: int) -> bytes:
 
 def _excerpt_lines(reading: Reading, seq: int, pointer: str | None, width: int, item: int | None = None) -> Lines:
     """A frame on one line; without a pointer, nothing in it is marked."""
-    row = reading.index.of_seq(seq)
+    row = reading.index.entry_of_seq(seq)
     if row is None:
         return []
     length = reading.index.entry(row).size
@@ -82,7 +82,7 @@ def _excerpt_lines(reading: Reading, seq: int, pointer: str | None, width: int, 
 
 def _raw(reading: Reading, row: int) -> bytes:
     """The bytes that crossed in a row; empty if nothing did, or they are gone."""
-    item = reading.index.item(row)
+    item = reading.index.read_item(row)
     if isinstance(item, Frame):
         return item.raw
     return raw_bytes(item.members) or b"" if isinstance(item, Record) else b""

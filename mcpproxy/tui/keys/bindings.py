@@ -21,7 +21,7 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.keys import _character_to_key
 
-from captures.places import config_directory
+from captures.paths import config_directory
 from mcpproxy.tui.screen_entries import entries
 
 LARGEST: Final = 64 << 10

@@ -35,7 +35,7 @@ def message_at(reading: Reading, row: int, frame: Frame) -> Message:
     """The first message of a row, with all the lines that it spans, and taken as the worker has taken it."""
     last = reading.joined_to(row)
     if last is not None:
-        items = [reading.index.item(item) for item in range(row, min(last, row + 10_000) + 1)]
+        items = [reading.index.read_item(item) for item in range(row, min(last, row + 10_000) + 1)]
         frames = tuple(item for item in items if isinstance(item, Frame) and item.dir == frame.dir)
         try:
             whole = message_of(frame, None, parse_exactly(raw_of(frames)))
@@ -52,7 +52,7 @@ def unusual_in(reading: Reading, row: int, frame: Frame) -> list[tuple[Message, 
     unusual = reading.columns.unusual(row)
     if not unusual:
         return []
-    lines = [reading.index.item(line) for line in reading.lines_of(row)]
+    lines = [reading.index.read_item(line) for line in reading.lines_of(row)]
     assembly = Assembly()
     found = [message for line in (frame, *lines) if isinstance(line, Frame) for message in assembly.feed(line)]
     found += assembly.end()
@@ -88,7 +88,7 @@ def response_of(reading: Reading, number: int) -> Response | None:
 def _half(reading: Reading, row: int, number: int, kind: type[_Half]) -> _Half | None:
     if row == NONE or reading.index.entry(row).size > LARGE:
         return None
-    item = reading.index.item(row)
+    item = reading.index.read_item(row)
     return own_message(reading, row, item, number, kind) if isinstance(item, Frame) else None
 
 
@@ -144,7 +144,7 @@ def _cancel(reading: Reading, number: int, call: Call, row: int) -> None:
     if abandoned_ns is not None:
         call.stall_ns = max(0, mark.t_ns - call.request.t_ns - abandoned_ns)
     call.cancellation = mark
-    item = index.item(row)
+    item = index.read_item(row)
     if not isinstance(item, Frame):
         # Leaving abandons at any time.
         call.has_left, call.broken = abandoned_ns is not None, mark

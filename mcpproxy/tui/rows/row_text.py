@@ -55,14 +55,14 @@ _GONE: Final = RowText(
 def text_of(reading: Reading, row: int) -> RowText:
     """The text of a row."""
     if reading.is_continued(row):
-        record = reading.index.beginning(row)
+        record = reading.index.read_first_part(row)
         raw = record.members.get("raw") if record is not None else None
         return RowText(
             Span(" ┆", "dim"), (Span(sanitise(raw if isinstance(raw, str) else "…", EXCERPT), "dim"),), is_wide=True
         )
     if reading.index.entry(row).size > LARGE:
         return _large(reading, row)
-    item = reading.index.item(row)
+    item = reading.index.read_item(row)
     if item is None:
         return _GONE
     if not isinstance(item, Frame):
@@ -82,7 +82,7 @@ def text_of(reading: Reading, row: int) -> RowText:
 
 def _large(reading: Reading, row: int) -> RowText:
     """A frame that is too large to parse for a line: what its record and its exchange say."""
-    entry, record = reading.index.entry(row), reading.index.beginning(row)
+    entry, record = reading.index.entry(row), reading.index.read_first_part(row)
     members = record.members if record is not None else {}
     arrow, is_final = Span("→" if entry.dir == "c2s" else "←", "accent"), row < reading.understood
     number = reading.call(row)

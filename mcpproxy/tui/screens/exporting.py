@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from captures.errors import CaptureError
-from captures.places import SUFFIX, safe_name
+from captures.paths import SUFFIX, safe_name
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.copies.export_thread import Export
 from mcpproxy.tui.data.reading import Reading

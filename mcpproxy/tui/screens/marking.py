@@ -58,7 +58,7 @@ class Marking:
         """The next marked entry, of which the note is shown; after the last comes the first."""
         seq = self._reading.index.entry(entry).seq if entry is not None else -1
         marked = self.marks.next(seq)
-        row = self._reading.index.of_seq(marked) if marked is not None else None
+        row = self._reading.index.entry_of_seq(marked) if marked is not None else None
         note = self.marks.notes.get(marked or 0)
         if marked is None:
             notify(self._screen.app, "no row is marked; press m to mark this row")

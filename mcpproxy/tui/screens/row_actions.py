@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from captures.places import safe_name
+from captures.paths import safe_name
 from mcpproxy.tui.copies.clipboard import copy
 from mcpproxy.tui.copies.copy_forms import CopyForm, forms
 from mcpproxy.tui.copies.saving import Saved, saved

@@ -285,7 +285,7 @@ class TrafficScreen(CaptureScreen):
             notify(self.app, f"expected the number of a frame, such as 123, not {text}", bad=True)
             return
         index, shown, wanted = self.reading.index, self.reading.shown, int(digits)
-        entry = index.of_seq(wanted)
+        entry = index.entry_of_seq(wanted)
         place = bisect_left(shown, entry) if entry is not None else len(shown)
         if entry is not None and place < len(shown) and shown[place] == entry:
             self.reach(entry)

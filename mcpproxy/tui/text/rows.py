@@ -22,7 +22,7 @@ def row_text(reading: Reading, row: int, width: int) -> Writing | None:
         row: the entry.
         width: cells of a line.
     """
-    item = reading.index.item(row) if reading.index.entry(row).size <= LARGEST else None
+    item = reading.index.read_item(row) if reading.index.entry(row).size <= LARGEST else None
     writing = Writing(width)
     if isinstance(item, Frame):
         is_whole = reading.joined_to(row) is None

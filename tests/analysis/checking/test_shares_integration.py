@@ -41,7 +41,7 @@ def items_of(case: Case) -> list[Frame | Record]:
         item = assembler.feed(record)
         if isinstance(item, Frame | Record):
             items.append(item)
-    return [*items, *assembler.end()]
+    return [*items, *assembler.finish()]
 
 
 def merged(parts: list[list[tuple[int, Finding]]]) -> list[tuple[int, Finding]]:

@@ -22,7 +22,7 @@ def checked(items: list[Record | Damage]) -> list[Finding]:
         assembled = assembler.feed(item)
         if assembled is not None:
             found += checker.feed(assembled)
-    for rest in assembler.end():
+    for rest in assembler.finish():
         found += checker.feed(rest)
     found += checker.finish("closed")
     assert checker.faults == {}

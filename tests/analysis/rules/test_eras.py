@@ -73,7 +73,7 @@ def faults_of(case: Case) -> dict[str, str]:
         item = assembler.feed(record)
         if item is not None:
             checker.feed(item)
-    for frame in assembler.end():
+    for frame in assembler.finish():
         checker.feed(frame)
     checker.finish("closed")
     return checker.faults

@@ -51,7 +51,7 @@ def messages_of(case: Case) -> list[Message]:
         if index is not None:
             indexes[record.seq] = index
         found.append(assembler.feed(record))
-    found += assembler.end()
+    found += assembler.finish()
     return [Message(indexes[item.seq], item) for item in found if isinstance(item, Frame)]
 
 

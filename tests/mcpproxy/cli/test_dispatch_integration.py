@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from captures.file import CaptureFile
-from captures.places import cache_directory
+from captures.paths import cache_directory
 from mcpproxy import __version__
 from mcpproxy.cli import COMMANDS
 from mcpproxy.cli.command_line import grammars

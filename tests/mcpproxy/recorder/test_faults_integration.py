@@ -32,8 +32,8 @@ from mcpproxy.__main__ import main
 sys.exit(main())
 """
 JUDGES = """
-import captures.envelope, captures.exact, mcpproxy.recorder.stdio
-for module in (captures.envelope, captures.exact, mcpproxy.recorder.stdio):
+import captures.envelope, captures.exact_judge, mcpproxy.recorder.stdio
+for module in (captures.envelope, captures.exact_judge, mcpproxy.recorder.stdio):
     sabotage(module, "judge_in_passing")
 sabotage(captures.envelope, "lines_members")
 """

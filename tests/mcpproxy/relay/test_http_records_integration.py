@@ -173,7 +173,7 @@ def test_no_stamp_of_a_request_is_younger_than_its_arrival(place: Place) -> None
 
 def test_stamps_never_go_back_where_segments_meet(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     from captures.file import CaptureFile
-    from captures.loss import Entry
+    from captures.loss import PendingRecord
     from captures.reader import Capture
     from captures.record import members
     from captures.writer import Writer
@@ -184,11 +184,11 @@ def test_stamps_never_go_back_where_segments_meet(place: Place, monkeypatch: pyt
     writer = Writer(file, lambda segment: header(segment), lambda _: None)
     for _ in range(400):
         before = time.monotonic_ns() - writer.origin_ns
-        writer.place([Entry("process", members(event="x" * 50))])
+        writer.stage([PendingRecord("process", members(event="x" * 50))])
         writer.write()
-        writer.place([Entry("process", members(event="y"))], at_ns=before)
+        writer.stage([PendingRecord("process", members(event="y"))], at_ns=before)
         writer.write()
-    assert writer.close(lambda: Entry("close", members(ending="server")))
+    assert writer.close(lambda: PendingRecord("close", members(ending="server")))
     stamps = [one.t_ns for one in Capture(path) if isinstance(one, Record)]
     assert len(Capture(path).segments) > 3
     assert stamps == sorted(stamps)

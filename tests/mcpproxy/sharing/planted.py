@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from captures.exact import judge_exactly
+from captures.exact_judge import judge_exactly
 from captures.record import frame_members, members, part_members, seal, stderr_members
 from captures.verdict import Direction
 from mcpproxy.sharing.pseudonyms import passes_luhn

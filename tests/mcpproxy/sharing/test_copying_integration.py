@@ -12,7 +12,7 @@ from orjson import loads
 from analysis.filter import parse
 from analysis.reading import Reading
 from captures.errors import CannotCreate, CaptureError
-from captures.exact import judge_exactly
+from captures.exact_judge import judge_exactly
 from captures.frame import Frame
 from captures.integrity import inspect_file
 from captures.reader import Capture, read_frames

@@ -11,7 +11,7 @@ from types import FrameType
 import pytest
 
 import mcpproxy.sharing.frames as sharing_frames
-from captures import exact
+from captures import exact_judge
 from captures.limits import MOST_VALUES
 from mcpproxy.sharing import redaction
 from mcpproxy.sharing.catalogue import Secret, catalogue
@@ -297,7 +297,7 @@ def test_json_in_a_string_with_too_many_values_is_replaced_whole_and_unjudged_st
 ) -> None:
     assert redaction.MOST_PLACES == MOST_VALUES == 1_000_000
     monkeypatch.setattr(redaction, "MOST_PLACES", 10_000)
-    for module in (exact, sharing_frames):
+    for module in (exact_judge, sharing_frames):
         monkeypatch.setattr(module, "MOST_VALUES", 10_000)
     check_many_values(redactor, 10_000)
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from captures.exact import judge_exactly
+from captures.exact_judge import judge_exactly
 from captures.record import frame_members, members, seal
 from captures.verdict import Direction
 

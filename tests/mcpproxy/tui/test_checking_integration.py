@@ -196,7 +196,7 @@ def test_rows_stay_readable_without_a_worker_and_the_next_one_goes_on(tmp_path: 
         live.close()
         while not reading.index.has_ended:
             reading.step()
-        assert isinstance(reading.index.item(len(reading.index) - 1), Frame)
+        assert isinstance(reading.index.read_item(len(reading.index) - 1), Frame)
         assert reading.understood == len(reading.index) - 1
         assert not reading.has_ended
         reading.findings = Findings(reading.index)

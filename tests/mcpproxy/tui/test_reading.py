@@ -186,7 +186,7 @@ def test_rows_are_all_frames_and_what_says_something(tmp_path: Path) -> None:
     path = tmp_path / "x.mcpcap"
     path.write_bytes(b"".join(every_type()))
     reading = read(path)
-    sorts = [reading.index.sort(row) for row in reading.shown]
+    sorts = [reading.index.kind(row) for row in reading.shown]
     assert {"header", "stall"}.isdisjoint(sorts)
     assert {"stderr", "gap", "signal", "close", "process", "eof"} <= set(sorts)
     assert sum(reading.index.is_frame(row) for row in reading.shown) == reading.index.frames
@@ -322,7 +322,7 @@ def scanned(reading: Reading, text: str, marks: Container[int]) -> list[int]:
 def test_any_row_that_is_marked_is_found(name: str) -> None:
     reading = read(CORPUS / f"{name}.mcpcap")
     for part in range(3):
-        rows = [row for row in reading.shown[part::3] if reading.index.sort(row) != "damage"]
+        rows = [row for row in reading.shown[part::3] if reading.index.kind(row) != "damage"]
         marks = {reading.index.entry(row).seq for row in rows}
         assert scanned(reading, "has:mark", marks) == rows
         # Nobody asks a row that is neither a message nor marked.

@@ -203,7 +203,7 @@ def test_a_body_where_no_message_is_due_is_not_called_a_message(tmp_path: Path) 
     path = tmp_path / "x.mcpcap"
     path.write_bytes(b"".join(line for _, line in trace.case().records()))
     with understood(path) as reading:
-        bad = [reading.index.item(row) for row in range(reading.understood) if reading.columns.marks[row] & BAD]
+        bad = [reading.index.read_item(row) for row in range(reading.understood) if reading.columns.marks[row] & BAD]
         texts = ["".join(span.text for span in text_of(reading, row).what) for row in range(reading.understood)]
     assert not [item for item in bad if isinstance(item, Frame)]
     assert [text for text in texts if "body" in text] == ['body  {"status": "accepted"}', "body  {}"]
@@ -295,7 +295,7 @@ def says_what_show_says(path: Path, rows: range) -> int:
     with understood(path) as reading:
         for row in range(rows.start, min(rows.stop, reading.understood)):
             line, text = lines.get(reading.index.entry(row).seq), text_of(reading, row)
-            if line is None or reading.index.sort(row) == "batch" or line.kind in ("aside", "invalid"):
+            if line is None or reading.index.kind(row) == "batch" or line.kind in ("aside", "invalid"):
                 continue
             assert (text.way, text.status, text.id) == (line.way, line.status, line.id[1:])
             words = "".join(span.text for span in text.what).split()

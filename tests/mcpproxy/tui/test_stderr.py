@@ -75,7 +75,7 @@ class TestLog:
         assert len(rows) == 2 * BESIDE
         assert list(rows) == sorted(rows)
         assert rows[at - 1] < row < rows[at]
-        assert all(reading.index.sort(one) != "stderr" for one in rows)
+        assert all(reading.index.kind(one) != "stderr" for one in rows)
         first, at = beside(reading, reading.stderr[0])
         assert (at, len(first)) == (0, BESIDE)
         reading.close()

@@ -77,7 +77,7 @@ async def words_and_the_way_to_the_traffic_at_that_time(stage: Stage) -> None:
     await stage.press("enter")
     await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
     assert stage.traffic.entry == entry
-    assert stage.traffic.reading.index.sort(stage.traffic.entry or 0) == "stderr"
+    assert stage.traffic.reading.index.kind(stage.traffic.entry or 0) == "stderr"
     # From there it opens where the cursor is.
     await stage.press("G", "E")
     await stage.see("41 lines")

@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Callable
 
-from captures.file import CaptureFile, let_go, sync
+from captures.file import CaptureFile, sync, unlock_and_close
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PERIOD_S: Final = 1.0
 
 
-class Keeper:
+class SyncThread:
     """Syncs one capture on behalf of the threads that write it."""
 
     def __init__(self, file: CaptureFile, written: Callable[[], int], tell: Callable[[str], None], *, syncs: bool):
@@ -76,7 +76,7 @@ class Keeper:
 
     def _file_moved(self) -> str:
         try:
-            return self._file.moved() or ""
+            return self._file.external_change() or ""
         except OSError:
             return ""
 
@@ -102,7 +102,7 @@ class Keeper:
                 )
             finally:
                 for fd in fds[:-1]:
-                    let_go(fd)
+                    unlock_and_close(fd)
                 os.close(current)
 
     @property

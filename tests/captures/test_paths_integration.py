@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures import places
+from captures import paths
 from captures.errors import CaptureError
 from captures.file import choose_path
 from captures.listing import (
@@ -23,7 +23,7 @@ from captures.listing import (
     segment_number,
     segments,
 )
-from captures.places import (
+from captures.paths import (
     captures_root,
     config_directory,
     new_name,
@@ -84,7 +84,7 @@ class TestDirectories:
     def test_without_a_home_the_password_database_knows_one(self, bare: pytest.MonkeyPatch) -> None:
         import pwd
 
-        assert places.home() == pwd.getpwuid(os.getuid()).pw_dir
+        assert paths.home() == pwd.getpwuid(os.getuid()).pw_dir
 
     def test_no_home_at_all_says_what_to_do(self, bare: pytest.MonkeyPatch) -> None:
         bare.setattr(os, "getuid", lambda: 987_654_321)

@@ -17,11 +17,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from captures.limits import (
     DEEP,
+    EXACT_JUDGE_LIMIT,
     LONGEST,
     MEMBERS,
     MOST_VALUES,
     NOTIFICATIONS,
-    ODD_LIMIT,
     RECORD_LIMIT,
     RESERVED,
     SAFE,
@@ -30,9 +30,9 @@ from captures.limits import (
 from captures.verdict import UNJUDGED, Direction, Envelope, Kind, Unit
 
 
-def judge_in_passing(raw: bytes, direction: Direction = "c2s", *, whole: bool = True) -> Envelope:
-    """The exact verdict on a line that waits to be forwarded; `unjudged` above `ODD_LIMIT`."""
-    return judge_exactly(raw, direction, whole=whole, limit=ODD_LIMIT)
+def judge_before_forwarding(raw: bytes, direction: Direction = "c2s", *, whole: bool = True) -> Envelope:
+    """The exact verdict on a line that waits to be forwarded; `unjudged` above `EXACT_JUDGE_LIMIT`."""
+    return judge_exactly(raw, direction, whole=whole, limit=EXACT_JUDGE_LIMIT)
 
 
 def judge_exactly(

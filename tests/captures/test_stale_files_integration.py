@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from captures.leftovers import claim, sweep
+from captures.stale_files import lock_temporary, sweep
 
-HOLDS = "import sys; from captures.leftovers import claim; claim(sys.argv[1]); print(flush=True); sys.stdin.read()"
+HOLDS = "import sys; from captures.stale_files import claim; claim(sys.argv[1]); print(flush=True); sys.stdin.read()"
 
 
 def old(path: Path) -> Path:
@@ -44,7 +44,7 @@ def test_only_what_a_killed_process_has_left_goes(tmp_path: Path) -> None:
 def test_what_is_claimed_here_stays(tmp_path: Path) -> None:
     file = tmp_path / "p-file"
     file.touch()
-    lock = claim(old(file))
+    lock = lock_temporary(old(file))
     sweep(tmp_path, "p-")
     assert file.exists()
     os.close(lock)

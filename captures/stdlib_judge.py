@@ -7,7 +7,7 @@ It answers only if nothing about a frame is odd, and leaves the rest to `exact`.
 
 from __future__ import annotations
 
-from captures.limits import DEEP, NOTIFICATIONS, ODD_LIMIT, RESERVED, SAFE, SHORT
+from captures.limits import DEEP, EXACT_JUDGE_LIMIT, NOTIFICATIONS, RESERVED, SAFE, SHORT
 from captures.record import quote
 from captures.verdict import UNJUDGED, Envelope
 
@@ -52,13 +52,13 @@ except ImportError:
 _SPECIAL: Final = (NOTIFICATIONS, RESERVED)
 
 
-def judge_in_passing(raw: bytes, direction: Direction = "c2s", *, whole: bool = True) -> Envelope:
-    """The verdict on a line that waits to be forwarded; `unjudged` if it is odd and above `ODD_LIMIT`."""
-    verdict = _judge_flawless(raw) if whole and len(raw) <= ODD_LIMIT else None
+def judge_before_forwarding(raw: bytes, direction: Direction = "c2s", *, whole: bool = True) -> Envelope:
+    """The verdict on a line that waits to be forwarded; `unjudged` if it is odd and above `EXACT_JUDGE_LIMIT`."""
+    verdict = _judge_flawless(raw) if whole and len(raw) <= EXACT_JUDGE_LIMIT else None
     if verdict is not None:
         return verdict
     try:
-        from captures.exact import judge_in_passing as judge
+        from captures.exact_judge import judge_before_forwarding as judge
     except ImportError:  # an upgrade has removed it since we started
         return UNJUDGED
     return judge(raw, direction, whole=whole)

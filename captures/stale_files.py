@@ -16,7 +16,7 @@ YOUNG_S: Final = 60
 """The age below which one may be about to be locked."""
 
 
-def claim(path: str | Path) -> int:
+def lock_temporary(path: str | Path) -> int:
     """Lock a file or a folder that was just made; returns a descriptor, which keeps the lock until it is closed.
 
     Raises:
