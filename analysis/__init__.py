@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 if TYPE_CHECKING:
-    from analysis.conversation.call import Call, IdState, Outcome, Seen
+    from analysis.conversation.call import Call, IdState, MessageContext, Outcome
     from analysis.conversation.message import MISSING, Id, Invalid, Message, Notification, Request, Response, messages
     from analysis.conversation.session import Peer, Session
     from analysis.reading import Reading, Step, findings, read
@@ -27,13 +27,13 @@ __all__ = [
     "Invalid",
     "Level",
     "Message",
+    "MessageContext",
     "Notification",
     "Outcome",
     "Peer",
     "Reading",
     "Request",
     "Response",
-    "Seen",
     "Session",
     "Step",
     "calls",

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from analysis.conversation.call import Call, Seen
+from analysis.conversation.bounded_dict import Forgotten
+from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.limited import Forgotten
 from analysis.conversation.session import Peer, Session
 from captures.damage import Damage
 from captures.file import is_live
@@ -83,7 +83,7 @@ class Step(NamedTuple):
     item: Item | None
     """The frame that it completes, or else what was read. None for a part of a frame whose rest may follow, and in the
     last step."""
-    messages: tuple[Seen, ...] = ()
+    messages: tuple[MessageContext, ...] = ()
     """The messages that it completes; in the last step, lines that turned out to be no beginning of a message."""
     changed: Collection[Call] = ()
     """The calls that it opens, continues, ends or forgets; in the last step, also those that are still open. A call is
@@ -206,7 +206,7 @@ class Reading:
         for item in self._assembler.finish():
             yield self._step(None, item)
         reason = reason or self.end
-        rest = self.fold.rest()
+        rest = self.fold.flush()
         left = self.fold.open_calls()
         changed = self._under_way.changed | dict.fromkeys(left)
         findings = () if self._checker is None else self._checker.finish(rest, left, reason)
@@ -292,7 +292,7 @@ class Reading:
         assert not isinstance(item, Damage)
         whole = item
         if item.skipped:
-            self.fold.lose(item.skipped)  # before a rule can report that something is missing
+            self.fold.note_loss(item.skipped)  # before a rule can report that something is missing
             whole = replace(item, skipped=0) if isinstance(item, Frame) else item._replace(skipped=0)
         due = checker.advance(whole.t_ns)
         messages = self._understand(whole)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.conversation.call import Call, Seen, seen_of
+from analysis.conversation.call import Call, MessageContext, context_of
 from analysis.conversation.call_table import OPEN_LIMIT
 from analysis.conversation.message import Request
 from analysis.filter.facts import Facts, facts_of, facts_of_batch, facts_of_call
@@ -56,7 +56,7 @@ def matches(only: Filter, call: Call) -> bool:
         return False
     if only.matches(facts_of_call(call)):
         return True
-    return call.response is not None and only.matches(facts_of(seen_of(call.response, call.session, call)))
+    return call.response is not None and only.matches(facts_of(context_of(call.response, call.session, call)))
 
 
 def _key_of(facts: Facts) -> _Key | None:
@@ -70,7 +70,7 @@ class _Selection:
         self._only = only
         self.chosen: set[_Key | None] = set()
         """The keys of all selected messages; complete after the last step."""
-        self._open: dict[_Key, Seen] = {}
+        self._open: dict[_Key, MessageContext] = {}
         """The requests whose outcome may change."""
 
     def take(self, step: Step) -> None:
@@ -84,7 +84,7 @@ class _Selection:
             for seen in self._open.values():
                 self._choose(facts_of(seen, _known(seen.call), is_open=step.end == "open"))
 
-    def _note(self, seen: Seen) -> None:
+    def _note(self, seen: MessageContext) -> None:
         message = seen.message
         if isinstance(message, Request):
             self._open[message.seq, message.index] = seen

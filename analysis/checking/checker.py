@@ -20,11 +20,11 @@ from typing import Final, Literal, NamedTuple
 
 from analysis.checking.plans import Bound, Calls, Hook, Plan, kind_of, named
 from analysis.checking.profile import Costs
-from analysis.conversation.call import Call, Seen
+from analysis.conversation.annotated_objects import META_WORD, searchable_bytes, unusual_metas
+from analysis.conversation.bounded_dict import BoundedDict
+from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.limited import Limited
-from analysis.conversation.meta_places import META_WORD, plain_bytes, unusual_metas
 from analysis.conversation.session import Session
 from analysis.rules.base import Ending, Later, Rule
 from analysis.rules.discovery import numbers, rules
@@ -46,7 +46,7 @@ class Rules(NamedTuple):
 
     picked: Iterable[type[Rule]] | None = None
     """The rules that run; None for all."""
-    shown: Callable[[Seen], None] | None = None
+    shown: Callable[[MessageContext], None] | None = None
     """Called with each message before the rules run on it."""
     costs: Costs | None = None
     """Records the cost of each rule; None to measure nothing."""
@@ -72,7 +72,7 @@ class Checker:
         """The number of violations of rules that report only the first one, by rule, session and side."""
         self.followers: Counter[tuple[str, int, str]] = Counter()
         """How many findings follow from a cause: by the rule of the cause, its session, and their own rule."""
-        self._causes: Limited[int, dict[str, None]] = Limited(SESSIONS)
+        self._causes: BoundedDict[int, dict[str, None]] = BoundedDict(SESSIONS)
         """The rules that have reported a cause, by session."""
         self._bound = Bound(rules().values() if picked is None else picked, costs, self._prepare)
         self._timers: list[tuple[int, int, Rule, Later]] = []
@@ -91,7 +91,7 @@ class Checker:
         return bool(self._timers) and not isinstance(item, Damage)
 
     def look(
-        self, item: Frame | Record | Damage, messages: tuple[Seen, ...], due: list[Finding] | None = None
+        self, item: Frame | Record | Damage, messages: tuple[MessageContext, ...], due: list[Finding] | None = None
     ) -> list[Finding]:
         """Take the next item of a capture, which the fold has taken.
 
@@ -120,7 +120,7 @@ class Checker:
         return sorted(self._settled(findings), key=place_of)
 
     def finish(
-        self, rest: tuple[Seen, ...], left: Iterable[Call], reason: Literal["closed", "killed", "open"]
+        self, rest: tuple[MessageContext, ...], left: Iterable[Call], reason: Literal["closed", "killed", "open"]
     ) -> list[Finding]:
         """End the capture.
 
@@ -147,7 +147,7 @@ class Checker:
 
     # ---- calling the rules
 
-    def _look(self, seen: tuple[Seen, ...], item: object) -> list[Finding]:
+    def _look(self, seen: tuple[MessageContext, ...], item: object) -> list[Finding]:
         findings: list[Finding] = []
         for message in seen:
             findings += self._settled(self._look_at(message))
@@ -157,7 +157,7 @@ class Checker:
             findings += self._settled(reported)
         return findings
 
-    def _look_at(self, seen: Seen) -> list[Finding]:
+    def _look_at(self, seen: MessageContext) -> list[Finding]:
         kind, method = kind_of(seen)
         if self._shown is not None:
             self._shown(seen)
@@ -175,13 +175,13 @@ class Checker:
             self._look_closer(plan, seen, findings)
         return findings
 
-    def _look_closer(self, plan: Plan, seen: Seen, findings: list[Finding]) -> None:
+    def _look_closer(self, plan: Plan, seen: MessageContext, findings: list[Finding]) -> None:
         """Call the hooks that run only if a member or word is present, or if the envelope or list is new."""
         outline = plan.outline
         body = seen.body.get(outline.part)
         if plan.members and type(body) is dict and (present := plan.members.intersection(body)):
             self._run(plan.calls_for(present), seen, findings)
-        raw = plain_bytes(seen.message)
+        raw = searchable_bytes(seen.message)
         for word in plan.words:
             if raw is None or word in raw:
                 self._run(plan.worded(word), seen, findings)
@@ -203,7 +203,7 @@ class Checker:
         if envelope is not None and not is_known and len(findings) == before:
             plan.clean_words.add(envelope)
 
-    def _look_at_list(self, plan: Plan, seen: Seen, findings: list[Finding]) -> None:
+    def _look_at_list(self, plan: Plan, seen: MessageContext, findings: list[Finding]) -> None:
         """Call the hooks that depend on the list alone, if it is new, or if it led to findings before."""
         words, before = words_of(seen, "result"), len(findings)
         if words is not None and words in plan.clean_words:
@@ -213,7 +213,7 @@ class Checker:
         if words is not None and len(findings) == before:
             plan.clean_words.add(words)
 
-    def _look_at_shape(self, plan: Plan, seen: Seen, findings: list[Finding]) -> None:
+    def _look_at_shape(self, plan: Plan, seen: MessageContext, findings: list[Finding]) -> None:
         if plan.outline.needs_no_params and "params" not in seen.body:
             return
         problems = problems_of(seen)
@@ -221,7 +221,7 @@ class Checker:
             for rule, hook in plan.problems:
                 findings += self._ask(rule, hook, seen, problems)
 
-    def _tell_watchers(self, seen: Seen) -> list[Finding]:
+    def _tell_watchers(self, seen: MessageContext) -> list[Finding]:
         findings: list[Finding] = []
         for rule in (*self._watching[seen.session.number],):
             if rule.versions.holds(seen.rank, seen.era):
@@ -246,7 +246,7 @@ class Checker:
         is_answer, is_end = (mark is not None and mark.seq == record.seq for mark in (http.answered, http.over))
         findings: list[Finding] = []
         if is_answer or is_end:
-            session = self._fold.routing.of(http)
+            session = self._fold.routing.session_of_exchange(http)
             odd = oddities_in(http, session)
             if is_answer:
                 self._run_on(self._bound.of_exchange("answered", http, session, odd), http, session, findings)
@@ -320,7 +320,7 @@ class Checker:
             if finding.rule in _causes() and (self._is_cause is None or self._is_cause(finding)):
                 session = self._fold.routing.likeness_of(finding.session)
                 if session not in self._causes:
-                    self._causes.keep(session, {})
+                    self._causes.put(session, {})
                 self._causes[session][finding.rule] = None
         return [finding for finding in findings if self._is_news(finding)]
 

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from analysis.checking.profile import Costs
-from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Invalid, Notification, Request
 from analysis.conversation.session import Session
@@ -174,7 +174,7 @@ class _Outlines:
         self._messages: dict[Hashable, Outline] = {}
         self._others: dict[Hashable, Wants] = {}
 
-    def of_messages(self, key: Hashable, kind: str, where: Seen, method: str) -> Outline:
+    def of_messages(self, key: Hashable, kind: str, where: MessageContext, method: str) -> Outline:
         """The hooks for messages like this one."""
         outline = self._messages.get(key)
         if outline is None:
@@ -188,7 +188,7 @@ class _Outlines:
         """The hooks for HTTP exchanges like this one."""
         wants = self._others.get(key)
         if wants is None:
-            spoken, transported = http.spoken(session), http.transported(session)
+            spoken, transported = http.revision_and_era(session), http.transported(session)
             started = session is not None and session.observed_start
             wants = tuple(
                 (type(rule), hook)
@@ -213,7 +213,7 @@ class _Outlines:
             _keep(self._others, key, wants)
         return wants
 
-    def _outline(self, kind: str, where: Seen, method: str) -> Outline:
+    def _outline(self, kind: str, where: MessageContext, method: str) -> Outline:
         outline = Outline()
         is_shaped = kind in _SHAPED
         if kind not in ("invalid", "aside", "batch"):
@@ -231,10 +231,10 @@ class _Outlines:
                     _add(outline, rule, hook, method, where, is_shaped=is_shaped)
         return outline
 
-    def _wants(self, hook: str, where: Seen, method: str) -> Wants:
+    def _wants(self, hook: str, where: MessageContext, method: str) -> Wants:
         return tuple((type(rule), hook) for rule in self._concerned(hook, where, method))
 
-    def _concerned(self, hook: str, where: Seen, method: str) -> list[Rule]:
+    def _concerned(self, hook: str, where: MessageContext, method: str) -> list[Rule]:
         rank, era = where.rank, where.era
         return [
             rule
@@ -284,7 +284,7 @@ class Bound:
         self._messages: dict[Hashable, Plan] = {}
         self._others: dict[Hashable, Calls] = {}
 
-    def of_message(self, kind: str, where: Seen, method: str) -> Plan:
+    def of_message(self, kind: str, where: MessageContext, method: str) -> Plan:
         """The plan for messages like this one.
 
         Args:
@@ -310,10 +310,10 @@ class Bound:
         self, hook: Literal["answered", "over", "http"], http: HttpExchange, session: Session | None, odd: OddExchange
     ) -> Calls:
         """The hooks for HTTP exchanges like this one, about which this is odd."""
-        media = http.media if http.media in _MEDIA else ""
+        media = http.media_type if http.media_type in _MEDIA else ""
         method = http.method if http.method in _HTTP_METHODS else ""
         started = session is not None and session.observed_start
-        spoken = http.spoken(session)
+        spoken = http.revision_and_era(session)
         # The revision of the transport differs from that only for the oldest one.
         transported = http.transported(session) if spoken[0] == 0 else spoken
         key = (hook, method, http.status, media, started, spoken, transported, odd)
@@ -373,7 +373,7 @@ def _keep(cached: dict[Any, Any], key: Hashable, value: object) -> None:
     cached[key] = value
 
 
-def _add(outline: Outline, rule: Rule, hook: str, method: str, like: Seen, *, is_shaped: bool) -> None:
+def _add(outline: Outline, rule: Rule, hook: str, method: str, like: MessageContext, *, is_shaped: bool) -> None:
     """Add a hook; only requests, notifications and results can contain the members or words that trigger it."""
     want = (type(rule), hook)
     goes_by = rule.goes_by(hook, method, like) if is_shaped else None
@@ -394,7 +394,7 @@ def named(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def kind_of(seen: Seen) -> tuple[str, str]:
+def kind_of(seen: MessageContext) -> tuple[str, str]:
     """The kind of a message, and the method whose rules apply to it."""
     message = seen.message
     if isinstance(message, Request):

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from analysis.conversation.limited import Limited
+from analysis.conversation.bounded_dict import BoundedDict
 from analysis.conversation.message import Id, Side
 from captures.frame import Frame
 from captures.heads import Head
@@ -22,7 +22,7 @@ KEPT: Final = 50_000
 """The most exchanges, and ids of a session, that are kept; the oldest are forgotten first."""
 
 
-class Key(Struct, frozen=True, gc=False):
+class RequestKey(Struct, frozen=True, gc=False):
     """The key by which a response finds its request."""
 
     exchange: int | None
@@ -34,12 +34,12 @@ class Addressing:
     """Learns from exchanges and requests which requests a response can answer."""
 
     def __init__(self) -> None:
-        self._sessions: Limited[int, str] = Limited(KEPT)
-        self._asked: Limited[tuple[Side, str, Id], tuple[int, ...]] = Limited(KEPT)
-        self._of_client: Limited[int, tuple[Key, ...] | list[Key]] = Limited(KEPT)
-        self._first: Limited[int, int] = Limited(KEPT)
+        self._sessions: BoundedDict[int, str] = BoundedDict(KEPT)
+        self._asked: BoundedDict[tuple[Side, str, Id], tuple[int, ...]] = BoundedDict(KEPT)
+        self._of_client: BoundedDict[int, tuple[RequestKey, ...] | list[RequestKey]] = BoundedDict(KEPT)
+        self._first: BoundedDict[int, int] = BoundedDict(KEPT)
 
-    def note(self, members: dict[str, Any]) -> None:
+    def on_exchange(self, members: dict[str, Any]) -> None:
         """Take an `exchange` record, which may name its session."""
         number = members.get("exchange")
         if type(number) is not int:
@@ -48,23 +48,23 @@ class Addressing:
         if session is None and number not in self._sessions:
             session = members.get("uri_key")
         if isinstance(session, str) and self._sessions.get(number) != session:
-            self._sessions.keep(number, session)
+            self._sessions.put(number, session)
 
-    def request(self, side: Side, frame: Frame, id_: Id) -> Key:
+    def request(self, side: Side, frame: Frame, id_: Id) -> RequestKey:
         """The key of a request in a frame."""
         number = frame.exchange
-        key = Key(number, id_)
+        key = RequestKey(number, id_)
         if number is not None:
             name = side, self._sessions.get(number, ""), id_
             asked = self._asked.get(name)
             if asked is None:
-                self._asked.keep(name, (number,))
+                self._asked.put(name, (number,))
             else:
                 self._asked[name] = *asked[-7:], number
             if side == "client":
                 carried = self._of_client.get(number)
                 if carried is None:
-                    self._of_client.keep(number, (key,))
+                    self._of_client.put(number, (key,))
                 elif isinstance(carried, list):
                     carried.append(key)
                 else:
@@ -73,14 +73,14 @@ class Addressing:
 
     def repeat(self, exchange: int, earlier: int) -> None:
         """Note that an exchange repeats the requests of an earlier one, which was redirected."""
-        self._first.keep(exchange, self._first.get(earlier, earlier))
-        self._of_client.keep(exchange, self._of_client.get(earlier, ()))
+        self._first.put(exchange, self._first.get(earlier, earlier))
+        self._of_client.put(exchange, self._of_client.get(earlier, ()))
 
     def first_of(self, exchange: int | None) -> int | None:
         """The exchange that first carried the requests of an exchange: itself, unless it repeats them."""
         return exchange if exchange is None else self._first.get(exchange, exchange)
 
-    def asked_in(self, exchange: int | None) -> Sequence[Key]:
+    def requests_in(self, exchange: int | None) -> Sequence[RequestKey]:
         """The keys of the client's requests that an exchange carried; not a copy, as a batch may have many."""
         return () if exchange is None else self._of_client.get(exchange, ())
 
@@ -88,7 +88,7 @@ class Addressing:
         """What names the session of an exchange; empty if that is unknown."""
         return self._sessions.get(exchange, "")
 
-    def asked(self, session: str) -> int:
+    def request_count(self, session: str) -> int:
         """How many ids were used by requests in exchanges of the session with this name."""
         return sum(asked == session for _, asked, _ in self._asked)
 
@@ -96,21 +96,21 @@ class Addressing:
         """Whether an exchange belongs to a session, so that its responses may still come on another stream."""
         return exchange in self._sessions
 
-    def own(self, exchange: int, id_: Id) -> Key:
+    def own(self, exchange: int, id_: Id) -> RequestKey:
         """The key of the request with an id in the exchange itself."""
-        carried = self.asked_in(exchange)
+        carried = self.requests_in(exchange)
         # Usually it is the only one in its exchange: one key for both, as the tables keep many.
         if len(carried) == 1 and carried[0].id == id_:
             return carried[0]
-        return Key(self.first_of(exchange), id_)
+        return RequestKey(self.first_of(exchange), id_)
 
-    def elsewhere(self, side: Side, exchange: int, id_: Id) -> Iterator[Key]:
+    def elsewhere(self, side: Side, exchange: int, id_: Id) -> Iterator[RequestKey]:
         """The keys of the requests of `side` in any exchange that a response in this one can answer."""
         session = self._sessions.get(exchange, "")
         if session or side == "server":
             # Requests sent before their session had a name are stored without one: the first response brings the name.
             for other in self._asked.get((side, session, id_), ()):
-                yield Key(other, id_)
+                yield RequestKey(other, id_)
 
 
 def _session(head: object) -> str | None:

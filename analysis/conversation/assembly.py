@@ -59,22 +59,22 @@ class Assembly:
             yield from held.release()
             yield from messages(frame)
             return
-        if held.take(frame):
+        if held.try_add(frame):
             if held.is_closed:
                 yield from held.joined()
             return
         yield from held.release()
-        if held.take(frame) and not held.is_closed:
+        if held.try_add(frame) and not held.is_closed:
             return
         held.clear()
         yield from _split(frame) if frame.verdict.problem == _SEVERAL else messages(frame)
 
-    def lose(self) -> None:
+    def note_loss(self) -> None:
         """Note lost lines: held messages may lack some, and the next lines may be the rest of a message."""
         for held in self._held.values():
             held.is_spoilt = True
 
-    def end(self, direction: str | None = None) -> Iterator[Message]:
+    def finish(self, direction: str | None = None) -> Iterator[Message]:
         """The lines held back in one direction or both, at the end of the stream."""
         for name, held in self._held.items():
             if direction in (None, name):
@@ -107,7 +107,7 @@ class _Unfinished:
     def clear(self) -> None:
         self.frames, self._depth, self._size = [], 0, 0
 
-    def take(self, frame: Frame) -> bool:
+    def try_add(self, frame: Frame) -> bool:
         """Add a line; return False, without adding it, if it cannot belong to a message that spans lines."""
         raw = frame.raw
         if not self.frames and not raw.lstrip().startswith((b"{", b"[")):

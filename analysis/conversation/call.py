@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from analysis.conversation.mark import Mark
+from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Id, Invalid, Message, Notification, Request, Response, id_of
 from analysis.conversation.multi_round import Chain, Round
 from analysis.conversation.session import Session, State
@@ -163,13 +163,13 @@ class Call(Struct, eq=False):
     """None if none came."""
     ended_ns: int | None = None
     """Stamp of the response."""
-    cancellation: Mark | None = None
+    cancellation: RecordRef | None = None
     """The first cancellation that named it, or the end of an HTTP exchange by which its client cancelled it."""
     cancel_reason: str | None = None
     """The reason given in that cancellation. Untrusted text."""
     fault: Outcome | None = None
     """What had become of it before it was cancelled; None if it could still be answered, or was not cancelled."""
-    broken: Mark | None = None
+    broken: RecordRef | None = None
     """The end of the HTTP exchange on which its response was due; None while that is open or resumed, and once there is
     a response."""
     has_left: bool = False
@@ -250,24 +250,24 @@ class Call(Struct, eq=False):
         return None if self.cancellation is None else self.cancellation.seq
 
     @property
-    def _given_up(self) -> Mark | None:
+    def _given_up(self) -> RecordRef | None:
         return self.cancellation or (self.broken if self.has_left else None)
 
     @property
-    def failure(self) -> Mark | None:
+    def failure(self) -> RecordRef | None:
         """The end of the HTTP exchange with which it failed; None if it has not failed."""
         if self.outcome is not _FAILED:
             return None
         return self.broken or (None if self.http is None else self.http.over)
 
     @property
-    def over(self) -> Mark | None:
+    def over(self) -> RecordRef | None:
         """What ended the wait for it; None if nothing has, as far as known.
 
         This is the first of its response, its cancellation (or the end of an HTTP exchange that its client closed), and
         the failure of its HTTP exchange. `calls.until_ns` in SQL has the same stamp, and goes on where this is None.
         """
-        response = None if self.response is None else Mark(self.response.seq, self.response.t_ns)
+        response = None if self.response is None else RecordRef(self.response.seq, self.response.t_ns)
         marks = [mark for mark in (response, self._given_up, self.failure) if mark is not None]
         return min(marks, key=lambda mark: mark.t_ns, default=None)
 
@@ -397,7 +397,7 @@ class Call(Struct, eq=False):
                 outer.spans.append((self.request.t_ns, response.t_ns))
 
 
-class Meant(NamedTuple):
+class GuessedRequest(NamedTuple):
     """The request that a response without a matching request was probably meant for."""
 
     call: Call
@@ -416,7 +416,7 @@ class Meant(NamedTuple):
         return f"probably meant for {' '.join(words)} (frame {request.seq}), {self.why}"
 
 
-class Earlier(NamedTuple):
+class EarlierRequest(NamedTuple):
     """A request whose id was reused."""
 
     seq: int
@@ -426,8 +426,8 @@ class Earlier(NamedTuple):
     """Its outcome."""
 
 
-class Seen(Struct, eq=False):
-    """A message and its meaning in its session; `seen_of` makes one."""
+class MessageContext(Struct, eq=False):
+    """A message and its meaning in its session; `context_of` makes one."""
 
     message: Message
     session: Session
@@ -456,7 +456,7 @@ class Seen(Struct, eq=False):
     """The era of the message; None if unknown."""
     is_converted: bool = False
     """For a response: whether its id matches its request only as another JSON type, such as a `"7"` for a 7."""
-    earlier: Earlier | None = None
+    earlier: EarlierRequest | None = None
     """For a request: the last one of the same side with its id in this session."""
     http: "HttpExchange | None" = None
     """The HTTP exchange that carried it; None on stdio. Its end is not known yet."""
@@ -468,7 +468,7 @@ class Seen(Struct, eq=False):
     """The task that it is about, or creates."""
     subscription: Subscription | None = None
     """The subscription that it begins, ends or belongs to."""
-    meant: Meant | None = None
+    meant: GuessedRequest | None = None
     """For a response that fits no request: the open request that it was probably meant for, if any."""
     is_again: bool = False
     """Whether it repeats a message whose exchange was redirected: it is not another one, and means nothing new."""
@@ -517,7 +517,7 @@ class Seen(Struct, eq=False):
         return self.message.method if isinstance(self.message, Notification) else ""
 
 
-def seen_of(
+def context_of(
     message: Message,
     session: Session,
     call: Call | None = None,
@@ -529,15 +529,15 @@ def seen_of(
     state: State = "new",
     era: Era | None = None,
     is_converted: bool = False,
-    earlier: Earlier | None = None,
+    earlier: EarlierRequest | None = None,
     http: "HttpExchange | None" = None,
-    meant: Meant | None = None,
-) -> Seen:
+    meant: GuessedRequest | None = None,
+) -> MessageContext:
     """A message and its meaning, with what follows from them.
 
-    The arguments are attributes of `Seen`; the call of a response is the one that it answers.
+    The arguments are attributes of `MessageContext`; the call of a response is the one that it answers.
     """
-    return Seen(
+    return MessageContext(
         message,
         session,
         {} if isinstance(message, Invalid) else message.body,

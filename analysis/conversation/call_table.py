@@ -16,9 +16,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from analysis.conversation.addressing import Key
+from analysis.conversation.addressing import RequestKey
 from analysis.conversation.call import Call, IdState, Losses
-from analysis.conversation.mark import Mark
+from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Id
 
 OPEN_LIMIT: Final = 50_000
@@ -77,16 +77,16 @@ class CallTable:
         self._limit, self._bytes_limit = limit, bytes_limit
         self._many, self._many_bytes = min(limit, OPEN_HTTP_LIMIT, CROWD), min(bytes_limit, CROWD_BYTES)
         self._losses = Losses()
-        self._open: OrderedDict[Key, Call] = OrderedDict()
-        self._past: dict[Key, Past] = {}
-        self.get: Callable[[Key], Call | None] = self._open.get
+        self._open: OrderedDict[RequestKey, Call] = OrderedDict()
+        self._past: dict[RequestKey, Past] = {}
+        self.get: Callable[[RequestKey], Call | None] = self._open.get
         """The call that a response under a key would answer now."""
-        self.past: Callable[[Key], Past | None] = self._past.get
+        self.past: Callable[[RequestKey], Past | None] = self._past.get
         """What is left of the last call under a key that has none open."""
         # Later requests under the same key: rarely needed, so other keys have no such queue.
-        self._later: dict[Key, deque[Call]] = {}
+        self._later: dict[RequestKey, deque[Call]] = {}
         # How many under a key are cancelled: always the first ones, as responses and cancellations both go in order.
-        self._cancelled: dict[Key, int] = {}
+        self._cancelled: dict[RequestKey, int] = {}
         self._forgotten = 0
         # Requests whose responses may be among lost records, and whose id was reused: no response can match them.
         self._given_up: deque[Call] = deque()
@@ -106,7 +106,7 @@ class CallTable:
         """Counts forgotten ids, of any state, and losses of records; above 0, NEVER_SEEN proves nothing."""
         return self._forgotten + self._losses.count + self.evicted
 
-    def open(self, call: Call, key: Key) -> IdState:
+    def open(self, call: Call, key: RequestKey) -> IdState:
         """Enter a call. If it cannot be answered (its id is null, an array or an object), it is not open.
 
         Returns:
@@ -130,35 +130,35 @@ class CallTable:
         self._hold(call)
         return state
 
-    def open_first(self, call: Call, key: Key) -> None:
+    def open_first(self, call: Call, key: RequestKey) -> None:
         """Enter a call under a key that no request is known to have had."""
         self._open[key] = call
         self._hold(call)
 
-    def answer(self, key: Key | None, t_ns: int = 0) -> Call | None:
+    def answer(self, key: RequestKey | None, t_ns: int = 0) -> Call | None:
         """Take a response; return the request that it answers, now closed, or None if it fits none."""
         call = None if key is None else self._open.get(key)
         if key is not None and call is not None:
             self._close(key, call, _ID_ANSWERED, t_ns)
         return call
 
-    def fail(self, key: Key) -> None:
+    def fail(self, key: RequestKey) -> None:
         """Close a request that can no longer be answered."""
         call = self._open.get(key)
         if call is not None:
             self._close(key, call, _ID_FAILED)
 
-    def cancel(self, key: Key, t_ns: int, seq: int = -1, reason: str | None = None) -> Call | None:
+    def cancel(self, key: RequestKey, t_ns: int, seq: int = -1, reason: str | None = None) -> Call | None:
         """Take a cancellation; return the request that it names, still open, or None if there is none."""
         first, later, before = self._open.get(key), self._later.get(key, ()), self._cancelled.get(key, 0)
         if first is None or before > len(later):
             return None
         waiting = later[before - 1] if before else first
-        waiting.cancellation, waiting.cancel_reason = Mark(seq, t_ns), reason
+        waiting.cancellation, waiting.cancel_reason = RecordRef(seq, t_ns), reason
         self._cancelled[key] = before + 1
         return waiting
 
-    def last(self, key: Key) -> tuple[int, int, int] | None:
+    def last(self, key: RequestKey) -> tuple[int, int, int] | None:
         """The last request under a key, open or not: the numbers of its call and of its frame, and its connection."""
         call = self._open.get(key)
         if call is None:
@@ -179,17 +179,17 @@ class CallTable:
         numbers += [(self._past[key].number, key.id) for key in islice(reversed(self._past), count)]
         return [id_ for number, id_ in sorted(numbers, key=_first, reverse=True)[:count] if number > after]
 
-    def answered(self, key: Key) -> int | None:
+    def answered_seq(self, key: RequestKey) -> int | None:
         """Number of the frame of the last request under a key, if that has been answered."""
         past = self._past.get(key)
         return None if past is None or past.state is not _ID_ANSWERED else past.seq
 
-    def answered_ns(self, key: Key) -> int | None:
+    def answered_ns(self, key: RequestKey) -> int | None:
         """The stamp of the response to that request, likewise."""
         past = self._past.get(key)
         return None if past is None or past.state is not _ID_ANSWERED else past.t_ns
 
-    def forget(self) -> None:
+    def note_loss(self) -> None:
         """Note lost frames, perhaps with responses and requests: open requests may be answered, any id may be used.
 
         Responses to open requests are still accepted. Nothing else that was known proves anything from now on.
@@ -204,7 +204,7 @@ class CallTable:
         self._whole.clear()
         self._count = self._bytes = self._whole_bytes = 0
 
-    def state(self, key: Key) -> IdState:
+    def state(self, key: RequestKey) -> IdState:
         """The state of a key."""
         call = self._open.get(key)
         if call is not None:
@@ -256,13 +256,13 @@ class CallTable:
             self.dropped.append(oldest)
             self.evicted += 1
 
-    def _close(self, key: Key, call: Call, state: IdState, t_ns: int = 0) -> None:
+    def _close(self, key: RequestKey, call: Call, state: IdState, t_ns: int = 0) -> None:
         """Remove the oldest call under a key, which has come to an end."""
         self._release(key, call)
         if key not in self._open:
             self._leave(key, call, state, t_ns)
 
-    def _release(self, key: Key, call: Call) -> None:
+    def _release(self, key: RequestKey, call: Call) -> None:
         """Remove the oldest call under a key; it is no longer open."""
         later = self._later.get(key) if self._later else None
         if later is None:
@@ -284,7 +284,7 @@ class CallTable:
         self._bytes -= 0 if users > 1 else len(frame.raw)
         self._count -= 1
 
-    def _leave(self, key: Key, call: Call, state: IdState, t_ns: int = 0) -> None:
+    def _leave(self, key: RequestKey, call: Call, state: IdState, t_ns: int = 0) -> None:
         """Keep what is left of a call whose id has no open request."""
         past, request = self._past, call.request
         past[key] = Past(call.number, request.seq, request.frames[0].conn, state, t_ns)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from analysis.conversation.addressing import Key
+from analysis.conversation.addressing import RequestKey
 from analysis.conversation.call import REASON, Call, IdState, Outcome
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.handshake import text_of
@@ -32,7 +32,7 @@ class Cancellations:
         """
         self._tables, self._pairing, self._under_way = tables, pairing, under_way
 
-    def take(self, notification: Notification, session: Session) -> tuple[IdState, Request | None, Call | None]:
+    def on_cancelled(self, notification: Notification, session: Session) -> tuple[IdState, Request | None, Call | None]:
         """The previous state of the id that a cancellation names, the request it refers to, and its call."""
         params = notification.params if isinstance(notification.params, dict) else {}
         value, reason = params.get("requestId"), text_of(params.get("reason"))
@@ -44,7 +44,7 @@ class Cancellations:
             # The only request that the answering side ends by a cancellation.
             table, key = self._tables[other], listening
         state = self._pairing.used(notification.sender, session, id_) if key is None else table.state(key)
-        key = key or Key(frame.exchange, id_)
+        key = key or RequestKey(frame.exchange, id_)
         cancelled = table.cancel(key, notification.t_ns, notification.seq, None if reason is None else reason[:REASON])
         if cancelled is not None:
             cancelled.fault = _fault(cancelled)

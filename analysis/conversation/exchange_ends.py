@@ -7,7 +7,7 @@ from analysis.conversation.addressing import Addressing
 from analysis.conversation.call import Call, Outcome
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.http_exchange import STREAM, WITHOUT_BODY, HttpExchange
-from analysis.conversation.mark import Mark
+from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Side
 from analysis.conversation.multi_round import Chains
 from analysis.conversation.under_way import UnderWay
@@ -36,12 +36,12 @@ class ExchangeEnds:
         """
         self._tables, self._under_way, self._addressing, self._chains = tables, under_way, addressing, chains
 
-    def end(self, record: Record, http: HttpExchange) -> Sequence[Call]:
+    def on_exchange_end(self, record: Record, http: HttpExchange) -> Sequence[Call]:
         """End an HTTP exchange, and those of its requests that can no longer be answered: these are returned.
 
         They have failed, unless the client closed the exchange: it gave up, which since 2026-07-28 is how it cancels.
         """
-        asked, table = self._addressing.asked_in(http.stream), self._tables["client"]
+        asked, table = self._addressing.requests_in(http.stream), self._tables["client"]
         if http.stream == http.number:
             # Only a forger ends one exchange again and again, and then each end looks at what is new.
             while http.closed < len(asked) and table.get(asked[http.closed]) is None:
@@ -63,22 +63,22 @@ class ExchangeEnds:
             if waiting is None or (http.is_redirect and waiting.http is not http):
                 continue  # it has come again already
             if not is_older and not is_refused and by != "proxy":
-                waiting.broken = Mark(record.seq, record.t_ns)
+                waiting.broken = RecordRef(record.seq, record.t_ns)
                 waiting.has_left = by == "client" and waiting.era != "modern" and not http.is_redirect
                 self._under_way.changed[waiting] = None
             if may_follow or is_resuming:
                 continue
             is_cancel = waiting.era == "modern" and by == "client" and not is_older and not is_refused
-            self._under_way.end(waiting)
+            self._under_way.remove(waiting)
             table.fail(key)
             outcome = waiting.outcome
             if is_cancel and waiting.cancelled_ns is None:
-                outcome, waiting.cancellation = _CANCELLED, Mark(record.seq, record.t_ns)
+                outcome, waiting.cancellation = _CANCELLED, RecordRef(record.seq, record.t_ns)
             if is_refused or (outcome in _OPEN_ENDS and waiting.cancelled_ns is None):
                 outcome = _NOT_RECORDED if waiting.may_be_in(http) else _FAILED
             waiting.settled = outcome
             ended.append(waiting)
-            self._chains.failed(waiting.request)
+            self._chains.on_failed(waiting.request)
         return tuple(ended)
 
     def _may_follow(self, http: HttpExchange, by: object) -> bool:
@@ -90,7 +90,7 @@ class ExchangeEnds:
         if not _is_older(http):
             if by == "client" and http.event_id is None:
                 return False
-            if http.media != STREAM and http.status not in WITHOUT_BODY:
+            if http.media_type != STREAM and http.status not in WITHOUT_BODY:
                 return False
         return by == "complete" or self._addressing.is_of_session(http.number)
 

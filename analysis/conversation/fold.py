@@ -13,17 +13,17 @@ from weakref import ref
 
 from analysis.conversation.addressing import Addressing
 from analysis.conversation.assembly import Assembly
-from analysis.conversation.call import Call, Outcome, Seen, seen_of
+from analysis.conversation.bounded_dict import Forgotten
+from analysis.conversation.call import Call, MessageContext, Outcome, context_of
 from analysis.conversation.call_table import OPEN_BYTES, OPEN_HTTP_LIMIT, OPEN_LIMIT, CallTable
 from analysis.conversation.cancellations import Cancellations
 from analysis.conversation.exchange_ends import ExchangeEnds
-from analysis.conversation.handshake import is_modern, step, text_of
+from analysis.conversation.handshake import advance_state, is_modern, text_of
 from analysis.conversation.http_exchange import LASTING_KEPT, HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges
-from analysis.conversation.limited import Forgotten
 from analysis.conversation.links import Links
-from analysis.conversation.mark import Mark
-from analysis.conversation.meaning import Meaning, is_unjudged
+from analysis.conversation.mark import RecordRef
+from analysis.conversation.meaning import ContextBuilder, is_unjudged
 from analysis.conversation.message import (
     Invalid,
     Message,
@@ -103,7 +103,9 @@ class Fold:
         """The calls between their request and their end, and which of them the last item changed."""
         pairing = Pairing(self.tables, self.addressing, self.routing)
         cancellations = Cancellations(self.tables, pairing, self.under_way)
-        self._meaning = Meaning(self.tables, self.under_way, self.addressing, self.routing, pairing, cancellations)
+        self._meaning = ContextBuilder(
+            self.tables, self.under_way, self.addressing, self.routing, pairing, cancellations
+        )
         self._ends = ExchangeEnds(self.tables, self.under_way, self.addressing, self.links.chains)
         self._assembly = Assembly()
         self._straight = Straight(self.tables, self.under_way, self.links, cancellations, self._assembly)
@@ -162,7 +164,7 @@ class Fold:
                 tables.append(Forgotten(what, count, limit, "what goes on with them reads as new"))
         return tables
 
-    def feed(self, item: object) -> tuple[Seen, ...]:
+    def feed(self, item: object) -> tuple[MessageContext, ...]:
         """Take the next item of a capture.
 
         Args:
@@ -175,11 +177,13 @@ class Fold:
             self.under_way.changed = {}
         if isinstance(item, Frame):
             if item.skipped:
-                self.lose(item.skipped)
+                self.note_loss(item.skipped)
             self.t_ns = item.t_ns
             body, exchange = item.body, item.exchange
             if exchange is not None and item.event_id is not None:
-                self.event_ids.sent(self.exchanges.of(exchange), item.event_id, item.seq, item.t_ns, item.raw)
+                self.event_ids.on_event(
+                    self.exchanges.get_or_create(exchange), item.event_id, item.seq, item.t_ns, item.raw
+                )
             if body is None:
                 return self._assembled(item)
             if exchange is not None:
@@ -188,20 +192,20 @@ class Fold:
             if self._prepared is not straight:
                 straight.prepare(self._last if self._last is self.routing.of_pipe else None)
                 self._prepared = straight
-            plain = straight.take(item, body) if straight.is_open else None
+            plain = straight.try_frame(item, body) if straight.is_open else None
             return self._assembled(item) if plain is None else (plain,)
         if isinstance(item, Record):
             if item.skipped:
-                self.lose(item.skipped)
+                self.note_loss(item.skipped)
             self.t_ns = item.t_ns
             return self._note(item)
-        self.lose(1, is_torn=isinstance(item, Damage) and item.cause == "torn")
+        self.note_loss(1, is_torn=isinstance(item, Damage) and item.cause == "torn")
         return ()
 
-    def rest(self) -> tuple[Seen, ...]:
+    def flush(self) -> tuple[MessageContext, ...]:
         """The lines that were held back as the beginning of a message that never became complete."""
         self.under_way.changed = {}
-        return tuple([self._see(message) for message in self._assembly.end()])
+        return tuple([self._see(message) for message in self._assembly.finish()])
 
     def open_calls(self) -> tuple[Call, ...]:
         """The calls without a response, with what became of them so far, in the order of their requests."""
@@ -213,11 +217,11 @@ class Fold:
 
     def is_waiting_in(self, exchange: int) -> bool:
         """Whether a client request that an HTTP exchange carried has no response yet."""
-        return any(self.tables["client"].get(key) is not None for key in self.addressing.asked_in(exchange))
+        return any(self.tables["client"].get(key) is not None for key in self.addressing.requests_in(exchange))
 
     # ---- messages
 
-    def _assembled(self, frame: Frame) -> tuple[Seen, ...]:
+    def _assembled(self, frame: Frame) -> tuple[MessageContext, ...]:
         """The messages that a frame completes; none if it may be part of one."""
         if frame.exchange is None:
             self._prepared = None  # a line may be held back
@@ -226,12 +230,12 @@ class Fold:
             return (self._see(assembled[0]),)  # the usual case
         return tuple([self._see(message) for message in assembled])
 
-    def _see(self, message: Message) -> Seen:
+    def _see(self, message: Message) -> MessageContext:
         number = message.frames[0].exchange
         if number is None:
             http, session, seen = None, self.routing.begin(message.t_ns), None
         else:
-            http = self.exchanges.of(number)
+            http = self.exchanges.get_or_create(number)
             if message.sender == "client" and self._is_repeated(message, http):
                 return self._again(message, http)
             if http.session is None:
@@ -242,11 +246,11 @@ class Fold:
         if seen is None:
             if number is None or not isinstance(message, Invalid):
                 self._prepared = None
-            seen = self._meaning.of(message, session, http)
+            seen = self._meaning.context_of(message, session, http)
             if isinstance(message, Invalid) and is_unjudged(message):
                 self.unjudged += 1
             self.links.follow(seen)
-            step(seen)
+            advance_state(seen)
         session.heard[message.sender] = message.seq
         if session not in self.routing.stirred:
             self.routing.stir(session)
@@ -258,7 +262,7 @@ class Fold:
             self._last = session
         return seen
 
-    def _plainly(self, message: Message, session: Session, http: HttpExchange) -> Seen | None:
+    def _plainly(self, message: Message, session: Session, http: HttpExchange) -> MessageContext | None:
         """A plain message over HTTP with its meaning; None if it is not plain."""
         if isinstance(message, Invalid) or message.frames[0].body is None:
             return None
@@ -266,7 +270,7 @@ class Fold:
         if self._prepared is not straight or straight.session is not session:
             straight.prepare(session)
             self._prepared = straight
-        return straight.take(message, http) if straight.is_open else None
+        return straight.try_message(message, http) if straight.is_open else None
 
     def _is_repeated(self, message: Message, http: HttpExchange) -> bool:
         """Whether a message comes again because the exchange that carried it was redirected."""
@@ -280,7 +284,7 @@ class Fold:
             earlier.first.repeated = ref(http)
             self.addressing.repeat(http.number, earlier.number)
             self.exchanges.share(earlier, http)
-            for key in self.addressing.asked_in(http.number):
+            for key in self.addressing.requests_in(http.number):
                 waiting = self.tables["client"].get(key)
                 if waiting is not None:
                     waiting.http, waiting.broken = http, None
@@ -288,12 +292,12 @@ class Fold:
                     self.under_way.changed[waiting] = None
         return True
 
-    def _again(self, message: Message, http: HttpExchange) -> Seen:
+    def _again(self, message: Message, http: HttpExchange) -> MessageContext:
         """A repeated message, which belongs to the request or notification that it repeats."""
         first = next((seen for seen in http.sent if seen.message.index == message.index), None)
         session = http.session or self.routing.session_of(message, http, is_modern=False)
         session.last_ns = message.t_ns
-        seen = seen_of(message, session, state=session.state, http=http)
+        seen = context_of(message, session, state=session.state, http=http)
         seen.is_again = True
         if first is not None:
             seen.revision, seen.rank, seen.era, seen.request = first.revision, first.rank, first.era, first.request
@@ -302,7 +306,7 @@ class Fold:
 
     # ---- other records
 
-    def _note(self, record: Record) -> tuple[Seen, ...]:
+    def _note(self, record: Record) -> tuple[MessageContext, ...]:
         members = record.members
         if record.rec == "header":
             self._note_segment(record)
@@ -316,7 +320,7 @@ class Fold:
             self.under_way.stalls.add(members, record.t_ns)
         elif record.rec in ("gap", "frame", "part"):
             # The reader could not turn a frame or a part of one into a frame.
-            self.lose(lost_count(record) if record.rec == "gap" else 1)
+            self.note_loss(lost_count(record) if record.rec == "gap" else 1)
         elif record.rec == "eof":
             return self._end_of_stream(record)
         elif record.rec == "process" and members.get("event") == "ended":
@@ -326,7 +330,7 @@ class Fold:
             self._close(record)
         return ()
 
-    def lose(self, count: int, *, is_torn: bool = False) -> None:
+    def note_loss(self, count: int, *, is_torn: bool = False) -> None:
         """Note lost records: messages before them prove nothing about what comes after them.
 
         Args:
@@ -345,29 +349,29 @@ class Fold:
         """
         self._prepared = None
         for table in self.tables.values():
-            table.forget()
+            table.note_loss()
         self.exchanges.is_whole = False
         self.exchanges.losses += 1
-        self.routing.lose()
-        self._assembly.lose()
+        self.routing.note_loss()
+        self._assembly.note_loss()
         for session in self.routing.stirred if sessions is None else sessions:
-            session.forget()
+            session.note_loss()
             self.routing.used_by(session).clear()
         if sessions is None:
             self.routing.stirred.clear()
 
     def _note_exchange(self, record: Record) -> None:
         members = record.members
-        http = self.exchanges.take(members, Mark(record.seq, record.t_ns))
+        http = self.exchanges.on_record(members, RecordRef(record.seq, record.t_ns))
         if http is None:
             return
         if http.has_news or not self.addressing.is_of_session(http.number):
-            self.addressing.note(members)
-        self.routing.note(http, record.t_ns)
+            self.addressing.on_exchange(members)
+        self.routing.on_exchange(http, record.t_ns)
         if http.unrecorded or http.missed:
             self._miss(http)
         if members.get("stage") == "end":
-            http.let_go = self._ends.end(record, http)
+            http.let_go = self._ends.on_exchange_end(record, http)
             self.failed += sum(call.settled not in (_CANCELLED, _NOT_RECORDED) for call in http.let_go)
             if http.session is not None:
                 self.routing.stir(http.session)  # rules remember how it ended
@@ -380,7 +384,7 @@ class Fold:
             return  # known since the last record of the exchange
         self.unrecorded += len(http.unrecorded) - http.missed
         http.missed = len(http.unrecorded)
-        session = http.session or self.routing.of(http)
+        session = http.session or self.routing.session_of_exchange(http)
         self._distrust(None if session is None else [session])
 
     def _note_stream(self, record: Record) -> None:
@@ -389,19 +393,19 @@ class Fold:
         if number is None:
             return
         if members.get("event") == "opened" and last is not None:
-            http = self.exchanges.of(number)
-            self.event_ids.opened(http, last)
-            for key in self.addressing.asked_in(http.stream) if http.stream != number else ():
+            http = self.exchanges.get_or_create(number)
+            self.event_ids.on_stream_opened(http, last)
+            for key in self.addressing.requests_in(http.stream) if http.stream != number else ():
                 waiting = self.tables["client"].get(key)
                 if waiting is not None and waiting.cancellation is None:
                     waiting.broken, waiting.has_left = None, False
                     self.under_way.changed[waiting] = None
         elif members.get("event") == "ended":
-            http, id_ = self.exchanges.of(number), text_of(members.get("event_id"))
+            http, id_ = self.exchanges.get_or_create(number), text_of(members.get("event_id"))
             http.retry = _integer(members.get("retry"))
             if id_ is not None:
                 http.is_retry_known = True
-                self.event_ids.sent(http, id_, record.seq)
+                self.event_ids.on_event(http, id_, record.seq)
             elif http.event_id is not None:
                 self.event_ids.unseen += 1  # earlier versions do not record a last event without data
 
@@ -409,7 +413,7 @@ class Fold:
         """Note the records of segments that are missing before the one that begins here."""
         number = _integer(record.members.get("segment"))
         if self._segment and number is not None and number > self._segment + 1:
-            self.lose(max(1, record.seq - self._segment_end - 1))
+            self.note_loss(max(1, record.seq - self._segment_end - 1))
         self._segment = number or 0
 
     def _open(self, record: Record) -> None:
@@ -431,9 +435,9 @@ class Fold:
         else:
             self.ending, self.closed_ns = text_of(record.members.get("ending")) or "unknown", record.t_ns
 
-    def _end_of_stream(self, record: Record) -> tuple[Seen, ...]:
+    def _end_of_stream(self, record: Record) -> tuple[MessageContext, ...]:
         direction = record.members.get("dir")
-        left = tuple([self._see(message) for message in self._assembly.end(direction)])
+        left = tuple([self._see(message) for message in self._assembly.finish(direction)])
         if direction in ("c2s", "s2c") and record.members.get("by") != "receiver":
             for session in self.routing.open():
                 session.closed_ns.setdefault("client" if direction == "c2s" else "server", record.t_ns)

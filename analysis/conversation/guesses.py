@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from analysis.conversation.addressing import Key
-from analysis.conversation.call import ENDLESS, Call, IdState, Meant, ProbableAnswer, quoted
+from analysis.conversation.addressing import RequestKey
+from analysis.conversation.call import ENDLESS, Call, GuessedRequest, IdState, ProbableAnswer, quoted
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Response, Side, other_side
@@ -44,8 +44,8 @@ def guess(
     session: Session,
     tables: dict[Side, CallTable],
     http: HttpExchange | None,
-    posted: Sequence[Key],
-) -> Meant | None:
+    posted: Sequence[RequestKey],
+) -> GuessedRequest | None:
     """The open request that an unmatched response was probably meant for; the request remembers the response.
 
     Args:
@@ -73,7 +73,7 @@ def guess(
         which = f"the {'oldest' if meant is waiting[0] else 'next'} of {count} requests"
     where = " in its exchange" if is_in_exchange else ""
     fit = "" if len(waiting) == len(open_) else " that it fits"
-    return Meant(meant, f"{which} open then{where}{fit}", answer)
+    return GuessedRequest(meant, f"{which} open then{where}{fit}", answer)
 
 
 def _is_explained(
@@ -91,11 +91,11 @@ def _is_explained(
         is_for_unread = response.is_error and session.unread.get(asking, 0) > 0
         session.unread[asking] = session.unread.get(asking, 0) - is_for_unread
         return is_for_unread
-    own = Key(response.frames[0].exchange, response.id)
+    own = RequestKey(response.frames[0].exchange, response.id)
     return tables[response.sender].state(own) is not IdState.NEVER_SEEN  # it answers itself
 
 
-def _open(session: Session, table: CallTable, posted: Sequence[Key] | None) -> tuple[list[Call], bool]:
+def _open(session: Session, table: CallTable, posted: Sequence[RequestKey] | None) -> tuple[list[Call], bool]:
     """The requests of a table that wait for a response, the oldest first; and whether there may be more."""
     if posted is None:
         looked_at, is_cut = table.oldest(LOOKED_AT), len(table) > LOOKED_AT

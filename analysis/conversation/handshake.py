@@ -6,7 +6,7 @@ declares its own, and never changes the state of a handshake.
 
 from typing import Any
 
-from analysis.conversation.call import Call, Seen
+from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Invalid, Request, Response
 from analysis.conversation.session import CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO, Peer, Session
@@ -25,7 +25,7 @@ def is_modern(request: Request, http: HttpExchange | None) -> bool:
     return rank is not None and rank >= MODERN
 
 
-def asking(request: Request, session: Session, http: HttpExchange | None) -> tuple[str | None, Era | None]:
+def on_client_request(request: Request, session: Session, http: HttpExchange | None) -> tuple[str | None, Era | None]:
     """The revision and era that a client request declares."""
     params: Any = request.params if isinstance(request.params, dict) else {}
     meta = request.meta
@@ -34,8 +34,8 @@ def asking(request: Request, session: Session, http: HttpExchange | None) -> tup
         session.eras.add("handshake")
         session.introduced.clear()
         session.client = peer_of(params.get("clientInfo")) or session.client
-        session.asked = session.handshake = text_of(params.get("protocolVersion"))
-        return session.asked, "handshake"
+        session.requested_revision = session.handshake = text_of(params.get("protocolVersion"))
+        return session.requested_revision, "handshake"
     is_bare = not is_modern(request, http)
     if is_bare and session.lost_seq >= 0 and session.handshake is None:
         # It may follow a lost handshake.
@@ -51,22 +51,22 @@ def asking(request: Request, session: Session, http: HttpExchange | None) -> tup
         session.introduced["client"] = info
         session.client = peer_of(info) or session.client
     revision = text_of(meta.get(PROTOCOL_VERSION)) or (text_of(http.fields.get(VERSION_FIELD)) if http else None)
-    session.asked = revision or session.asked
+    session.requested_revision = revision or session.requested_revision
     return revision, "modern"
 
 
-def answering(waiting: Call, response: Response, session: Session) -> str | None:
+def on_server_result(waiting: Call, response: Response, session: Session) -> str | None:
     """The revision that a server result settles."""
     result: Any = response.result if isinstance(response.result, dict) else {}
     info = response.meta.get(SERVER_INFO)
     if waiting.request.method == "initialize":
         session.introduced.clear()
         info, session.agreed_seq = result.get("serverInfo"), response.seq
-        session.handshake = session.agreed = text_of(result.get("protocolVersion")) or waiting.revision
+        session.handshake = session.negotiated_revision = text_of(result.get("protocolVersion")) or waiting.revision
         session.server = peer_of(info) or session.server
         session.server_capabilities = _object(result.get("capabilities"))
         _declare(session, "handshake", response, result, is_awaited=not session.has_initialized)
-        return session.agreed
+        return session.negotiated_revision
     if info != session.introduced.get("server"):
         session.introduced["server"] = info
         session.server = peer_of(info) or session.server
@@ -78,11 +78,11 @@ def answering(waiting: Call, response: Response, session: Session) -> str | None
             is_last = session.last_request.get("client") == waiting.request.seq
             _declare(session, "modern", response, result, is_awaited=is_last)
     if PROTOCOL_VERSION in waiting.request.meta:
-        session.agreed = waiting.revision or session.agreed
+        session.negotiated_revision = waiting.revision or session.negotiated_revision
     return waiting.revision
 
 
-def step(seen: Seen) -> None:
+def advance_state(seen: MessageContext) -> None:
     """Advance the handshake of a session: new, init-sent, init-answered, ready."""
     session, message = seen.session, seen.message
     if isinstance(message, Response):

@@ -8,8 +8,8 @@ from weakref import ref
 
 from msgspec import Struct
 
-from analysis.conversation.limited import Limited
-from analysis.conversation.mark import Mark
+from analysis.conversation.bounded_dict import BoundedDict
+from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Id, Side
 from analysis.conversation.response_text import LONGEST, gist
 from analysis.conversation.session import Session
@@ -19,7 +19,7 @@ from analysis.protocol.revisions import Era, era_of, rank_of
 from captures.heads import Head
 
 if TYPE_CHECKING:
-    from analysis.conversation.call import Call, Seen
+    from analysis.conversation.call import Call, MessageContext
 
 VERSION_FIELD: Final = "mcp-protocol-version"
 """The header field that names the revision."""
@@ -59,7 +59,7 @@ Oddity: TypeAlias = Literal["changed", "unasked", "stray", "seen"]
 """The oddity of an event whose id was sent before."""
 
 
-class Stray(NamedTuple):
+class CrossStreamEvent(NamedTuple):
     """An event that had already come on another stream."""
 
     seq: int
@@ -68,7 +68,7 @@ class Stray(NamedTuple):
     """The other stream, by the number of its first exchange."""
 
 
-class Repeat(NamedTuple):
+class RepeatedEventId(NamedTuple):
     """An event whose id was sent before."""
 
     seq: int
@@ -108,9 +108,9 @@ class HttpExchange(Struct, eq=False, weakref=True):
     uri_key: str | None = None
     endpoints: tuple[str, ...] = ()
     """The first two addresses, or invalid values in their place, that events of the older transport announced."""
-    announced: Mark | None = None
+    announced: RecordRef | None = None
     """The record that announced the first."""
-    announced_again: Mark | None = None
+    announced_again: RecordRef | None = None
     """The record that announced the second."""
     status: int | None = None
     """None before the response's head, and if there was none."""
@@ -133,11 +133,11 @@ class HttpExchange(Struct, eq=False, weakref=True):
     """Why it broke off, in words of the recorder or of the system; empty if it did not, or that is unknown."""
     is_ours: bool = False
     """Whether the recorder itself answered."""
-    started: Mark | None = None
+    started: RecordRef | None = None
     """The first record of the request; None if that is lost."""
-    answered: Mark | None = None
+    answered: RecordRef | None = None
     """The first record of the response, or of an end without one."""
-    over: Mark | None = None
+    over: RecordRef | None = None
     """The record of its end."""
     request_size: int = 0
     response_size: int = 0
@@ -147,11 +147,11 @@ class HttpExchange(Struct, eq=False, weakref=True):
     """How many of the sides in `unrecorded` the fold has counted."""
     session: Session | None = None
     """The session that it belongs to; None before its first message."""
-    sent: "tuple[Seen, ...]" = ()
+    sent: "tuple[MessageContext, ...]" = ()
     """The client's messages in it."""
-    received: "tuple[Seen, ...]" = ()
+    received: "tuple[MessageContext, ...]" = ()
     """The server's messages in it."""
-    settled: "Seen | None" = None
+    settled: "MessageContext | None" = None
     """The server's last response to a request."""
     origin: "HttpExchange | None" = None
     """If it repeats messages because their exchange was redirected: the exchange that carried them first."""
@@ -174,9 +174,9 @@ class HttpExchange(Struct, eq=False, weakref=True):
     """Number of the exchange that it resumes: the last one that carried that event."""
     replays: int = 0
     """Events in it that an earlier exchange of the same stream had carried."""
-    strays: tuple[Stray, ...] = ()
+    strays: tuple[CrossStreamEvent, ...] = ()
     """The first 16 events in it that another stream had carried."""
-    repeats: tuple[Repeat, ...] = ()
+    repeats: tuple[RepeatedEventId, ...] = ()
     """The first 16 events in it whose ids were sent before in an odd way."""
     is_surely_unknown: bool = False
     """Whether the `Last-Event-ID` is one that cannot have been sent."""
@@ -186,7 +186,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     """Milliseconds to wait before reconnecting, as its event stream said last; known once that has ended."""
     is_retry_known: bool = False
     """Whether that is recorded at all; it is not for streams without ids, and in captures of earlier versions."""
-    latest: "Seen | None" = None
+    latest: "MessageContext | None" = None
     """The server's last message."""
     gave: SessionId | None = None
     """The session id that its response assigned."""
@@ -198,7 +198,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
         """Whether it was opened to replay the messages of a broken stream."""
         return "last-event-id" in self.fields
 
-    def take(self, members: dict[str, Any], at: Mark | None = None) -> None:
+    def update(self, members: dict[str, Any], at: RecordRef | None = None) -> None:
         """Take an `exchange` record; `at` is its number and stamp."""
         request, response, stage = members.get("request"), members.get("response"), members.get("stage")
         self.has_news = False
@@ -256,7 +256,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
         if _CHALLENGE in head.fields:
             self.challenges = values_of(head.get("headers"), _CHALLENGE)
 
-    def _learn(self, members: dict[str, Any], at: Mark | None) -> None:
+    def _learn(self, members: dict[str, Any], at: RecordRef | None) -> None:
         """Take what few records say."""
         self.error = _text(members.get("error"))[:LONGEST] or self.error
         self.metadata = _text(members.get("metadata")) or self.metadata
@@ -294,7 +294,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
         is_pulled = self.is_pulled_stream or (self.method == "GET" and self.status >= 400)
         return bool(self.sent) or "client" in self.unrecorded or is_pulled
 
-    def _announce(self, endpoints: object, at: Mark | None) -> None:
+    def _announce(self, endpoints: object, at: RecordRef | None) -> None:
         announced = endpoints if isinstance(endpoints, list) else []
         self.endpoints = tuple(address for address in announced[:2] if isinstance(address, str))
         if self.endpoints:
@@ -305,7 +305,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     @property
     def is_pulled_stream(self) -> bool:
         """Whether it is a stream of events that the client opened by GET."""
-        return self.method == "GET" and self.media == STREAM and self.status == 200
+        return self.method == "GET" and self.media_type == STREAM and self.status == 200
 
     @property
     def is_opening(self) -> bool:
@@ -317,7 +317,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
         """Whether it carries messages of the modern era."""
         return bool(self.sent) and self.sent[0].era == "modern"
 
-    def spoken(self, session: Session | None) -> tuple[int | None, Era | None]:
+    def revision_and_era(self, session: Session | None) -> tuple[int | None, Era | None]:
         """The rank of the revision in force for it, and its era, as far as known; its session may be unknown.
 
         For an `initialize` it is the revision agreed on. Without messages, the header decides, or the handshake of the
@@ -334,15 +334,16 @@ class HttpExchange(Struct, eq=False, weakref=True):
         return rank, None if rank is None else era_of(rank)
 
     def transported(self, session: Session | None) -> tuple[int | None, Era | None]:
-        """As `spoken`, for questions about the transport: 2024-11-05 over Streamable HTTP counts as 2025-03-26.
+        """As `revision_and_era`, for questions about the transport: 2024-11-05 over Streamable HTTP counts as
+        2025-03-26.
 
         Servers agree on any revision over any transport, and only 2025-03-26 and later say how this one works.
         """
-        rank, era = spoken = self.spoken(session)
+        rank, era = spoken = self.revision_and_era(session)
         if rank != 0 or not self.is_streamable:
             return spoken
         has_id = _SESSION_FIELD in self.fields or _SESSION_FIELD in self.answer_fields
-        return (1 if has_id or self.accepts_stream or self.media == STREAM else 0), era
+        return (1 if has_id or self.accepts_stream or self.media_type == STREAM else 0), era
 
     @property
     def is_streamable(self) -> bool:
@@ -370,7 +371,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
             return self._traffic.is_whole and not self._traffic.has_legacy and self.path in self._traffic.paths
         if self.may_be_older:
             return False  # that stream may be of the older transport, and announce this address
-        if self.accepts_stream or self.media == STREAM:
+        if self.accepts_stream or self.media_type == STREAM:
             return True
         if self.is_modern:
             # The request is lost: it may have been sent to the address of an older-transport stream.
@@ -406,7 +407,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
         return STREAM in self.fields.get("accept", "").lower()
 
     @property
-    def older(self) -> "list[HttpExchange]":
+    def legacy_streams(self) -> "list[HttpExchange]":
         """The last streams of the older transport."""
         return [*islice(reversed(self._traffic.announced.values()), OLDER_KEPT)]
 
@@ -446,7 +447,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
         return self.target.partition("?")[0]
 
     @property
-    def media(self) -> str:
+    def media_type(self) -> str:
         """The media type of the response, in lower case and without parameters; empty if there is none."""
         return media_of(self.answer_fields.get("content-type", ""))
 
@@ -514,15 +515,15 @@ class HttpTraffic:
         """Whether there was a stream opened by GET whose events are not in the capture, without a session id."""
         self.has_legacy = False
         """Whether there was a stream of the older transport."""
-        self.announced: Limited[str, HttpExchange] = Limited(KEPT)
+        self.announced: BoundedDict[str, HttpExchange] = BoundedDict(KEPT)
         """These streams, by the keys of the addresses that they announced."""
         self.upstream = ""
         """Origin and path of the server, where the recorder knew it."""
         self.paths: dict[str, None] = {}
         """The first 64 paths to which messages were POSTed successfully."""
         self.session_ids = SessionIds()
-        self._lasting: Limited[int, HttpExchange] = Limited(LASTING_KEPT)
-        self._ended: Limited[int, HttpExchange] = Limited(KEPT)
+        self._lasting: BoundedDict[int, HttpExchange] = BoundedDict(LASTING_KEPT)
+        self._ended: BoundedDict[int, HttpExchange] = BoundedDict(KEPT)
 
     def known(self, number: int) -> HttpExchange | None:
         """The exchange with this number; None if it is unknown or forgotten."""

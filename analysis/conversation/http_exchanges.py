@@ -3,11 +3,11 @@
 from collections import deque
 from typing import Any, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.bounded_dict import BoundedDict
+from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import SEEN_KEPT, HttpExchange, HttpTraffic
-from analysis.conversation.limited import Limited
-from analysis.conversation.mark import Mark
-from analysis.conversation.session_id_use import answered, asked
+from analysis.conversation.mark import RecordRef
+from analysis.conversation.session_id_use import on_request, on_response
 from analysis.conversation.session_ids import FIELD
 from analysis.facts import size_of
 
@@ -43,14 +43,14 @@ class HttpExchanges(HttpTraffic):
 
     def __init__(self) -> None:
         super().__init__()
-        self._redirected: Limited[tuple[str, str | None, int], list[HttpExchange]] = Limited(REDIRECTED_KEPT)
+        self._redirected: BoundedDict[tuple[str, str | None, int], list[HttpExchange]] = BoundedDict(REDIRECTED_KEPT)
         self._count = 0
         self._lately: deque[int] = deque()
         # The messages that exchanges keep: the last ones with their values, all of them with their bytes.
-        self._whole: deque[tuple[HttpExchange, Seen, int]] = deque()
+        self._whole: deque[tuple[HttpExchange, MessageContext, int]] = deque()
         self._whole_bytes = self._held_bytes = 0
 
-    def add(self, http: HttpExchange, seen: Seen) -> None:
+    def add(self, http: HttpExchange, seen: MessageContext) -> None:
         """Add a message to its exchange."""
         if seen.message.sender == "client":
             if len(http.sent) < SEEN_KEPT:
@@ -66,7 +66,7 @@ class HttpExchanges(HttpTraffic):
         if seen.answered is not None:
             http.settled = seen
 
-    def _hold(self, http: HttpExchange, seen: Seen) -> None:
+    def _hold(self, http: HttpExchange, seen: MessageContext) -> None:
         """Keep a message for an exchange; older ones drop their values, as their bytes hold them."""
         size = size_of(seen.message.frames)
         http.held_bytes += size
@@ -96,25 +96,25 @@ class HttpExchanges(HttpTraffic):
         """Exchanges that had to be forgotten while open."""
         return self._lasting.forgotten
 
-    def take(self, members: dict[str, Any], at: Mark | None = None) -> HttpExchange | None:
+    def on_record(self, members: dict[str, Any], at: RecordRef | None = None) -> HttpExchange | None:
         """Take an `exchange` record, `at` its number, and return the exchange that it names, if any."""
         number = members.get("exchange")
         if type(number) is not int:
             return None
-        exchange = self.of(number)
+        exchange = self.get_or_create(number)
         has_started, is_news, key = exchange.started is not None, exchange.answered is None, exchange.uri_key
-        exchange.take(members, at)
+        exchange.update(members, at)
         if not has_started and exchange.started is not None:
-            asked(self.session_ids, exchange)
+            on_request(self.session_ids, exchange)
         if exchange.uri_key != key and exchange.uri_key is not None and exchange.method == "GET":
             self.has_legacy = True
-            self.announced.keep(exchange.uri_key, exchange)
+            self.announced.put(exchange.uri_key, exchange)
         if is_news and exchange.answered is not None:
             self._answered(exchange)
         if "server" in exchange.unrecorded and exchange.is_pulled_stream and exchange.session_id is None:
             self.has_unread_stream = True
         if exchange.ended_by is not None and self._lasting.pop(number, None) is not None:
-            self._forget(self._ended.keep(number, exchange))
+            self._forget(self._ended.put(number, exchange))
             self._lately.append(number)
             if len(self._lately) > LATELY:
                 earlier = self._ended.get(self._lately.popleft())
@@ -126,7 +126,7 @@ class HttpExchanges(HttpTraffic):
 
     def _answered(self, http: HttpExchange) -> None:
         self.has_gateway = self.has_gateway or "via" in http.answer_fields or http.maker in _GATEWAYS
-        answered(self.session_ids, http)
+        on_response(self.session_ids, http)
         if http.is_redirect:
             self._expect(http)
         is_served = http.status is not None and 200 <= http.status < 300
@@ -140,7 +140,7 @@ class HttpExchanges(HttpTraffic):
         key = http.client, http.fields.get(FIELD), hash(http.sent[0].message.frames[0].raw)
         known = self._redirected.get(key)
         if known is None:
-            self._redirected.keep(key, [http])
+            self._redirected.put(key, [http])
         elif http not in known:
             known.append(http)
             del known[:-SEEN_KEPT]
@@ -165,13 +165,13 @@ class HttpExchanges(HttpTraffic):
             del self._redirected[key]
         return found
 
-    def of(self, number: int) -> HttpExchange:
+    def get_or_create(self, number: int) -> HttpExchange:
         """The exchange with this number; a new one if it is unknown."""
         exchange = self._lasting.get(number) or self._ended.get(number)
         if exchange is None:
             self._count += 1
             exchange = HttpExchange(self, self.losses, number, number, self._count)
-            self._forget(self._lasting.keep(number, exchange))
+            self._forget(self._lasting.put(number, exchange))
         return exchange
 
     def kept(self) -> list[HttpExchange]:

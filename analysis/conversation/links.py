@@ -8,7 +8,7 @@ decide what belongs to each.
 from typing import Final
 
 from analysis.conversation import subscriptions, tasks
-from analysis.conversation.call import Call, Outcome, Seen
+from analysis.conversation.call import Call, MessageContext, Outcome
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response
 from analysis.conversation.multi_round import Chains, Turn
 from analysis.conversation.subscriptions import Subscriptions
@@ -32,7 +32,7 @@ class Links:
         self.tasks = Tasks()
         self.subscriptions = Subscriptions()
 
-    def follow(self, seen: Seen) -> None:
+    def follow(self, seen: MessageContext) -> None:
         """Set the links of a message whose meaning is known."""
         message = seen.message
         if self.is_idle and _is_plain(message, seen.answered):
@@ -46,11 +46,11 @@ class Links:
         """Whether only a message that begins a link can belong to one: no request can be a retry, nor name a task."""
         return not (self.chains.waiting or self.chains.retries or self.tasks.count or self.subscriptions.listened)
 
-    def _look_at(self, seen: Seen, message: Request | Notification | Response) -> None:
+    def _look_at(self, seen: MessageContext, message: Request | Notification | Response) -> None:
         meta = message.meta if self.tasks.count or self.subscriptions.listened else {}
         if self.subscriptions.listened and message.sender == "server":
             exchange = message.frames[0].exchange if seen.http is None else seen.http.first.number
-            seen.subscription = self.subscriptions.heard(message, meta, seen.session, exchange)
+            seen.subscription = self.subscriptions.on_server_message(message, meta, seen.session, exchange)
         if isinstance(message, Request):
             self._ask(seen, message)
         elif isinstance(message, Response):
@@ -63,37 +63,37 @@ class Links:
         if seen.call is not None and (seen.call is seen.answered or isinstance(message, Request)):
             seen.call.round, seen.call.task = seen.round or seen.call.round, seen.task or seen.call.task
 
-    def _ask(self, seen: Seen, request: Request) -> None:
+    def _ask(self, seen: MessageContext, request: Request) -> None:
         if request.method in _REQUESTS:
             if request.method in tasks.REQUESTS:
-                seen.task = self.tasks.asked(request, seen.session)
+                seen.task = self.tasks.on_request(request, seen.session)
             elif request.sender == "client":
-                seen.subscription = self.subscriptions.asked(request, seen.session)
+                seen.subscription = self.subscriptions.on_request(request, seen.session)
         elif self.chains.waiting and request.sender == "client":
-            seen.round = self.chains.asked(request, seen.session)
+            seen.round = self.chains.on_request(request, seen.session)
 
-    def _answer(self, seen: Seen, response: Response, call: Call) -> None:
+    def _answer(self, seen: MessageContext, response: Response, call: Call) -> None:
         request, outcome, by_server = call.request, call.outcome, response.sender == "server"
         method = request.method
         if by_server and (outcome is _INPUT_REQUIRED or self.chains.retries):
             turn = Turn(request, response, call.revision, call.era)
-            ended = self.chains.answered(turn, seen.session, is_interim=outcome is _INPUT_REQUIRED)
+            ended = self.chains.on_response(turn, seen.session, is_interim=outcome is _INPUT_REQUIRED)
             seen.round = ended or call.round
         if by_server and method in subscriptions.REQUESTS:
-            seen.subscription = self.subscriptions.answered(request, response, seen.session)
+            seen.subscription = self.subscriptions.on_response(request, response, seen.session)
         if outcome is _TASK or method in tasks.REQUESTS or tasks.has_stub(response):
-            seen.task = self.tasks.answered(request, response, seen.session)
+            seen.task = self.tasks.on_response(request, response, seen.session)
         elif self.tasks.parts:
             seen.task = self.tasks.part_of(request)
 
-    def _tell(self, seen: Seen, notification: Notification) -> None:
+    def _tell(self, seen: MessageContext, notification: Notification) -> None:
         """Handle a notification about a thread, or a cancellation."""
         if notification.method in tasks.NOTIFICATIONS:
-            seen.task = self.tasks.told(notification, seen.session)
+            seen.task = self.tasks.on_notification(notification, seen.session)
         elif seen.cancels is not None:
-            seen.subscription = self.subscriptions.cancelled(seen.cancels, notification, seen.session)
+            seen.subscription = self.subscriptions.on_cancelled(seen.cancels, notification, seen.session)
         elif notification.sender == "server" and seen.subscription is None:
-            seen.subscription = self.subscriptions.updated(notification, seen.session)
+            seen.subscription = self.subscriptions.on_resource_updated(notification, seen.session)
 
 
 def _is_plain(message: Message, call: Call | None) -> bool:

@@ -16,8 +16,8 @@ from collections import deque
 from typing import Final
 from weakref import ref
 
+from analysis.conversation.bounded_dict import BoundedDict
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.limited import Limited
 from analysis.conversation.session import Session
 
 KEPT: Final = 10_000
@@ -35,7 +35,7 @@ class _Alike:
 
     def __init__(self) -> None:
         self.has_several = False
-        self.sessions: Limited[int, Session] = Limited(_SESSIONS)
+        self.sessions: BoundedDict[int, Session] = BoundedDict(_SESSIONS)
         self.exchanges: deque[tuple[ref[HttpExchange], Session]] = deque(maxlen=_EXCHANGES)
 
 
@@ -45,9 +45,9 @@ class Lookalikes:
     def __init__(self) -> None:
         self.guesses = 0
         """How many sessions are guesses."""
-        self._alike: Limited[str, _Alike] = Limited(KEPT)
-        self._on_conn: Limited[int, tuple[str, Session]] = Limited(KEPT)
-        self._overlapped: Limited[int, str] = Limited(KEPT)
+        self._alike: BoundedDict[str, _Alike] = BoundedDict(KEPT)
+        self._on_conn: BoundedDict[int, tuple[str, Session]] = BoundedDict(KEPT)
+        self._overlapped: BoundedDict[int, str] = BoundedDict(KEPT)
         """Sessions whose `initialize` was open when the same client, or another like it, sent the next one."""
 
     def last_on(self, http: HttpExchange) -> Session | None:
@@ -65,7 +65,7 @@ class Lookalikes:
         if before is None or http.client not in self._alike:
             return
         if before.state == "init-sent":
-            self._overlapped.keep(before.number, http.client)
+            self._overlapped.put(before.number, http.client)
         elif before.state != "new" and (self.last_on(http) is before or self._is_connected(before, http)):
             self._prove(http.client)
 
@@ -74,8 +74,8 @@ class Lookalikes:
         alike = self._alike.get(http.client)
         if alike is None:
             alike = _Alike()
-            self._alike.keep(http.client, alike)
-        alike.sessions.keep(session.number, session)
+            self._alike.put(http.client, alike)
+        alike.sessions.put(session.number, session)
         if alike.has_several:
             self._guess(session)
 
@@ -89,11 +89,11 @@ class Lookalikes:
         """
         self.know(session, http)
         self._alike[http.client].exchanges.append((ref(http), session))
-        self._on_conn.keep(http.conn, (http.client, session))
+        self._on_conn.put(http.conn, (http.client, session))
         if latest is not None and latest is not session and latest.opened_ns > session.opened_ns:
             self._prove(http.client)
 
-    def answered(self, session: Session, http: HttpExchange) -> None:
+    def on_initialize_without_id(self, session: Session, http: HttpExchange) -> None:
         """Note that an `initialize` was answered without a session id."""
         if self._overlapped.pop(session.number, None) is not None:
             self._prove(http.client)

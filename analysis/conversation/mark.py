@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 
-class Mark(Struct, frozen=True, gc=False):
+class RecordRef(Struct, frozen=True, gc=False):
     """The record that reported a fact."""
 
     seq: int

@@ -6,12 +6,12 @@ This is the whole way, on which every question about a message is asked. Most me
 
 from typing import Final
 
-from analysis.conversation.addressing import Addressing, Key
-from analysis.conversation.call import Earlier, IdState, Outcome, Seen, seen_of
+from analysis.conversation.addressing import Addressing, RequestKey
+from analysis.conversation.call import EarlierRequest, IdState, MessageContext, Outcome, context_of
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.cancellations import CANCELLATIONS, Cancellations
 from analysis.conversation.guesses import guess
-from analysis.conversation.handshake import answering, asking
+from analysis.conversation.handshake import on_client_request, on_server_result
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response, Side
 from analysis.conversation.pairing import Pairing
@@ -27,7 +27,7 @@ _ERROR: Final = Outcome.ERROR
 _NEVER_SEEN: Final = IdState.NEVER_SEEN
 
 
-class Meaning:
+class ContextBuilder:
     """Finds out what messages mean, and begins, ends and cancels their calls."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Meaning:
         self._tables, self._under_way, self._addressing, self._routing = tables, under_way, addressing, routing
         self._pairing, self._cancellations = pairing, cancellations
 
-    def of(self, message: Message, session: Session, http: HttpExchange | None) -> Seen:
+    def context_of(self, message: Message, session: Session, http: HttpExchange | None) -> MessageContext:
         """What a message means.
 
         Args:
@@ -71,55 +71,57 @@ class Meaning:
             return self._notification(message, session, http)
         return self._invalid(message, session, http)
 
-    def _request(self, request: Request, session: Session, http: HttpExchange | None) -> Seen:
+    def _request(self, request: Request, session: Session, http: HttpExchange | None) -> MessageContext:
         table = self._tables[request.sender]
         key = self._addressing.request(request.sender, request.frames[0], request.id)
         by_client = request.sender == "client"
-        revision, era = asking(request, session, http) if by_client else self._around(request, session)
+        revision, era = on_client_request(request, session, http) if by_client else self._around(request, session)
         is_again = session.state in ("init-answered", "ready") or session.lost_seq >= 0
         if request.method == "initialize" and is_again and not session.is_http:
             self._routing.used_by(session).clear()  # a second handshake on a pipe starts over
         before = self._routing.used_by(session).last(session.number, request.sender, request.id)
-        earlier = None if before is None else Earlier(before.seq, before.conn, table.state(before.key))
+        earlier = None if before is None else EarlierRequest(before.seq, before.conn, table.state(before.key))
         if earlier is not None and by_client and http is not None and earlier.state is IdState.OPEN:
             self._routing.reused(session, http)
         if http is not None:
-            self._routing.used.keep(session.number, request, key)
+            self._routing.used.remember(session.number, request, key)
         session.last_request[request.sender] = request.seq
         call, state = self._under_way.begin(request, key, None, revision, era, session, http)
-        return seen_of(
+        return context_of(
             request, session, call, state, revision, state=session.state, era=era, earlier=earlier, http=http
         )
 
     def _around(self, message: Message, session: Session) -> tuple[str | None, Era | None]:
         """The revision and era of messages other than the client's requests and their responses."""
         number = message.frames[0].exchange
-        asked = self._addressing.asked_in(number)
+        asked = self._addressing.requests_in(number)
         for key in asked[:1]:
             waiting = self._tables["client"].get(key)
             if waiting is not None and waiting.era == "modern":
                 return waiting.revision, "modern"
         if session.lost_seq >= 0 and session.handshake is None:
             return None, None  # a handshake may be lost
-        return session.in_force, era_in_force(session, session.in_force if not session.is_modern else None)
+        return session.revision_in_force, era_in_force(
+            session, session.revision_in_force if not session.is_modern else None
+        )
 
-    def _response(self, response: Response, session: Session, http: HttpExchange | None) -> Seen:
+    def _response(self, response: Response, session: Session, http: HttpExchange | None) -> MessageContext:
         table = self._tables["server" if response.sender == "client" else "client"]
         is_converted, state, waiting = False, _NEVER_SEEN, None
         if http is not None and _is_unread(response, http):
             return self._unread(response, session, http)
         if response.id is not None and response.frames[0].exchange is None:
-            waiting = table.answer(Key(None, response.id), response.t_ns)  # as nearly always on stdio
+            waiting = table.answer(RequestKey(None, response.id), response.t_ns)  # as nearly always on stdio
         if waiting is None:
             key, state, is_converted = self._pairing.searched(response, table, session)
             waiting = table.answer(key, response.t_ns)
         if waiting is None:
             revision, era = self._around(response, session)
-            posted = self._addressing.asked_in(response.frames[0].exchange)
+            posted = self._addressing.requests_in(response.frames[0].exchange)
             meant = guess(response, session, self._tables, http, posted) if state is _NEVER_SEEN else None
             if meant is not None:
                 self._under_way.changed[meant.call] = None
-            return seen_of(
+            return context_of(
                 response, session, None, state, revision, state=session.state, era=era, http=http, meant=meant
             )
         if response.id is not None:
@@ -127,12 +129,12 @@ class Meaning:
         self._under_way.answer(waiting, response, session)
         is_error, by_server = waiting.settled is _ERROR, response.sender == "server"
         if by_server and not is_error:
-            waiting.revision = answering(waiting, response, session)
+            waiting.revision = on_server_result(waiting, response, session)
         elif waiting.request.method == "initialize" and session.initialize is waiting.request:
             session.handshake = None
         if by_server and is_error and code_of(response) in MODERN_CODES:
             session.server_is_modern = True
-        return seen_of(
+        return context_of(
             response,
             session,
             waiting,
@@ -144,24 +146,24 @@ class Meaning:
             http=http,
         )
 
-    def _unread(self, response: Response, session: Session, http: HttpExchange) -> Seen:
+    def _unread(self, response: Response, session: Session, http: HttpExchange) -> MessageContext:
         """A response that its client cannot have read: it answers nothing."""
         revision, era = self._around(response, session)
         key = self._pairing.meant(response)
         state = _NEVER_SEEN if key is None else self._tables["client"].state(key)
-        seen = seen_of(response, session, None, state, revision, state=session.state, era=era, http=http)
+        seen = context_of(response, session, None, state, revision, state=session.state, era=era, http=http)
         waiting = None if key is None else self._tables["client"].get(key)
         seen.request, seen.call = None if waiting is None else waiting.request, waiting
         return seen
 
-    def _notification(self, notification: Notification, session: Session, http: HttpExchange | None) -> Seen:
+    def _notification(self, notification: Notification, session: Session, http: HttpExchange | None) -> MessageContext:
         revision, era = self._around(notification, session)
         if notification.method in PROGRESS:
             self._under_way.progress(notification, session)
         if notification.method not in CANCELLATIONS:
-            return seen_of(notification, session, None, None, revision, state=session.state, era=era, http=http)
-        state, cancels, cancelled = self._cancellations.take(notification, session)
-        return seen_of(
+            return context_of(notification, session, None, None, revision, state=session.state, era=era, http=http)
+        state, cancels, cancelled = self._cancellations.on_cancelled(notification, session)
+        return context_of(
             notification,
             session,
             None,
@@ -174,14 +176,14 @@ class Meaning:
             http=http,
         )
 
-    def _invalid(self, message: Invalid, session: Session, http: HttpExchange | None) -> Seen:
+    def _invalid(self, message: Invalid, session: Session, http: HttpExchange | None) -> MessageContext:
         frame = message.frames[0]
         if is_unjudged(message):
             session.unjudged[message.sender] = message.seq
         if not frame.is_ignored:
             session.unread[message.sender] = session.unread.get(message.sender, 0) + 1
         revision, era = self._around(message, session)
-        return seen_of(message, session, None, None, revision, state=session.state, era=era, http=http)
+        return context_of(message, session, None, None, revision, state=session.state, era=era, http=http)
 
 
 def is_unjudged(message: Invalid) -> bool:

@@ -113,7 +113,7 @@ class Chain:
             self._params = None if self.interim is None else fingerprint(self.interim.request.params)
         return self._params
 
-    def keep(self, interim: Turn) -> None:
+    def add_interim(self, interim: Turn) -> None:
         """Keep an interim result."""
         result: Any = interim.response.result
         state, asked = result.get("requestState"), result.get("inputRequests")
@@ -157,7 +157,7 @@ class Chains:
 
     # ---- what happens
 
-    def asked(self, request: Request, session: Session) -> Round | None:
+    def on_request(self, request: Request, session: Session) -> Round | None:
         """Take a client request: return its round, if it continues an earlier request."""
         params = request.params
         if not isinstance(params, dict) or not ("requestState" in params or "inputResponses" in params):
@@ -182,7 +182,7 @@ class Chains:
             self.forgotten += 1
         return retry
 
-    def answered(self, turn: Turn, session: Session, *, is_interim: bool) -> Round | None:
+    def on_response(self, turn: Turn, session: Session, *, is_interim: bool) -> Round | None:
         """Take the response to a client request, and return the round that it ends, if it is part of a chain.
 
         Args:
@@ -206,7 +206,7 @@ class Chains:
             chain.ended_ns = turn.response.t_ns
         return round_
 
-    def failed(self, request: Request) -> None:
+    def on_failed(self, request: Request) -> None:
         """Note that a request can no longer be answered: if it was a retry, the client may send it again."""
         retry = self.retries.pop((request.seq, request.index), None) if self.retries else None
         if retry is None or retry.chain.interim is None:
@@ -222,7 +222,7 @@ class Chains:
 
     def _hold(self, chain: Chain, interim: Turn) -> None:
         """Keep a chain with its interim result."""
-        chain.keep(interim)
+        chain.add_interim(interim)
         self._bytes += chain.size
         self._held[chain.number] = chain
         self._note(chain)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from analysis.conversation.addressing import Addressing, Key
+from analysis.conversation.addressing import Addressing, RequestKey
 from analysis.conversation.call import IdState
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.message import Id, Response, Side, converted, other_side
@@ -30,12 +30,14 @@ class Pairing:
         """
         self._tables, self._addressing, self._routing = tables, addressing, routing
 
-    def searched(self, response: Response, table: CallTable, session: Session) -> tuple[Key | None, IdState, bool]:
+    def searched(
+        self, response: Response, table: CallTable, session: Session
+    ) -> tuple[RequestKey | None, IdState, bool]:
         """Finds the request a response answers: returns it, its id's state, and whether only a converted id matches."""
         key = self.meant(response)
         if key is not None or response.id is None:
             return key, _NEVER_SEEN, False
-        exact = Key(self._addressing.first_of(response.frames[0].exchange), response.id)
+        exact = RequestKey(self._addressing.first_of(response.frames[0].exchange), response.id)
         state = table.state(exact)
         if state is _NEVER_SEEN:
             used = self.used(other_side(response.sender), session, exact.id)
@@ -48,12 +50,12 @@ class Pairing:
         is_converted = asked is not None and asked.request.seq > session.lost_seq
         return key if is_converted else None, state, is_converted  # the request that it answers may be lost
 
-    def meant(self, response: Response) -> Key | None:
+    def meant(self, response: Response) -> RequestKey | None:
         """The open request that a response answers."""
         if response.is_error and (response.id is None or response.id.type == "null"):
             # A peer that cannot read a request cannot name it; over HTTP the exchange does.
             table = self._tables[other_side(response.sender)]
-            asked = self._addressing.asked_in(response.frames[0].exchange)
+            asked = self._addressing.requests_in(response.frames[0].exchange)
             if response.sender != "server" or len(asked) > ALIKE:
                 return None
             open_ = [key for key in asked if table.get(key) is not None]
@@ -62,11 +64,11 @@ class Pairing:
             return None
         return self.find(other_side(response.sender), response.frames[0], response.id)
 
-    def find(self, side: Side, frame: Frame, id_: Id) -> Key | None:
+    def find(self, side: Side, frame: Frame, id_: Id) -> RequestKey | None:
         """The open request of a side that an id in a frame refers to."""
         table = self._tables[side]
         if frame.exchange is None:
-            only = Key(None, id_)
+            only = RequestKey(None, id_)
             return only if table.get(only) is not None else None
         own = self._addressing.own(frame.exchange, id_)
         if table.get(own) is not None:

@@ -13,8 +13,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange, Oddity, Repeat, Stray
-from analysis.conversation.limited import Limited
+from analysis.conversation.bounded_dict import BoundedDict
+from analysis.conversation.http_exchange import VERSION_FIELD, CrossStreamEvent, HttpExchange, Oddity, RepeatedEventId
 from analysis.conversation.message import Id, id_of
 from analysis.protocol.revisions import MODERN, rank_of
 
@@ -55,7 +55,7 @@ class EventIds:
         self.unseen = 0
         """Ids that earlier recorder versions did not record."""
         self._count = 0
-        self._sent: Limited[tuple[str, Id], _Sent] = Limited(limit)
+        self._sent: BoundedDict[tuple[str, Id], _Sent] = BoundedDict(limit)
 
     @property
     def forgotten(self) -> int:
@@ -66,7 +66,7 @@ class EventIds:
         """The number of ids that are kept."""
         return len(self._sent)
 
-    def sent(self, http: HttpExchange, event_id: str, seq: int, t_ns: int = 0, raw: bytes = b"") -> None:
+    def on_event(self, http: HttpExchange, event_id: str, seq: int, t_ns: int = 0, raw: bytes = b"") -> None:
         """Take an event with its id, which may be that of an earlier event in the same exchange: ids stay in force.
 
         Args:
@@ -87,22 +87,22 @@ class EventIds:
         known = self._sent.pop(key, None)
         if known is None:
             self._count += 1
-            self._sent.keep(key, _Sent(http.stream, http.number, seq, self._count, data, http.losses))
+            self._sent.put(key, _Sent(http.stream, http.number, seq, self._count, data, http.losses))
             return
         kind = _oddity(http, known, data)
         if kind is not None and len(http.repeats) < STRAYS:
-            http.repeats += (Repeat(seq, t_ns, kind, known.seq),)
+            http.repeats += (RepeatedEventId(seq, t_ns, kind, known.seq),)
         stream = known.stream
         if stream != http.stream:
             if stream != _SEVERAL and len(http.strays) < STRAYS:
-                http.strays += (Stray(seq, stream),)
+                http.strays += (CrossStreamEvent(seq, stream),)
             stream = _SEVERAL
         elif known.last != http.number:
             http.replays += 1
         known.stream, known.last, known.data = stream, http.number, known.data if data is None else data
         self._sent[key] = known
 
-    def opened(self, http: HttpExchange, last_event_id: str) -> None:
+    def on_stream_opened(self, http: HttpExchange, last_event_id: str) -> None:
         """Begin an event stream whose request names the last event that its client has."""
         if http.resumption is not None or http.event_id is not None:
             return

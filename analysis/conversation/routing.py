@@ -20,10 +20,10 @@ Otherwise the probe stays a separate session: another client may have sent it.
 from typing import Final, TypeAlias
 from weakref import ref
 
+from analysis.conversation.bounded_dict import BoundedDict
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.handshake import peer_of
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
-from analysis.conversation.limited import Limited
 from analysis.conversation.lookalikes import Lookalikes
 from analysis.conversation.message import Message, Request, Side
 from analysis.conversation.session import CLIENT_INFO, Session
@@ -52,19 +52,19 @@ class Routing:
         """The only session of a pipe, once it has begun."""
         self._has_lost = False
         self._lookalikes = Lookalikes()
-        self._on_conn: Limited[int, tuple[str, Session]] = Limited(KEPT)
+        self._on_conn: BoundedDict[int, tuple[str, Session]] = BoundedDict(KEPT)
         self.used = UsedInExchanges()
         """The ids that sessions over HTTP have used."""
         self._used_on_pipe = UsedOnPipe(tables)
-        self._sessions: Limited[int, Session] = Limited(KEPT)
+        self._sessions: BoundedDict[int, Session] = BoundedDict(KEPT)
         self.stirred: dict[Session, None] = {}
         """Sessions about which something was learned since the last loss that may concern any of them: that loss has
         left nothing to forget about the others, of which there may be thousands."""
-        self._by_key: Limited[str, Session] = Limited(KEPT)
-        self._by_client: Limited[_Who, tuple[Session, int]] = Limited(KEPT)
+        self._by_key: BoundedDict[str, Session] = BoundedDict(KEPT)
+        self._by_client: BoundedDict[_Who, tuple[Session, int]] = BoundedDict(KEPT)
         # By connection, and by client: the last exchange with a message but without a known session id.
         # Weak references, because `HttpExchanges` decides how many exchanges are kept.
-        self._latest: Limited[int | str, ref[HttpExchange]] = Limited(KEPT)
+        self._latest: BoundedDict[int | str, ref[HttpExchange]] = BoundedDict(KEPT)
 
     @property
     def forgotten(self) -> int:
@@ -102,7 +102,7 @@ class Routing:
         known = [(client, at) for (client, _, _), (of, at) in self._by_client.items() if of is session]
         return known[0] if len(known) == 1 and len(self._by_client) == 1 else None
 
-    def lose(self) -> None:
+    def note_loss(self) -> None:
         """Note lost records: nothing is certain about the beginning of later sessions."""
         self.observed_start = False
         self._has_lost = True
@@ -156,18 +156,18 @@ class Routing:
             session = self._new(message.t_ns, observed_start=(is_opening or is_modern) and self.observed_start)
             session.delimited, session.likeness = "session" if is_opening or key else "peer", given
             if key and not is_modern:
-                self._by_key.keep(key, session)
+                self._by_key.put(key, session)
         else:
             session = remembered[0]
         if is_modern:
             self._lookalikes.know(session, http)
             # A request that omits the name is taken to come from the client that gave it.
             for name in {_name(message), ""}:
-                self._by_client.keep((http.client, "modern", name), (session, message.t_ns))
+                self._by_client.put((http.client, "modern", name), (session, message.t_ns))
         elif not key:
             self._remember(session, message, http, is_opening=is_opening)
         for place in (http.conn, http.client):
-            self._latest.keep(place, ref(http))
+            self._latest.put(place, ref(http))
         return session
 
     def _known(self, http: HttpExchange, *, is_modern: bool) -> Session | None:
@@ -176,7 +176,7 @@ class Routing:
             # Every POST has the key of its URI; only a key that a stream has announced belongs to a session. A message
             # there may be of the modern era, like a probe.
             if key and key in self._by_key and (not is_modern or (key == http.uri_key and http.is_for_stream)):
-                self._on_conn.keep(http.conn, (http.client, self._by_key[key]))
+                self._on_conn.put(http.conn, (http.client, self._by_key[key]))
                 return self._by_key[key]
         return None
 
@@ -189,14 +189,14 @@ class Routing:
             self._lookalikes.begin(before, http)
         self._lookalikes.carry(session, None if is_opening else before, http)
         if is_opening or before is None or session.opened_ns >= before.opened_ns:
-            self._by_client.keep(who, (session, message.t_ns))
+            self._by_client.put(who, (session, message.t_ns))
 
     def _given(self, http: HttpExchange) -> Session | None:
         """The session with an id to which a message without an id, or with one that was never issued, seems to belong.
 
         None if that is not the only one of the client, unless the last message on the connection belonged to it.
         """
-        alive = {id(one.session): one.session for one in http.session_ids.given_to(http.client) if one.is_alive}
+        alive = {id(one.session): one.session for one in http.session_ids.issued_to(http.client) if one.is_alive}
         last = self._last_on(http)
         if last is not None and id(last) in alive:
             return last
@@ -243,7 +243,7 @@ class Routing:
         both = (self._by_client.get((client, "handshake", "")), self._modern(client))
         return max((known for known in both if known is not None), key=lambda known: known[1], default=None)
 
-    def of(self, http: HttpExchange) -> Session | None:
+    def session_of_exchange(self, http: HttpExchange) -> Session | None:
         """The session of an exchange, with or without messages; None if unknown."""
         key = http.fields.get("mcp-session-id")
         if http.session is not None or key:
@@ -251,21 +251,21 @@ class Routing:
         remembered = self._last_of(http.client)
         return remembered[0] if remembered is not None else None
 
-    def note(self, http: HttpExchange, t_ns: int) -> None:
+    def on_exchange(self, http: HttpExchange, t_ns: int) -> None:
         """Take new facts about an exchange: its response may assign the key of its session."""
         opened = http.session
         key = http.answer_fields.get("mcp-session-id")
         if key and opened is not None and key not in self._by_key:
-            self._by_key.keep(key, opened)
+            self._by_key.put(key, opened)
             self._by_client.pop((http.client, "handshake", ""), None)
             self._lookalikes.identified(opened, http)
         elif opened is not None and not key and http.is_opening and http.status is not None and http.status < 300:
-            self._lookalikes.answered(opened, http)
+            self._lookalikes.on_initialize_without_id(opened, http)
         if http.uri_key and http.method == "GET" and (opened is None or http.uri_key not in self._by_key):
             # Each stream is a separate session; some servers announce the same address on all of them.
             session = opened or self._new(t_ns, observed_start=self.observed_start)
             session.delimited, session.is_legacy = "session", True
-            self._by_key.keep(http.uri_key, session)
+            self._by_key.put(http.uri_key, session)
             http.session = session
 
     def _new(self, t_ns: int, *, observed_start: bool) -> Session:
@@ -273,7 +273,7 @@ class Routing:
         session = Session(self.count, self.transport, t_ns)
         session.observed_start = observed_start
         session.lost_seq = 0 if self._has_lost else -1
-        self._sessions.keep(session.number, session)
+        self._sessions.put(session.number, session)
         self.stir(session)
         return session
 

@@ -41,7 +41,15 @@ class Session:
     """The state of one session so far."""
 
     __slots__ = (
-        *("agreed", "agreed_seq", "asked", "client", "client_capabilities", "closed_ns", "declared"),
+        *(
+            "negotiated_revision",
+            "agreed_seq",
+            "requested_revision",
+            "client",
+            "client_capabilities",
+            "closed_ns",
+            "declared",
+        ),
         *("delimited", "epoch", "eras", "handshake", "has_initialized", "heard", "initialize", "introduced"),
         *("gaps", "in_flight", "is_guess", "learned", "likeness"),
         *("is_legacy", "is_modern", "last_initialize", "last_ns", "last_request", "lasting", "lost_seq", "memory"),
@@ -82,9 +90,9 @@ class Session:
         """The eras of the client's requests."""
         self.server_is_modern = False
         """Whether the server has sent something that only a modern-era server sends."""
-        self.asked: str | None = None
+        self.requested_revision: str | None = None
         """The revision that the client requested last."""
-        self.agreed: str | None = None
+        self.negotiated_revision: str | None = None
         """The revision that a response has settled."""
         self.handshake: str | None = None
         """The revision of the handshake: the one requested, then the one agreed on."""
@@ -134,14 +142,14 @@ class Session:
     @property
     def revision(self) -> str | None:
         """The revision in use: the one last agreed on; before that, the one last requested."""
-        return self.agreed or self.asked
+        return self.negotiated_revision or self.requested_revision
 
     @property
-    def in_force(self) -> str | None:
+    def revision_in_force(self) -> str | None:
         """The revision for messages other than requests and responses; unknown if a handshake may be lost."""
         return self.handshake or (None if self.lost_seq >= 0 else self.revision)
 
-    def forget(self) -> None:
+    def note_loss(self) -> None:
         """Note lost records: earlier messages no longer prove anything about missing ones.
 
         A completed handshake stays: another one on the same pipe would be a mistake, and is rare.

@@ -10,21 +10,21 @@ from analysis.conversation.session_ids import FIELD, SessionId, SessionIds
 from analysis.protocol.error_codes import METHOD_NOT_FOUND
 
 
-def asked(ids: SessionIds, http: HttpExchange) -> None:
+def on_request(ids: SessionIds, http: HttpExchange) -> None:
     """Take the start of a request: from now on, a DELETE may be the reason that the server ends its streams."""
     named = http.fields.get(FIELD)
     if named and http.method == "DELETE":
-        (ids.of(named) or ids.make(named)).tried = True
+        (ids.get(named) or ids.make(named)).tried = True
 
 
-def answered(ids: SessionIds, http: HttpExchange) -> None:
+def on_response(ids: SessionIds, http: HttpExchange) -> None:
     """Take the start of a response."""
     named, given = http.fields.get(FIELD), http.answer_fields.get(FIELD)
     if named:
         _named(ids, named, http)
     if given is None or http.is_ours:
         return
-    known = ids.of(given) or ids.make(given)
+    known = ids.get(given) or ids.make(given)
     known.last = http.answered
     if known.given is None and given != named:
         known.given, known.order, known.path, known.session = http.answered, http.order, http.path, http.session
@@ -37,9 +37,9 @@ def answered(ids: SessionIds, http: HttpExchange) -> None:
 def _named(ids: SessionIds, named: str, http: HttpExchange) -> None:
     """Take the response to a request with an id."""
     is_over = not http.is_ours and not http.is_modern
-    is_gone = is_over and http.status == 404 and _refuses_session(http, ids.of(named))
+    is_gone = is_over and http.status == 404 and _refuses_session(http, ids.get(named))
     is_deleted = is_over and http.method == "DELETE" and http.status is not None and 200 <= http.status < 300
-    known = ids.of(named)
+    known = ids.get(named)
     if known is None:
         if not is_gone and not is_deleted:
             return

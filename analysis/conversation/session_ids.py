@@ -5,8 +5,8 @@ In captures, most ids are hashes, which can only be compared for equality.
 
 from typing import Final
 
-from analysis.conversation.limited import Limited
-from analysis.conversation.mark import Mark
+from analysis.conversation.bounded_dict import BoundedDict
+from analysis.conversation.mark import RecordRef
 from analysis.conversation.session import Session
 
 FIELD: Final = "mcp-session-id"
@@ -25,7 +25,7 @@ class SessionId:
     )
 
     def __init__(self) -> None:
-        self.given: Mark | None = None
+        self.given: RecordRef | None = None
         """The response that assigned it; None if it was already in use when the capture began."""
         self.order: int | None = None
         """Which exchange that was, by its position among all (`HttpExchange.order`)."""
@@ -35,11 +35,11 @@ class SessionId:
         """Whether that was a response to `initialize`."""
         self.session: Session | None = None
         """The session of that response."""
-        self.gone: Mark | None = None
+        self.gone: RecordRef | None = None
         """The first 404 for a message with this id."""
-        self.deleted: Mark | None = None
+        self.deleted: RecordRef | None = None
         """The first successful DELETE with this id."""
-        self.ended: Mark | None = None
+        self.ended: RecordRef | None = None
         """The first DELETE request with this id that was not refused: from then on, the session may be over."""
         self.kept_by: int | None = None
         """The status with which a DELETE with this id was refused last."""
@@ -47,7 +47,7 @@ class SessionId:
         """Whether a GET with this id was answered with a stream."""
         self.tried = False
         """Whether a DELETE with this id was sent."""
-        self.last: Mark | None = None
+        self.last: RecordRef | None = None
         """The last response that assigned this id or answered a request with it."""
 
     @property
@@ -55,7 +55,7 @@ class SessionId:
         """Whether it has been neither deleted nor refused as unknown."""
         return self.gone is None and self.deleted is None
 
-    def had_died(self, at: "Mark") -> bool:
+    def was_invalid_at(self, at: "RecordRef") -> bool:
         """Whether it had become invalid before a record."""
         return any(end is not None and end.seq < at.seq for end in (self.gone, self.deleted))
 
@@ -64,20 +64,20 @@ class SessionIds:
     """The session ids of a capture."""
 
     def __init__(self) -> None:
-        self._known: Limited[str, SessionId] = Limited(KEPT)
-        self._of_session: Limited[int, str] = Limited(KEPT)
-        self._of_client: Limited[str, list[SessionId]] = Limited(KEPT)
+        self._known: BoundedDict[str, SessionId] = BoundedDict(KEPT)
+        self._of_session: BoundedDict[int, str] = BoundedDict(KEPT)
+        self._of_client: BoundedDict[str, list[SessionId]] = BoundedDict(KEPT)
 
     @property
     def forgotten(self) -> int:
         """The number of ids that were forgotten."""
         return self._known.forgotten
 
-    def of(self, id_: str) -> SessionId | None:
+    def get(self, id_: str) -> SessionId | None:
         """The history of an id."""
         return self._known.get(id_)
 
-    def is_given(self, id_: str) -> bool:
+    def is_issued(self, id_: str) -> bool:
         """Whether a response assigned an id."""
         known = self._known.get(id_)
         return known is not None and known.given is not None
@@ -90,23 +90,23 @@ class SessionIds:
         """The id that the server assigned to a session."""
         return self._of_session.get(session.number)
 
-    def given_to(self, client: str) -> list[SessionId]:
+    def issued_to(self, client: str) -> list[SessionId]:
         """The latest ids assigned to a client, which is identified by its fingerprint from `HttpExchange.client`."""
         return self._of_client.get(client, [])
 
     def assign(self, session: Session, id_: str) -> None:
         """Note that the server has assigned an id to a session."""
-        self._of_session.keep(session.number, id_)
+        self._of_session.put(session.number, id_)
 
     def give(self, given: SessionId, client: str) -> None:
         """Note that a response has assigned an id to a client."""
         own = self._of_client.get(client, [])
         own.append(given)
         del own[:-OF_CLIENT_KEPT]
-        self._of_client.keep(client, own)
+        self._of_client.put(client, own)
 
     def make(self, id_: str) -> SessionId:
         """Begin the history of an id."""
         session_id = SessionId()
-        self._known.keep(id_, session_id)
+        self._known.put(id_, session_id)
         return session_id

@@ -8,9 +8,9 @@ and comes to the same result (`tests/analysis/conversation/test_straight.py`).
 
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.addressing import Key
+from analysis.conversation.addressing import RequestKey
 from analysis.conversation.assembly import Assembly
-from analysis.conversation.call import IdState, Seen
+from analysis.conversation.call import IdState, MessageContext
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.cancellations import CANCELLATIONS, Cancellations
 from analysis.conversation.links import METHODS, Links
@@ -48,9 +48,12 @@ UNKNOWN: Final = Terms(None, None, None)
 
 def terms_of(session: Session) -> tuple[Terms, Terms]:
     """What is in force for the client's requests, and for everything else except responses."""
-    revision = session.in_force
+    revision = session.revision_in_force
     if session.is_modern:
-        asked, around = Terms(session.asked, rank_of(session.asked), "modern"), era_in_force(session, None)
+        asked, around = (
+            Terms(session.requested_revision, rank_of(session.requested_revision), "modern"),
+            era_in_force(session, None),
+        )
     else:
         asked, around = (
             Terms(session.handshake, rank_of(session.handshake), "handshake"),
@@ -115,7 +118,7 @@ class Straight:
         self._client, self._server = session.introduced.get("client"), session.introduced.get("server")
         self._is_linked = not self._links.is_idle
 
-    def take(self, frame: Frame, body: dict[str, Any]) -> Seen | None:
+    def try_frame(self, frame: Frame, body: dict[str, Any]) -> MessageContext | None:
         """Take the message of a frame; return it with its meaning, or None, changing nothing, if it may not be taken.
 
         Args:
@@ -129,9 +132,9 @@ class Straight:
             return self._request(message)
         return self._notification(message) if type(message) is Notification else None
 
-    def _request(self, request: Request) -> Seen | None:
+    def _request(self, request: Request) -> MessageContext | None:
         session, side, method = self._session, request.sender, request.method
-        table, key = self._tables[side], Key(None, request.id)
+        table, key = self._tables[side], RequestKey(None, request.id)
         if method in MOVES or table.get(key) is not None or table.past(key) is not None:
             return None
         if side == "client":
@@ -149,7 +152,7 @@ class Straight:
             revision, rank, era = self._around
         session.last_request[side] = session.heard[side] = request.seq
         call, state = self._under_way.begin(request, key, _NEVER_SEEN, revision, era, session, None)
-        seen = Seen(
+        seen = MessageContext(
             request,
             session,
             request.body,
@@ -166,11 +169,11 @@ class Straight:
             self._link(seen)
         return seen
 
-    def _response(self, response: Response) -> Seen | None:
+    def _response(self, response: Response) -> MessageContext | None:
         session, side, body = self._session, response.sender, response.body
         by_server = side == "server"
         table = self._tables["client" if by_server else "server"]
-        key = None if response.id is None else Key(None, response.id)
+        key = None if response.id is None else RequestKey(None, response.id)
         call = None if key is None else table.get(key)
         if call is None or len(body) > ENVELOPE:
             return None
@@ -194,7 +197,7 @@ class Straight:
         table.answer(key, response.t_ns)
         self._under_way.answer(call, response, session)
         session.heard[side] = response.seq
-        seen = Seen(
+        seen = MessageContext(
             response,
             session,
             body,
@@ -215,7 +218,7 @@ class Straight:
             self._link(seen)
         return seen
 
-    def _notification(self, notification: Notification) -> Seen | None:
+    def _notification(self, notification: Notification) -> MessageContext | None:
         session, method = self._session, notification.method
         if method in MOVES:
             return None
@@ -224,9 +227,9 @@ class Straight:
         if method in PROGRESS:
             self._under_way.progress(notification, session)
         elif method in CANCELLATIONS:
-            state, cancels, cancelled = self._cancellations.take(notification, session)
+            state, cancels, cancelled = self._cancellations.on_cancelled(notification, session)
         session.heard[notification.sender] = notification.seq
-        seen = Seen(
+        seen = MessageContext(
             notification,
             session,
             notification.body,
@@ -244,7 +247,7 @@ class Straight:
             self._link(seen)
         return seen
 
-    def _link(self, seen: Seen) -> None:
+    def _link(self, seen: MessageContext) -> None:
         self._links.follow(seen)
         self._is_linked = not self._links.is_idle
 
@@ -252,5 +255,9 @@ class Straight:
 def is_settled(session: Session) -> bool:
     """Whether it is settled which era and revision client and server speak."""
     if session.is_modern:
-        return session.server_is_modern and session.asked is not None and session.asked == session.agreed
+        return (
+            session.server_is_modern
+            and session.requested_revision is not None
+            and session.requested_revision == session.negotiated_revision
+        )
     return session.is_modern is False and "handshake" in session.eras and session.handshake is not None

@@ -8,7 +8,7 @@ known. In between, what could be odd about the messages of a session is worked o
 from typing import Any, Final
 
 from analysis.conversation.addressing import Addressing
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.cancellations import CANCELLATIONS
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
@@ -71,7 +71,7 @@ class StraightHttp:
         self._asked, self._around = terms_of(session)
         self._client, self._server = session.introduced.get("client"), session.introduced.get("server")
 
-    def take(self, message: Request | Notification | Response, http: HttpExchange) -> Seen | None:
+    def try_message(self, message: Request | Notification | Response, http: HttpExchange) -> MessageContext | None:
         """Take a message; return it with its meaning, or None, changing nothing, if it is not plain.
 
         Args:
@@ -97,7 +97,7 @@ class StraightHttp:
 
     def _is_in_force(self, http: HttpExchange) -> bool:
         """Whether what is in force in the session also applies in an exchange: its request may declare otherwise."""
-        for key in self._addressing.asked_in(http.number)[:1]:
+        for key in self._addressing.requests_in(http.number)[:1]:
             call = self._tables["client"].get(key)
             return (
                 call is None
@@ -106,17 +106,17 @@ class StraightHttp:
             )
         return True
 
-    def _request(self, request: Request, http: HttpExchange) -> Seen | None:
+    def _request(self, request: Request, http: HttpExchange) -> MessageContext | None:
         session, side = self.session, request.sender
         assert session is not None
         if self._used.last(session.number, side, request.id) is not None:
             return None
         revision, rank, era = self._asked if side == "client" else self._around
         key = self._addressing.request(side, request.frames[0], request.id)
-        self._used.keep(session.number, request, key)
+        self._used.remember(session.number, request, key)
         session.last_request[side] = request.seq
         call, state = self._under_way.begin(request, key, None, revision, era, session, http)
-        return Seen(
+        return MessageContext(
             request,
             session,
             request.body,
@@ -131,7 +131,7 @@ class StraightHttp:
             request=request,
         )
 
-    def _response(self, response: Response, http: HttpExchange) -> Seen | None:
+    def _response(self, response: Response, http: HttpExchange) -> MessageContext | None:
         session, side, body = self.session, response.sender, response.body
         requester: Side = "server" if side == "client" else "client"
         result: Any = body.get("result")
@@ -159,7 +159,7 @@ class StraightHttp:
         state = call.id_state
         table.answer(key, response.t_ns)
         self._under_way.answer(call, response, session)
-        return Seen(
+        return MessageContext(
             response,
             session,
             body,
@@ -174,13 +174,13 @@ class StraightHttp:
             request=call.request,
         )
 
-    def _notification(self, notification: Notification, http: HttpExchange) -> Seen | None:
+    def _notification(self, notification: Notification, http: HttpExchange) -> MessageContext | None:
         session, (revision, rank, era) = self.session, self._around
         if session is None:
             return None
         if notification.method in PROGRESS:
             self._under_way.progress(notification, session)
-        return Seen(
+        return MessageContext(
             notification,
             session,
             notification.body,

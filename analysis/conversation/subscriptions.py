@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from analysis.conversation.addressing import Key
+from analysis.conversation.addressing import RequestKey
 from analysis.conversation.message import Id, Notification, Request, Response, id_of, parse_exactly
 from analysis.conversation.session import Session
 from analysis.facts import size_of
@@ -50,7 +50,7 @@ Said: TypeAlias = Request | Notification | Response
 """A valid message."""
 
 
-class Uris:
+class UriPrefixSet:
     """A set of URIs that finds the prefixes of another URI."""
 
     def __init__(self, uris: Iterable[str] = ()) -> None:
@@ -93,12 +93,12 @@ class Uris:
         return None if length is None else uri[:length]
 
 
-class Filter(NamedTuple):
+class ListenFilter(NamedTuple):
     """The filter that a `subscriptions/listen` requests, or that its acknowledgement grants."""
 
     flags: frozenset[str]
     """Members that are true, such as `toolsListChanged`."""
-    uris: Uris
+    uris: UriPrefixSet
     """The URIs in `resourceSubscriptions`."""
     task_ids: frozenset[str]
     """The ids in `taskIds`, a member of the tasks extension."""
@@ -143,10 +143,10 @@ class ResourceSubscription:
         return self.ended_ns is None
 
 
-class Listening:
+class ListenSubscription:
     """A `subscriptions/listen` and its history."""
 
-    def __init__(self, session: Session, key: Key, request: Request) -> None:
+    def __init__(self, session: Session, key: RequestKey, request: Request) -> None:
         params = request.params
         self.session = session
         self.key = key
@@ -155,7 +155,7 @@ class Listening:
         """Number of the frame of the request."""
         self.asked_ns = request.t_ns
         self.requested = _filter(params.get("notifications") if isinstance(params, dict) else None)
-        self.acknowledged: Filter | None = None
+        self.acknowledged: ListenFilter | None = None
         """What the first acknowledgement grants."""
         self.acknowledged_ns: int | None = None
         """Stamp of the first acknowledgement."""
@@ -193,7 +193,7 @@ class Listening:
         return self.ended_ns is None
 
 
-Subscription: TypeAlias = ResourceSubscription | Listening
+Subscription: TypeAlias = ResourceSubscription | ListenSubscription
 
 
 class Subscriptions:
@@ -213,9 +213,9 @@ class Subscriptions:
         self._limit, self._bytes_limit, self._bytes = limit, bytes_limit, 0
         self._all: OrderedDict[Subscription, None] = OrderedDict()
         self._by_uri: dict[int, dict[str, ResourceSubscription]] = {}
-        self._open_uris: dict[int, Uris] = {}
-        self._by_key: dict[int, dict[Key, Listening]] = {}
-        self._by_exchange: dict[int, list[Listening]] = {}
+        self._open_uris: dict[int, UriPrefixSet] = {}
+        self._by_key: dict[int, dict[RequestKey, ListenSubscription]] = {}
+        self._by_exchange: dict[int, list[ListenSubscription]] = {}
         self._asked: OrderedDict[tuple[int, int | None], ResourceSubscription] = OrderedDict()
         self._asked_bytes = 0
 
@@ -227,11 +227,11 @@ class Subscriptions:
         """The resource subscriptions of a session; for each URI the last one."""
         return list(self._by_uri.get(session.number, {}).values())
 
-    def listenings(self, session: Session) -> list[Listening]:
+    def listenings(self, session: Session) -> list[ListenSubscription]:
         """The `subscriptions/listen` requests of a session; for each id the last one."""
         return list(self._by_key.get(session.number, {}).values())
 
-    def listening(self, session: Session, key: Key) -> Listening | None:
+    def listening(self, session: Session, key: RequestKey) -> ListenSubscription | None:
         """The last `subscriptions/listen` of a session under a key, open or not."""
         return self._by_key.get(session.number, {}).get(key)
 
@@ -243,7 +243,7 @@ class Subscriptions:
 
     # ---- what happens
 
-    def asked(self, request: Request, session: Session) -> Subscription | None:
+    def on_request(self, request: Request, session: Session) -> Subscription | None:
         """Take a client request that begins or ends a subscription; return that, or None if it ends nothing."""
         if request.method == LISTEN:
             return self._listen(request, session)
@@ -262,7 +262,7 @@ class Subscriptions:
         self._await(request, known)
         return known
 
-    def answered(self, request: Request, response: Response, session: Session) -> Subscription | None:
+    def on_response(self, request: Request, response: Response, session: Session) -> Subscription | None:
         """Take the response to a request that begins or ends a subscription, and return the subscription."""
         if request.method == LISTEN:
             listening = self._of_request(request, session)
@@ -280,7 +280,7 @@ class Subscriptions:
             self._end(subscription, response.t_ns)
         return subscription
 
-    def updated(self, notification: Notification, session: Session) -> ResourceSubscription | None:
+    def on_resource_updated(self, notification: Notification, session: Session) -> ResourceSubscription | None:
         """Take a resource update; return the subscription to the resource, or to one that it is part of.
 
         It is an ended subscription if no open one fits.
@@ -296,7 +296,9 @@ class Subscriptions:
             subscription.updates += 1
         return subscription
 
-    def heard(self, message: Said, meta: dict[str, Any], session: Session, exchange: int | None) -> Listening | None:
+    def on_server_message(
+        self, message: Said, meta: dict[str, Any], session: Session, exchange: int | None
+    ) -> ListenSubscription | None:
         """Take a server message, and return the `subscriptions/listen` that it belongs to.
 
         Args:
@@ -321,7 +323,7 @@ class Subscriptions:
                 self._bound()
         return listening
 
-    def cancelled(self, request: Request, by: Notification, session: Session) -> Listening | None:
+    def on_cancelled(self, request: Request, by: Notification, session: Session) -> ListenSubscription | None:
         """Take a cancellation of a request; return the subscription that it ends, if any."""
         if request.method != LISTEN:
             return None
@@ -338,7 +340,7 @@ class Subscriptions:
         Args:
             exchange: its number, or that of the first one if it repeats a redirected one.
             t_ns: when it ended.
-            by: how, as in `Listening.stream_ended_by`.
+            by: how, as in `ListenSubscription.stream_ended_by`.
         """
         for listening in self._by_exchange.get(exchange, ()):
             if listening.stream_ended_ns is None and not listening.session.is_legacy:
@@ -351,7 +353,7 @@ class Subscriptions:
             self._drop(earlier)
         subscription = ResourceSubscription(session, uri, request)
         self._by_uri.setdefault(session.number, {})[uri] = subscription
-        self._open_uris.setdefault(session.number, Uris()).add(uri)
+        self._open_uris.setdefault(session.number, UriPrefixSet()).add(uri)
         self._hold(subscription)
         return subscription
 
@@ -377,7 +379,7 @@ class Subscriptions:
         if self._is_last(subscription):
             self._open_uris[subscription.session.number].discard(subscription.uri)
 
-    def _listen(self, request: Request, session: Session) -> Listening | None:
+    def _listen(self, request: Request, session: Session) -> ListenSubscription | None:
         if not request.id.pairs:
             return None
         self.listened = True
@@ -385,20 +387,20 @@ class Subscriptions:
         earlier = self._by_key.get(session.number, {}).get(key)
         if earlier is not None:
             self._drop(earlier)
-        listening = Listening(session, key, request)
+        listening = ListenSubscription(session, key, request)
         self._by_key.setdefault(session.number, {})[key] = listening
         if key.exchange is not None:
             self._by_exchange.setdefault(key.exchange, []).append(listening)
         self._hold(listening)
         return listening
 
-    def _of_request(self, request: Request, session: Session) -> Listening | None:
+    def _of_request(self, request: Request, session: Session) -> ListenSubscription | None:
         listening = self._by_key.get(session.number, {}).get(_key(request))
         return listening if listening is not None and listening.seq == request.seq else None
 
     def _of_message(
         self, message: Said, meta: dict[str, Any], session: Session, exchange: int | None
-    ) -> Listening | None:
+    ) -> ListenSubscription | None:
         by_key = self._by_key.get(session.number)
         if session.is_legacy:
             # Everything comes on one stream, and only the id distinguishes subscriptions.
@@ -416,7 +418,7 @@ class Subscriptions:
             return None
         if SUBSCRIPTION_ID not in meta:
             return None
-        return by_key.get(Key(exchange, subscription_id(message, meta)))
+        return by_key.get(RequestKey(exchange, subscription_id(message, meta)))
 
     # ---- memory
 
@@ -463,15 +465,15 @@ class Subscriptions:
                 del self._by_exchange[old.key.exchange]
 
 
-def _key(request: Request) -> Key:
-    return Key(request.frames[0].exchange, request.id)
+def _key(request: Request) -> RequestKey:
+    return RequestKey(request.frames[0].exchange, request.id)
 
 
-def _filter(notifications: object) -> Filter:
+def _filter(notifications: object) -> ListenFilter:
     members = notifications if isinstance(notifications, dict) else {}
-    return Filter(
+    return ListenFilter(
         frozenset(name for name in CHANGES.values() if members.get(name) is True),
-        Uris(_texts(members.get("resourceSubscriptions"))),
+        UriPrefixSet(_texts(members.get("resourceSubscriptions"))),
         frozenset(_texts(members.get("taskIds"))),
     )
 

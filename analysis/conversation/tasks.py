@@ -52,7 +52,7 @@ NOTIFICATIONS: Final = frozenset({"notifications/tasks/status", "tasks/status", 
 """Notifications about a task, including a spelling without the prefix."""
 
 
-class Report(NamedTuple):
+class StatusReport(NamedTuple):
     """A change of status, as reported by the executor."""
 
     status: str
@@ -79,7 +79,7 @@ class Task:
         """Stamp of the response that created it."""
         self.repeats = False
         """Whether an earlier task of the same executor in the session had the same id."""
-        self.reports: list[Report] = []
+        self.reports: list[StatusReport] = []
         """The first 100 changes of its status, in order."""
         self.status: str | None = None
         """The status last reported."""
@@ -128,7 +128,7 @@ class Task:
         self.status = status
         self.changes += 1
         if len(self.reports) < REPORTS:
-            self.reports.append(Report(status, message.t_ns, message.seq))
+            self.reports.append(StatusReport(status, message.t_ns, message.seq))
         if status in OVER and self.ended_ns is None:
             self.ended_ns = message.t_ns
 
@@ -174,11 +174,11 @@ class Tasks:
             return created[0] if len(created) == 1 else None
         return task
 
-    def asking(self, session: Session, executor: Side) -> list[Task]:
+    def awaiting_input(self, session: Session, executor: Side) -> list[Task]:
         """Tasks of a side in a session that wait for input, as last reported."""
         return list(self._asking.get((session.number, executor), {}).values())
 
-    def names(self, session: Session, id_: str) -> bool:
+    def knows(self, session: Session, id_: str) -> bool:
         """Whether a session knows a task with an id, even if it was only requested."""
         key = id_of(id_)
         sides: tuple[Side, ...] = ("server", "client")
@@ -186,7 +186,7 @@ class Tasks:
 
     # ---- what happens
 
-    def asked(self, request: Request, session: Session) -> Task | None:
+    def on_request(self, request: Request, session: Session) -> Task | None:
         """Take a request about tasks, and return the task that it is about."""
         params = request.params
         if request.method not in ABOUT or not isinstance(params, dict):
@@ -196,7 +196,7 @@ class Tasks:
             task.cancel_ns = request.t_ns
         return task
 
-    def answered(self, request: Request, response: Response, session: Session) -> Task | None:
+    def on_response(self, request: Request, response: Response, session: Session) -> Task | None:
         """Take the response to a request that is about a task or may have created one, and return the task."""
         if request.method not in REQUESTS:
             return self._create(request, response, session)
@@ -218,7 +218,7 @@ class Tasks:
                 task.delivered(response.t_ns)
         return task
 
-    def told(self, notification: Notification, session: Session) -> Task | None:
+    def on_notification(self, notification: Notification, session: Session) -> Task | None:
         """Take a notification about a task, and return the task."""
         params = notification.params
         if not isinstance(params, dict):

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from analysis.conversation.addressing import Addressing, Key
+from analysis.conversation.addressing import Addressing, RequestKey
 from analysis.conversation.call import Call, IdState, token_of
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.http_exchange import HttpExchange
@@ -42,7 +42,7 @@ class UnderWay:
     def begin(
         self,
         request: Request,
-        key: Key,
+        key: RequestKey,
         state: IdState | None,
         revision: str | None,
         era: Era | None,
@@ -93,7 +93,7 @@ class UnderWay:
         """End calls that their table had to forget, and clear their list."""
         for forgotten in calls:
             forgotten.is_forgotten = True
-            self.end(forgotten)
+            self.remove(forgotten)
         calls.clear()
 
     def answer(self, call: Call, response: Response, session: Session) -> None:
@@ -106,10 +106,10 @@ class UnderWay:
         """
         if call.request.seq > session.received[response.sender]:
             session.received[response.sender] = call.request.seq
-        self.end(call)
+        self.remove(call)
         call.answer(response)
 
-    def end(self, call: Call) -> None:
+    def remove(self, call: Call) -> None:
         """Note that a call is no longer under way: it was answered, failed or is forgotten."""
         session = call.session
         assert session is not None
@@ -155,7 +155,7 @@ class UnderWay:
         """The only call of the client on which the server can be working, on a pipe or in an exchange."""
         if http is None:
             return next(iter(self._on_pipe)) if len(self._on_pipe) == 1 else None
-        asked = self._addressing.asked_in(http.number)
+        asked = self._addressing.requests_in(http.number)
         if len(asked) > ALIKE:
             return None
         table = self._tables["client"]

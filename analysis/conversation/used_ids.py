@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
-from analysis.conversation.addressing import Key
+from analysis.conversation.addressing import RequestKey
+from analysis.conversation.bounded_dict import BoundedDict
 from analysis.conversation.call_table import CallTable
-from analysis.conversation.limited import Limited
 from analysis.conversation.message import Id, Request, Side
 
 USED: Final = 100_000
@@ -25,7 +25,7 @@ class UsedId(NamedTuple):
     seq: int
     conn: int
     """The connection that carried it; 0 on stdio."""
-    key: Key
+    key: RequestKey
 
 
 class UsedOnPipe:
@@ -45,7 +45,7 @@ class UsedOnPipe:
 
     def last(self, _session: int, side: Side, id_: Id) -> UsedId | None:
         """The last request of a side with an id, if there is one."""
-        key = Key(None, id_)
+        key = RequestKey(None, id_)
         known = self._tables[side].last(key)
         return None if known is None or known[0] <= self._before else UsedId(known[1], known[2], key)
 
@@ -62,16 +62,16 @@ class UsedInExchanges:
     """The ids that the sessions over HTTP have used, since the last loss."""
 
     def __init__(self) -> None:
-        self._all: Limited[tuple[int, Side, Id], UsedId] = Limited(USED)
+        self._all: BoundedDict[tuple[int, Side, Id], UsedId] = BoundedDict(USED)
 
     @property
     def has_all(self) -> bool:
         """Whether none had to be forgotten."""
         return len(self._all) < self._all.limit
 
-    def keep(self, session: int, request: Request, key: Key) -> None:
+    def remember(self, session: int, request: Request, key: RequestKey) -> None:
         """Note that a request has used its id in a session."""
-        self._all.keep((session, request.sender, request.id), UsedId(request.seq, request.frames[0].conn, key))
+        self._all.put((session, request.sender, request.id), UsedId(request.seq, request.frames[0].conn, key))
 
     def last(self, session: int, side: Side, id_: Id) -> UsedId | None:
         """The last request of a side in a session with an id, if there is one."""

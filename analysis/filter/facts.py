@@ -5,7 +5,7 @@ Callers decide what is known by when. A fact is None if it does not apply, or is
 
 from typing import TYPE_CHECKING, Any, Self
 
-from analysis.conversation.call import Call, Outcome, Seen, seen_of
+from analysis.conversation.call import Call, MessageContext, Outcome, context_of
 from analysis.conversation.message import Id, Message, Notification, Request, Response
 from analysis.facts import code_of, is_error, kind_of, name_in, problem_of, raw_of, size_of
 from captures.frame import Frame
@@ -73,7 +73,7 @@ class Facts:
 
     @Fact
     def is_beside(self) -> bool:
-        """See `Seen.is_beside`."""
+        """See `MessageContext.is_beside`."""
         return False
 
     # ---- facts
@@ -199,7 +199,7 @@ class Facts:
         return raw_of(self.parts) if self.parts else b""
 
 
-def facts_of(seen: Seen, call: Call | None = None, *, is_open: bool = False) -> Facts:
+def facts_of(seen: MessageContext, call: Call | None = None, *, is_open: bool = False) -> Facts:
     """The facts of a message.
 
     Args:
@@ -224,7 +224,7 @@ def facts_of_call(call: Call, *, is_open: bool = False) -> Facts:
         is_open: whether the capture is still being recorded, so that a response may still come.
     """
     assert call.session is not None
-    return facts_of(seen_of(call.request, call.session), call, is_open=is_open)
+    return facts_of(context_of(call.request, call.session), call, is_open=is_open)
 
 
 def facts_of_batch(frame: Frame) -> Facts:

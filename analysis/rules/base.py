@@ -25,9 +25,9 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
-from analysis.conversation.call import Call, Seen
+from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.mark import Mark
+from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Side
 from analysis.conversation.session import Session, State
 from analysis.protocol.revisions import ALL, Era, Span
@@ -135,7 +135,7 @@ class Rule:
         self.watch: Callable[[Session, bool], None] = lambda _session, _is_on: None
         """Starts or stops calling `on_message` for each message of a session, from the next one on."""
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         """Whether it may report messages of a kind; called once for each kind, and cached.
 
         Args:
@@ -147,7 +147,7 @@ class Rule:
         """
         return True
 
-    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:
+    def members_of(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:
         """Members of which the messages of a kind that it checks have at least one; empty for any.
 
         Args:
@@ -157,7 +157,7 @@ class Rule:
         """
         return self.members
 
-    def word_of(self, hook: str, method: str, like: Seen) -> bytes:
+    def word_of(self, hook: str, method: str, like: MessageContext) -> bytes:
         """A word in the bytes of all messages of a kind that it checks; empty if none is required.
 
         Args:
@@ -167,7 +167,7 @@ class Rule:
         """
         return self.word
 
-    def goes_by(self, hook: str, method: str, like: Seen) -> "Words | None":
+    def goes_by(self, hook: str, method: str, like: MessageContext) -> "Words | None":
         """The only words on which it bases its decision about messages of a kind, besides what it has already reported.
 
         It is not called again for words that led to no finding.
@@ -191,51 +191,51 @@ class Rule:
 
     # ---- hooks
 
-    def on_message(self, seen: Seen) -> Iterable[Finding]:
+    def on_message(self, seen: MessageContext) -> Iterable[Finding]:
         """Any message, even an invalid one, while the rule watches the session; before all other hooks."""
         return ()
 
-    def on_invalid(self, seen: Seen) -> Iterable[Finding]:
+    def on_invalid(self, seen: MessageContext) -> Iterable[Finding]:
         """A frame, or an item of one, that is not a message."""
         return ()
 
-    def on_odd(self, seen: Seen) -> Iterable[Finding]:
+    def on_odd(self, seen: MessageContext) -> Iterable[Finding]:
         """A message with one of the rule's `oddities`."""
         return ()
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         """A request."""
         return ()
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         """A notification."""
         return ()
 
-    def on_response(self, seen: Seen) -> Iterable[Finding]:
+    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
         """A response, whether it answers anything or not."""
         return ()
 
-    def on_unpaired(self, seen: Seen) -> Iterable[Finding]:
+    def on_unpaired(self, seen: MessageContext) -> Iterable[Finding]:
         """A response that answers no open request."""
         return ()
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         """A result that answers a request."""
         return ()
 
-    def on_error(self, seen: Seen) -> Iterable[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
         """An error, whether it answers anything or not."""
         return ()
 
-    def on_problems(self, seen: Seen, problems: "list[Problem]") -> Iterable[Finding]:
+    def on_problems(self, seen: MessageContext, problems: "list[Problem]") -> Iterable[Finding]:
         """The params or the result of a message do not fit their shape."""
         return ()
 
-    def on_meta(self, seen: Seen, metas: "Metas") -> Iterable[Finding]:
+    def on_meta(self, seen: MessageContext, metas: "Metas") -> Iterable[Finding]:
         """A request, notification or result with unusual `_meta`; each with its JSON Pointer."""
         return ()
 
-    def on_batch(self, batch: tuple[Seen, ...]) -> Iterable[Finding]:
+    def on_batch(self, batch: tuple[MessageContext, ...]) -> Iterable[Finding]:
         """An array of messages, all at once, after each of them; an empty one is an `Invalid` of its own."""
         return ()
 
@@ -266,7 +266,7 @@ class Rule:
 
     def finding(
         self,
-        at: Seen | Record | HttpExchange | Mark,
+        at: MessageContext | Record | HttpExchange | RecordRef,
         message: str,
         *,
         pointer: str = "",
@@ -288,7 +288,7 @@ class Rule:
         """
         if isinstance(at, HttpExchange):
             at = (at.received or at.sent)[-1]
-        if isinstance(at, (Record, Mark)):
+        if isinstance(at, (Record, RecordRef)):
             number = session.number if session is not None else 0
             blame = blames or ("unknown" if self.who == "either" else self.who)
             return Finding(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import SEEN_KEPT, HttpExchange
 from analysis.conversation.message import Invalid, Notification, Response, Side, other_side
 from analysis.conversation.session import Session
@@ -43,20 +43,20 @@ class ArrayRule(Rule):
 
     oddities = Odd.SEVERAL
 
-    def on_odd(self, seen: Seen) -> Iterator[Finding]:
+    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
         """An array that begins with a message."""
         return self.look(seen) if seen.message.index == 0 and is_item(seen.message) else iter(())
 
-    def on_invalid(self, seen: Seen) -> Iterator[Finding]:
+    def on_invalid(self, seen: MessageContext) -> Iterator[Finding]:
         """An array that begins with something else, or is empty."""
         is_start = seen.message.index == 0 and is_item(seen.message)
         return self.look(seen) if is_start or reason(seen.message) == "batch/empty" else iter(())
 
-    def look(self, seen: Seen) -> Iterator[Finding]:
+    def look(self, seen: MessageContext) -> Iterator[Finding]:
         """What is wrong with the array."""
         raise NotImplementedError
 
-    def of_array(self, seen: Seen, text: str) -> Finding:
+    def of_array(self, seen: MessageContext, text: str) -> Finding:
         """A finding about the array, not about one of its items."""
         return self.finding(seen, text)._replace(item=None)
 
@@ -77,7 +77,7 @@ class NotSupportedVersion(ArrayRule):
     levels: ClassVar[Mapping[Span, Level]] = {only("2024-11-05"): WARNING}
     source = "2025-06-18 changelog, basic/transports; 2025-03-26 basic/lifecycle"
 
-    def look(self, seen: Seen) -> Iterator[Finding]:
+    def look(self, seen: MessageContext) -> Iterator[Finding]:
         if not _is_early(seen):
             yield self.of_array(seen, "an array of messages, which this revision does not have")
 
@@ -98,7 +98,7 @@ class BeforeNegotiation(ArrayRule):
     needs_start = True
     source = "2025-03-26 basic/lifecycle"
 
-    def look(self, seen: Seen) -> Iterator[Finding]:
+    def look(self, seen: MessageContext) -> Iterator[Finding]:
         if _is_early(seen) and not any(map(_opens_batches, items_of(seen.message))):
             yield self.of_array(seen, "an array of messages before initialize was answered")
 
@@ -120,7 +120,7 @@ class ContainsInitialize(Rule):
     replaces = ("batch/before-negotiation",)
     source = "2025-03-26 basic/lifecycle"
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterator[Finding]:
         if is_item(seen.message):
             yield self.finding(seen, "initialize is in an array")
 
@@ -138,7 +138,7 @@ class Empty(Rule):
     id = "batch/empty"
     source = "JSON-RPC 2.0 §6"
 
-    def on_invalid(self, seen: Seen) -> Iterator[Finding]:
+    def on_invalid(self, seen: MessageContext) -> Iterator[Finding]:
         if reason(seen.message) == self.id:
             yield self.finding(seen, "an array without messages")
 
@@ -158,7 +158,7 @@ class ItemNotObject(Rule):
     versions = _BATCHES
     source = "JSON-RPC 2.0 §6"
 
-    def on_invalid(self, seen: Seen) -> Iterator[Finding]:
+    def on_invalid(self, seen: MessageContext) -> Iterator[Finding]:
         message = seen.message
         if reason(message) != self.id or not is_item(message):
             return
@@ -185,7 +185,7 @@ class MixedKinds(ArrayRule):
     versions = _BATCHES
     source = "2025-03-26 basic/transports, schema JSONRPCBatchRequest and JSONRPCBatchResponse"
 
-    def look(self, seen: Seen) -> Iterator[Finding]:
+    def look(self, seen: MessageContext) -> Iterator[Finding]:
         kinds = {_kind(item) for item in items_of(seen.message)}
         if "answer" in kinds and not kinds.isdisjoint({"request", "notification"}):
             yield self.of_array(seen, "an array mixes responses with requests or notifications")
@@ -196,7 +196,7 @@ class RefusalRule(ArrayRule):
 
     text = ""
 
-    def on_message(self, seen: Seen) -> Iterable[Finding]:
+    def on_message(self, seen: MessageContext) -> Iterable[Finding]:
         """If another message is hard to read as well, it is unclear which of the two was refused."""
         sent: dict[Side, int] = self.memory(seen.session, dict)
         if not is_item(seen.message) and is_hard_to_read(seen):
@@ -205,27 +205,27 @@ class RefusalRule(ArrayRule):
             self.watch(seen.session, False)
         return ()
 
-    def remember(self, seen: Seen) -> None:
+    def remember(self, seen: MessageContext) -> None:
         """Remember an array that may be answered in the wrong way."""
         sent: dict[Side, int] = self.memory(seen.session, dict)
         sent[seen.message.sender] = seen.message.seq
         self.watch(seen.session, True)
 
-    def answered(self, seen: Seen) -> Iterator[Finding]:
+    def answered(self, seen: MessageContext) -> Iterator[Finding]:
         """A finding if an array of the other side is remembered."""
         sent: dict[Side, int] = self.memory(seen.session, dict)
         array_seq = sent.pop(other_side(seen.message.sender), None)
         if array_seq is not None:
             yield self.array_finding(seen, array_seq)
 
-    def read_on(self, seen: Seen) -> None:
+    def read_on(self, seen: MessageContext) -> None:
         """Forget an array whose receiver has answered an item of it, or a later request."""
         sent: dict[Side, int] | None = seen.session.memory.get(self.id)
         other = other_side(seen.message.sender)
         if sent and seen.answered is not None and seen.answered.request.seq >= sent.get(other, 0):
             sent.pop(other, None)
 
-    def array_finding(self, at: Seen, array_seq: int) -> Finding:
+    def array_finding(self, at: MessageContext, array_seq: int) -> Finding:
         """A finding about an array; over HTTP the server is to blame even if it returned no message."""
         blames = "server" if at.http is not None else at.message.sender
         return self.finding(at, self.text, related=(array_seq,), blames=blames)
@@ -250,7 +250,7 @@ class EmptyResponse(RefusalRule):
     source = "JSON-RPC 2.0 §6"
     text = "an array of notifications is answered"
 
-    def look(self, seen: Seen) -> Iterator[Finding]:
+    def look(self, seen: MessageContext) -> Iterator[Finding]:
         items = items_of(seen.message)
         if seen.http is not None:
             return
@@ -259,7 +259,7 @@ class EmptyResponse(RefusalRule):
         elif all(_kind(item) == "notification" for item in items):
             self.remember(seen)
 
-    def on_response(self, seen: Seen) -> Iterator[Finding]:
+    def on_response(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.http is None and seen.answered is None and _is_nameless(seen):
             yield from self.answered(seen)
         self.read_on(seen)
@@ -297,12 +297,12 @@ class ReceiveUnsupported(RefusalRule):
     source = "2025-03-26 basic/index"
     text = "an array is refused, although it is valid"
 
-    def look(self, seen: Seen) -> Iterator[Finding]:
+    def look(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.http is None and _is_well_formed(seen):
             self.remember(seen)
         return iter(())
 
-    def on_response(self, seen: Seen) -> Iterator[Finding]:
+    def on_response(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.http is None and _is_refusal(seen):
             yield from self.answered(seen)
         self.read_on(seen)
@@ -334,7 +334,7 @@ class AnsweredIndividually(Rule):
     once = True
     source = "JSON-RPC 2.0 §6; 2025-03-26 basic/transports"
 
-    def on_response(self, seen: Seen) -> Iterator[Finding]:
+    def on_response(self, seen: MessageContext) -> Iterator[Finding]:
         request = seen.answered.request if seen.answered is not None else None
         if request is not None and seen.http is None and is_item(request) and not is_item(seen.message):
             yield self.finding(
@@ -345,7 +345,7 @@ class AnsweredIndividually(Rule):
 # ---- shared by the rules
 
 
-def _is_early(seen: Seen) -> bool:
+def _is_early(seen: MessageContext) -> bool:
     """Whether the sides have not agreed on a revision yet, in a session whose start was observed."""
     return seen.era != "modern" and seen.session.observed_start and seen.state in ("new", "init-sent")
 
@@ -366,7 +366,7 @@ def _opens_batches(item: Any) -> bool:
     return isinstance(params, dict) and rank_of(params.get("protocolVersion")) == _BATCHES.first
 
 
-def _is_well_formed(first: Seen) -> bool:
+def _is_well_formed(first: MessageContext) -> bool:
     """Whether the receiver of an array has to accept it."""
     items = items_of(first.message)
     kinds = {_kind(item) for item in items}
@@ -377,7 +377,7 @@ def _is_well_formed(first: Seen) -> bool:
     return is_sound and is_versioned and not (None in kinds or is_mixed or is_opening or _is_early(first))
 
 
-def _array_sent(http: HttpExchange) -> Seen | None:
+def _array_sent(http: HttpExchange) -> MessageContext | None:
     """The first item of the array that a POST sent; None outside 2025-03-26, or if not all of its items are known."""
     if not 0 < len(http.sent) < SEEN_KEPT:
         return None
@@ -386,12 +386,12 @@ def _array_sent(http: HttpExchange) -> Seen | None:
     return first if is_array and first.rank == _BATCHES.first else None
 
 
-def _is_nameless(seen: Seen) -> bool:
+def _is_nameless(seen: MessageContext) -> bool:
     answer = seen.message
     return isinstance(answer, Response) and (answer.id is None or answer.id.type == "null")
 
 
-def _is_refusal(seen: Seen) -> bool:
+def _is_refusal(seen: MessageContext) -> bool:
     """Whether a response says that something could not be read at all."""
     answer = seen.message
     error = answer.error if isinstance(answer, Response) and answer.is_error and _is_nameless(seen) else None

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final, NamedTuple
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Message, Number, Side
 from analysis.conversation.session import Session
 from analysis.protocol.methods import METHODS
@@ -42,13 +42,13 @@ class _Cacheable(Rule):
     era = "modern"
     source = _SOURCE
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         result = seen.body["result"]
         if not isinstance(result, dict) or result.get("resultType") != "complete":
             return ()
         return self.look(seen, result)
 
-    def look(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:
+    def look(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
         """What is wrong with a result."""
         raise NotImplementedError
 
@@ -67,7 +67,7 @@ class MissingHints(_Cacheable):
     id = "cache/missing-hints"
     replaces = ("schema/*",)
 
-    def look(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:
+    def look(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
         lacking = [name for name in _HINTS if name not in result]
         return [self.finding(seen, f"the result has no {name}", pointer=f"/result/{name}") for name in lacking]
 
@@ -86,7 +86,7 @@ class InvalidHints(_Cacheable):
     impact = Impact.COST
     replaces = ("schema/*",)
 
-    def look(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:
+    def look(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
         findings = []
         if "ttlMs" in result and _ttl(result["ttlMs"]) is None:
             text = "ttlMs is not an integer of 0 or more"
@@ -118,7 +118,7 @@ class HintsOnInterim(Rule):
     members = frozenset(_HINTS)
     source = _SOURCE
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         name = next(name for name in _HINTS if name in seen.body["result"])
         return [self.finding(seen, f"an interim result has {name}", pointer=f"/result/{name}")]
 
@@ -141,12 +141,12 @@ class HintsElsewhere(Rule):
     members = frozenset(_HINTS)
     source = _SOURCE
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         if method not in METHODS or method.startswith("tasks/") or like.era is None:
             return False
         return like.era == "handshake" or method not in _CACHEABLE
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         result = seen.body["result"]
         kind = result.get("resultType")
         if isinstance(kind, str) and kind in _NOT_OURS:
@@ -169,7 +169,7 @@ class ScopeDiffersBetweenPages(_Cacheable):
     impact = Impact.SECURITY
     methods = _PAGED
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         page = walks_of(seen.session).take(seen) if seen.method in LISTS else None
         if page is None or page.other_scope is None:
             return ()
@@ -194,7 +194,7 @@ class PublicWithAuthorization(_Cacheable):
     needs_http = True
     once = True
 
-    def look(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:
+    def look(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
         if result.get("cacheScope") != "public" or seen.http is None or "authorization" not in seen.http.fields:
             return ()
         text = "the response to a request with credentials may be cached for all users"
@@ -217,11 +217,11 @@ class ChangedWhileFresh(_Cacheable):
     needs_time = True
     methods = _CACHEABLE | frozenset(_CHANGES)
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         _fresh_of(seen.session).forget(_CHANGES.get(seen.method, ()))
         return ()
 
-    def look(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:  # noqa: ARG002 - the store decides
+    def look(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:  # noqa: ARG002 - the store decides
         before = _fresh_of(seen.session).take(seen)
         if before is None:
             return ()
@@ -248,18 +248,18 @@ class RefetchedWhileFresh(_Cacheable):
     sender = None
     methods = _CACHEABLE | frozenset(_CHANGES)
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         before = _fresh_of(seen.session).still(seen)
         if before is None:
             return ()
         text = f"{seen.method} is requested again while its result was still valid"
         return [self.finding(seen, text, related=(before,))]
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         _fresh_of(seen.session).forget(_CHANGES.get(seen.method, ()))
         return ()
 
-    def look(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:  # noqa: ARG002 - as above
+    def look(self, seen: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:  # noqa: ARG002 - as above
         _fresh_of(seen.session).take(seen)
         return iter(())
 
@@ -283,13 +283,13 @@ class _Fresh:
         self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
         self._last: tuple[Message, int | None] | None = None
 
-    def still(self, seen: Seen) -> int | None:
+    def still(self, seen: MessageContext) -> int | None:
         """Number of the message with a result that is still valid when it is requested again; None if there is none."""
         key = _key(seen) if self._kept else None
         kept = self._kept.get(key) if key is not None else None
         return kept.seq if kept is not None and seen.message.t_ns < kept.until_ns else None
 
-    def take(self, seen: Seen) -> int | None:
+    def take(self, seen: MessageContext) -> int | None:
         """Keep a complete result; return the number of an earlier, different one that should still be valid."""
         if self._last is None or self._last[0] is not seen.message:
             self._last = seen.message, self._take(seen)
@@ -301,7 +301,7 @@ class _Fresh:
             for key in [key for key in self._kept if key[0] in methods]:
                 del self._kept[key]
 
-    def _take(self, seen: Seen) -> int | None:
+    def _take(self, seen: MessageContext) -> int | None:
         result, request = seen.body["result"], seen.request
         ttl = _ttl(result.get("ttlMs"))
         if request is None or (not ttl and not self._kept):
@@ -328,7 +328,7 @@ def _fresh_of(session: Session) -> _Fresh:
     return fresh
 
 
-def _key(seen: Seen) -> _Key | None:
+def _key(seen: MessageContext) -> _Key | None:
     """What is equal for two results of the same request: method, params, and the client's credentials."""
     request = seen.request
     if request is None:

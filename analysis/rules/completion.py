@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.error.codes import params_of
@@ -35,7 +35,7 @@ class Counts(Rule):
     methods = frozenset({"completion/complete"})
     source = "2024-11-05 server/utilities/completion"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         completion = member(seen.body["result"], "completion")
         values, total = member(completion, "values"), member(completion, "total")
         if not isinstance(values, list) or isinstance(total, bool) or not isinstance(total, int | float):
@@ -72,24 +72,24 @@ class UnknownReference(Rule):
     )
     source = "2024-11-05 server/utilities/completion"
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.message.sender == "server":
             changed = (prompts_of,) if "prompts" in seen.method else (resources_of, templates_of)
             for listing in changed:
                 listing(seen.session).changed(seen)
         return ()
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         listing = _LISTS.get(seen.method)
         if listing is not None:
             listing(seen.session).take(seen)
         return ()
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         return self._findings(seen, request) if request is not None and request.method == "completion/complete" else ()
 
-    def _findings(self, seen: Seen, request: Request) -> Iterator[Finding]:
+    def _findings(self, seen: MessageContext, request: Request) -> Iterator[Finding]:
         reference, argument = params_of(request).get("ref"), member(params_of(request).get("argument"), "name")
         kind, name, uri = member(reference, "type"), member(reference, "name"), member(reference, "uri")
         arguments: set[str] | None = None

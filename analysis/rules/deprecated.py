@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.session import CLIENT_CAPABILITIES, LOG_LEVEL
 from analysis.protocol.revisions import MODERN_ERA, since
 from analysis.rules.base import NOTE, Rule
@@ -36,20 +36,20 @@ class Feature(Rule):
     era = "modern"
     source = "2026-07-28 deprecated"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if hook == "request":
             return like.message.sender == "client"
         if hook == "notification":
             return method == "notifications/message"
         return method == "server/discover" or method in INTERIM
 
-    def members_of(self, hook: str, _method: str, _like: Seen) -> frozenset[str]:
+    def members_of(self, hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
         return frozenset({"capabilities", "inputRequests"}) if hook == "result" else frozenset()
 
-    def goes_by(self, hook: str, _method: str, _like: Seen) -> Words | None:
+    def goes_by(self, hook: str, _method: str, _like: MessageContext) -> Words | None:
         return "envelope" if hook == "request" else None
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         meta = seen.request.meta if seen.request is not None else {}
         declared = meta.get(CLIENT_CAPABILITIES)
         used = [name for name in ("roots", "sampling") if name in declared] if isinstance(declared, dict) else []
@@ -57,10 +57,10 @@ class Feature(Rule):
             used.append("logging")
         return self._report(seen, used, "/params/_meta") if used else ()
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         return self._report(seen, ["logging"], "/method")
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.method == "server/discover":
             declared = seen.body["result"].get("capabilities")
             has_logging = isinstance(declared, dict) and "logging" in declared
@@ -68,7 +68,7 @@ class Feature(Rule):
         used = [_FEATURES[method] for _, method, _ in input_requests(seen) if method in _FEATURES]
         return self._report(seen, used, "/result/inputRequests")
 
-    def _report(self, seen: Seen, used: list[str], pointer: str) -> list[Finding]:
+    def _report(self, seen: MessageContext, used: list[str], pointer: str) -> list[Finding]:
         reported: set[str] = self.memory(seen.session, dict).setdefault(seen.message.sender, set())
         if reported.issuperset(used):
             return []
@@ -96,16 +96,16 @@ class IncludeContext(Rule):
     members = frozenset({"inputRequests", "includeContext"})
     source = "2025-11-25 client/sampling; 2026-07-28 deprecated"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if hook == "result":
             return like.era == "modern" and method in INTERIM
         return method == "sampling/createMessage"
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.request is not None and _wants_context(seen.request.params):
             yield self.finding(seen, "includeContext is deprecated", pointer="/params/includeContext")
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         return [
             self.finding(seen, "includeContext is deprecated", pointer=f"{pointer}/params/includeContext")
             for pointer, method, params in input_requests(seen)
@@ -130,7 +130,7 @@ class HttpSse(Rule):
     methods = frozenset({"initialize", "server/discover"})
     source = "2025-03-26 basic/transports; 2026-07-28 deprecated"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if not seen.session.is_legacy:
             return ()
         # The answer comes on the stream, so the request that opened the stream shows it best.

@@ -4,7 +4,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from analysis.conversation.call import Meant, ProbableAnswer
+    from analysis.conversation.call import GuessedRequest, ProbableAnswer
 
 Blames: TypeAlias = Literal["client", "server", "transport", "unknown"]
 """Who is responsible."""
@@ -88,6 +88,6 @@ class Finding(NamedTuple):
         return 1 + self.more
 
 
-def with_guess(message: str, guess: "Meant | ProbableAnswer | None") -> str:
+def with_guess(message: str, guess: "GuessedRequest | ProbableAnswer | None") -> str:
     """The message of a finding, followed by a guess that explains it; unchanged if there is no guess."""
     return message if guess is None else f"{message}; {guess.text}"

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from analysis.conversation.addressing import Key
-from analysis.conversation.call import IdState, Seen
+from analysis.conversation.addressing import RequestKey
+from analysis.conversation.call import IdState, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Number, Request, Response, Side, number_text
 from analysis.conversation.session import Session
@@ -45,7 +45,7 @@ class Null(Rule):
     oddities = Odd.ENVELOPE
     source = "2024-11-05 basic/messages"
 
-    def on_odd(self, seen: Seen) -> Iterator[Finding]:
+    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
         request = _request_of(seen)
         if request is not None and request.id.type == "null":
             yield self.finding(seen, "a request has the id null, so it cannot be answered", pointer="/id")
@@ -65,7 +65,7 @@ class NotStringOrInteger(Rule):
     oddities = Odd.ENVELOPE
     source = "2024-11-05 basic/messages"
 
-    def on_odd(self, seen: Seen) -> Iterator[Finding]:
+    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
         request = _request_of(seen)
         if request is None or request.id.type in ("null", "string") or isinstance(request.body.get("id"), str):
             return
@@ -88,7 +88,7 @@ class FloatInteger(Rule):
     level = NOTE
     source = "2024-11-05 schema RequestId"
 
-    def on_odd(self, seen: Seen) -> Iterator[Finding]:
+    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
         request = _request_of(seen)
         if request is not None and _is_fraction(request.body.get("id")) and _is_integer(_number(request)):
             yield self.finding(seen, f"the id {_id(seen)} is written as a fraction", pointer="/id")
@@ -111,7 +111,7 @@ class UnsafeInteger(Rule):
     level = WARNING
     source = "RFC 8259 §6"
 
-    def on_odd(self, seen: Seen) -> Iterator[Finding]:
+    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
         request = _request_of(seen)
         number = _number(request) if request is not None else None
         if number is not None and _is_integer(number) and _is_beyond(number):
@@ -134,7 +134,7 @@ class DuplicateInFlight(Rule):
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages; 2026-07-28 basic/index"
 
-    def on_odd(self, seen: Seen) -> Iterator[Finding]:
+    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.earlier is None or seen.earlier.state not in (IdState.OPEN, IdState.CANCELLED):
             return
         if _request_of(seen) is None or _is_replay(seen):
@@ -164,7 +164,7 @@ class DuplicateRequest(Rule):
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages"
 
-    def on_odd(self, seen: Seen) -> Iterator[Finding]:
+    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
         is_answered = seen.earlier is not None and seen.earlier.state is IdState.ANSWERED
         if seen.earlier is not None and is_answered and _request_of(seen) is not None and not _is_replay(seen):
             text = f"the id {_id(seen)} was used before in this session"
@@ -189,7 +189,7 @@ class UnknownResponse(Rule):
     needs_start = True
     source = "2024-11-05 basic/messages"
 
-    def on_unpaired(self, seen: Seen) -> Iterator[Finding]:
+    def on_unpaired(self, seen: MessageContext) -> Iterator[Finding]:
         if _is_unknown(seen, self.fold) and _own(seen, self.fold) is IdState.NEVER_SEEN:
             looked: list[int] = self.memory(seen.session, list)
             elsewhere = None
@@ -220,7 +220,7 @@ class SelfAnswered(Rule):
     needs_start = True
     source = "2024-11-05 basic/messages"
 
-    def on_unpaired(self, seen: Seen) -> Iterator[Finding]:
+    def on_unpaired(self, seen: MessageContext) -> Iterator[Finding]:
         if _is_unknown(seen, self.fold) and _own(seen, self.fold) is not IdState.NEVER_SEEN:
             yield self.finding(seen, f"the id {_id(seen)} belongs to a request of the same side", pointer="/id")
 
@@ -240,7 +240,7 @@ class TypeChanged(Rule):
     needs_session = True
     source = "2024-11-05 basic/messages"
 
-    def on_odd(self, seen: Seen) -> Iterable[Finding]:
+    def on_odd(self, seen: MessageContext) -> Iterable[Finding]:
         if not seen.is_converted or seen.request is None or _may_answer_lost(seen, self.fold):
             return ()
         text = f"request {_cut(seen.request.id)} is answered as {_id(seen)}: the id changed its JSON type"
@@ -264,14 +264,14 @@ class DuplicateResponse(Rule):
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages; JSON-RPC 2.0 §5"
 
-    def on_odd(self, seen: Seen) -> Iterable[Finding]:
+    def on_odd(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.is_converted and seen.request is not None and _may_answer_lost(seen, self.fold):
             doubtful: set[int] = self.memory(seen.session, set)
             if len(doubtful) < _KEPT:
                 doubtful.add(seen.request.seq)
         return ()
 
-    def on_unpaired(self, seen: Seen) -> Iterator[Finding]:
+    def on_unpaired(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.id_state is IdState.ANSWERED and not _is_replay(seen):
             request = _answered(seen, self.fold)
             if request is not None and (request <= seen.session.lost_seq or self._is_doubtful(seen.session, request)):
@@ -302,23 +302,23 @@ class EchoedFrame(Rule):
     replaces = ("method/wrong-direction", "lifecycle/*", "modern/server-request", "id/*", "schema/*")
     source = "2024-11-05 basic/transports (stdio)"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         # Both sides may send some methods: two pings that cross are not an echo.
         known, sender = METHODS.get(method), like.message.sender
         return known is not None and not (known.is_defined(like.rank) and sender in known.senders(like.rank))
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         sent = echoed(seen)
         if sent is None:
             return ()
         text = f"{short(seen.method)} is sent back unchanged: this is an echo, not a response"
         return [self.finding(seen, text, related=(sent.message.seq,))]
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         request, table = seen.request, self.fold.tables["server" if seen.message.sender == "client" else "client"]
         if request is None or not table:
             return ()
-        waiting = table.get(Key(None if seen.http is None else seen.http.first.number, request.id))
+        waiting = table.get(RequestKey(None if seen.http is None else seen.http.first.number, request.id))
         if waiting is None or waiting.request.body != request.body:
             return ()
         text = f"request {_id(seen)} is sent back unchanged: this is an echo, not a response"
@@ -328,7 +328,7 @@ class EchoedFrame(Rule):
 # ---- shared by the rules
 
 
-def _request_of(seen: Seen) -> Request | None:
+def _request_of(seen: MessageContext) -> Request | None:
     """The request; None if it is a notification with an id, which needs no answer."""
     request = seen.message
     if not isinstance(request, Request) or request.method.startswith("notifications/"):
@@ -336,7 +336,7 @@ def _request_of(seen: Seen) -> Request | None:
     return request
 
 
-def _is_certain(seen: Seen) -> bool:
+def _is_certain(seen: MessageContext) -> bool:
     """Whether a request certainly belongs to its session: over HTTP, by its session id, or by an announced address."""
     http, session = seen.http, seen.session
     if http is None or session.is_legacy or seen.message.sender == "server":
@@ -378,7 +378,7 @@ def _kind(request: Request) -> str:
     return "an array" if isinstance(value, list) else "an object"
 
 
-def _may_answer_lost(seen: Seen, fold: Fold) -> bool:
+def _may_answer_lost(seen: MessageContext, fold: Fold) -> bool:
     """Whether a response with the id of a request as another type may answer a lost request.
 
     It may if the requesting side is known to use ids of that type as well.
@@ -393,7 +393,7 @@ def _may_answer_lost(seen: Seen, fold: Fold) -> bool:
     return any(id_.type == type_ for id_ in used)
 
 
-def _id(seen: Seen) -> str:
+def _id(seen: MessageContext) -> str:
     message = seen.message
     ident = message.id if isinstance(message, Request | Response) else None
     return "(none)" if ident is None else _cut(ident)
@@ -403,7 +403,7 @@ def _cut(ident: Id) -> str:
     return ident.text if len(ident.text) <= _LONGEST else f"{ident.text[: _LONGEST - 1]}…"
 
 
-def _is_unknown(seen: Seen, fold: Fold) -> bool:
+def _is_unknown(seen: MessageContext, fold: Fold) -> bool:
     """Whether a response has an id that no request has used."""
     message = seen.message
     if not isinstance(message, Response) or message.id is None or not message.id.pairs:
@@ -414,7 +414,7 @@ def _is_unknown(seen: Seen, fold: Fold) -> bool:
     return seen.id_state is IdState.NEVER_SEEN and not is_lost and not _is_replay(seen)
 
 
-def _in_other_session(seen: Seen, fold: Fold) -> tuple[int, int] | None:
+def _in_other_session(seen: MessageContext, fold: Fold) -> tuple[int, int] | None:
     """Number of another session over HTTP in which the other side used the id of a response, and of the request."""
     message, session = seen.message, seen.session
     if seen.http is None or not isinstance(message, Response) or message.id is None:
@@ -427,23 +427,23 @@ def _in_other_session(seen: Seen, fold: Fold) -> tuple[int, int] | None:
     return None
 
 
-def _own(seen: Seen, fold: Fold) -> IdState:
+def _own(seen: MessageContext, fold: Fold) -> IdState:
     """The state of a response's id among the sender's own requests."""
     message = seen.message
     if not isinstance(message, Response) or message.id is None:
         return IdState.NEVER_SEEN
-    return fold.tables[message.sender].state(Key(message.frames[0].exchange, message.id))
+    return fold.tables[message.sender].state(RequestKey(message.frames[0].exchange, message.id))
 
 
-def _answered(seen: Seen, fold: Fold) -> int | None:
+def _answered(seen: MessageContext, fold: Fold) -> int | None:
     """The number of the request that was answered before."""
     message = seen.message
     if not isinstance(message, Response) or message.id is None:
         return None
     table = fold.tables["server" if message.sender == "client" else "client"]
-    return table.answered(Key(message.frames[0].exchange, message.id))
+    return table.answered_seq(RequestKey(message.frames[0].exchange, message.id))
 
 
-def _is_replay(seen: Seen) -> bool:
+def _is_replay(seen: MessageContext) -> bool:
     """Whether it came on a stream that was resumed, and so may repeat earlier messages."""
     return seen.http is not None and seen.http.is_replay

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import STREAM, VERSION_FIELD, HttpExchange
-from analysis.conversation.mark import Mark
+from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Invalid
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import since
@@ -114,7 +114,7 @@ class EndpointInvalid(_OfStream):
         return [findings._replace(level=WARNING)]
 
     def _finding(self, http: HttpExchange, session: Session | None, text: str) -> Finding:
-        at = http.announced or Mark(0, 0)
+        at = http.announced or RecordRef(0, 0)
         return self.finding(at, text, session=session)
 
 
@@ -154,11 +154,11 @@ class WrongPostUri(_OfPost):
 
     def __init__(self) -> None:
         super().__init__()
-        self._early: OrderedDict[str, tuple[Mark, HttpExchange]] = OrderedDict()
+        self._early: OrderedDict[str, tuple[RecordRef, HttpExchange]] = OrderedDict()
         """POSTs to addresses that were not announced yet."""
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
-        return like.method == "POST" if hook == "answered" else like.method == "GET" and like.media == STREAM
+        return like.method == "POST" if hook == "answered" else like.method == "GET" and like.media_type == STREAM
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         key = http.uri_key
@@ -166,7 +166,7 @@ class WrongPostUri(_OfPost):
             return ()
         if http.is_redirect or _is_newer(http):
             return ()
-        if not any(stream.client == http.client and stream.over is None for stream in http.older):
+        if not any(stream.client == http.client and stream.over is None for stream in http.legacy_streams):
             self._early[key] = http.started, http
             if len(self._early) > KEPT:
                 self._early.popitem(last=False)
@@ -202,7 +202,7 @@ class EventType(Rule):
     sender = "server"
     source = _PAGE
 
-    def on_invalid(self, seen: Seen) -> Iterable[Finding]:
+    def on_invalid(self, seen: MessageContext) -> Iterable[Finding]:
         frame = seen.message.frames[0]
         if frame.unit != "sse_event" or not is_older(seen.http):
             return ()
@@ -293,9 +293,9 @@ class NoVersionHeader(_OfPost):
 
 def _is_newer(http: HttpExchange) -> bool:
     """Whether a POST shows that it uses Streamable HTTP."""
-    return http.session_id is not None or http.is_modern or http.media == STREAM or http.accepts_stream
+    return http.session_id is not None or http.is_modern or http.media_type == STREAM or http.accepts_stream
 
 
 def _is_older_place(http: HttpExchange) -> bool:
     """Whether the older transport was used at the path of an exchange."""
-    return any(stream.path == http.path for stream in http.older)
+    return any(stream.path == http.path for stream in http.legacy_streams)

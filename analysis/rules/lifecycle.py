@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Message, Notification, Request
 from analysis.conversation.session import PROTOCOL_VERSION, Session, State
@@ -36,22 +36,22 @@ class _Handshake(Rule):
     begins: ClassVar[frozenset[State] | None] = None
     """States in which it may report a request; None for all."""
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         begins = like.session.is_http and method == "initialize"
         return hook != "request" or begins or self.begins is None or like.state in self.begins
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.http is not None and _method(seen.message) == "initialize":
             client = seen.http.client
             if client in self.begun or len(self.begun) < _CLIENTS:
                 self.begun[client] = 0 if client in self.begun else seen.session.number
         return self.check_request(seen)
 
-    def check_request(self, seen: Seen) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
+    def check_request(self, seen: MessageContext) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
         """Findings about a request."""
         return ()
 
-    def is_sure(self, seen: Seen) -> bool:
+    def is_sure(self, seen: MessageContext) -> bool:
         """Whether a message certainly belongs to the handshake of its session."""
         http = seen.http
         if http is None or http.session_id:
@@ -87,7 +87,7 @@ class RequestBeforeInitialize(_Handshake):
         # `initialize` has no observed start there.
         self.needs_start = False  # type: ignore[misc]
 
-    def check_request(self, seen: Seen) -> Iterable[Finding]:
+    def check_request(self, seen: MessageContext) -> Iterable[Finding]:
         if not _is_untouched(seen) or not seen.session.observed_start or not _is_work(seen):
             return ()
         return [self.finding(seen, f"{short(_method(seen.message))} was sent before initialize")]
@@ -127,10 +127,10 @@ class NotificationBeforeInitialize(Rule):
     needs_start = True
     source = _LIFECYCLE
 
-    def concerns(self, _hook: str, _method: str, like: Seen) -> bool:
+    def concerns(self, _hook: str, _method: str, like: MessageContext) -> bool:
         return like.era != "modern"
 
-    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterator[Finding]:
         method = _method(seen.message)
         if seen.message.sender != "client" or seen.state != "new" or method == _INITIALIZED:
             return
@@ -141,10 +141,10 @@ class NotificationBeforeInitialize(Rule):
         elif seen.era is None:
             _postpone(self, seen, self._finding(seen))
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         return _postponed(self, seen)
 
-    def _finding(self, seen: Seen) -> Finding:
+    def _finding(self, seen: MessageContext) -> Finding:
         return self.finding(seen, f"{short(_method(seen.message))} was sent before initialize")
 
 
@@ -169,7 +169,7 @@ class RequestBeforeInitializeResult(_Handshake):
     needs_start = True
     source = _LIFECYCLE
 
-    def check_request(self, seen: Seen) -> Iterable[Finding]:
+    def check_request(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.state != "init-sent" or not _is_work(seen) or not self.is_sure(seen) or _is_settled_elsewhere(seen):
             return ()
         return [self.finding(seen, f"{short(_method(seen.message))} was sent before initialize was answered")]
@@ -196,17 +196,17 @@ class EarlyInitialized(_Handshake):
     needs_start = True
     source = _LIFECYCLE
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         is_named = method == _INITIALIZED or (method == "initialize" and like.session.is_http)
         return is_named and super().concerns(hook, method, like)
 
-    def check_request(self, seen: Seen) -> Iterable[Finding]:
+    def check_request(self, seen: MessageContext) -> Iterable[Finding]:
         return () if _method(seen.message) != _INITIALIZED else self._look(seen)
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         return self.check_request(seen)
 
-    def _look(self, seen: Seen) -> Iterator[Finding]:
+    def _look(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.message.sender != "client" or seen.era == "modern":
             return
         if not self.is_sure(seen) or _is_settled_elsewhere(seen):
@@ -238,13 +238,13 @@ class InitializedMissing(_Handshake):
     needs_start = True
     source = _LIFECYCLE
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return like.session.is_http if hook == "response" else super().concerns(hook, method, like)
 
-    def check_request(self, seen: Seen) -> Iterable[Finding]:
+    def check_request(self, seen: MessageContext) -> Iterable[Finding]:
         return self._early_findings(seen) if seen.state == "init-answered" else ()
 
-    def _early_findings(self, seen: Seen) -> Iterator[Finding]:
+    def _early_findings(self, seen: MessageContext) -> Iterator[Finding]:
         if not _is_work(seen) or _method(seen.message) == "initialize":
             return
         if seen.session.has_initialized or not self.is_sure(seen):
@@ -256,12 +256,12 @@ class InitializedMissing(_Handshake):
         if len(waiting) < _KEPT:
             waiting[seen.message.seq, seen.message.index] = self._finding(seen)
 
-    def on_response(self, seen: Seen) -> Iterable[Finding]:
+    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
         if self.id not in seen.session.memory or seen.answered is None:
             return ()
         return self._answered(seen, seen.answered.request)
 
-    def _answered(self, seen: Seen, request: Request) -> Iterator[Finding]:
+    def _answered(self, seen: MessageContext, request: Request) -> Iterator[Finding]:
         session = seen.session
         waiting = self.memory(session, dict).get("waiting", {}).pop((request.seq, request.index), None)
         if waiting is None or session.state != "init-answered" or session.has_initialized:
@@ -270,7 +270,7 @@ class InitializedMissing(_Handshake):
         if self.is_sure(seen):
             yield waiting
 
-    def _finding(self, seen: Seen) -> Finding:
+    def _finding(self, seen: MessageContext) -> Finding:
         return self.finding(seen, f"{short(_method(seen.message))} was sent, but initialized was not")
 
 
@@ -294,7 +294,7 @@ class DuplicateInitialized(_Handshake):
     methods = frozenset({"initialize", _INITIALIZED})
     source = _LIFECYCLE
 
-    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.message.sender != "client" or seen.era != "handshake":
             return
         memory = self.memory(seen.session, dict)
@@ -331,7 +331,7 @@ class RepeatedInitialize(Rule):
     methods = frozenset({"initialize"})
     source = _LIFECYCLE
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.message.sender != "client":
             return
         memory, session = self.memory(seen.session, dict), seen.session
@@ -363,7 +363,7 @@ class ServerRequestBeforeInitialized(_Handshake):
     needs_start = True
     source = _LIFECYCLE
 
-    def check_request(self, seen: Seen) -> Iterator[Finding]:
+    def check_request(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.message.sender != "server" or seen.era != "handshake" or not _is_request(seen.message):
             return
         is_early = seen.state in ("init-sent", "init-answered") and not seen.session.has_initialized
@@ -391,25 +391,25 @@ class ServerFrameBeforeInitialize(Rule):
     needs_start = True
     source = _LIFECYCLE
 
-    def concerns(self, _hook: str, _method: str, like: Seen) -> bool:
+    def concerns(self, _hook: str, _method: str, like: MessageContext) -> bool:
         return like.era != "modern"
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.message.sender == "client":
             return _postponed(self, seen)
         return self._look(seen) if _is_request(seen.message) else ()
 
-    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.message.sender == "server" and _method(seen.message) != "notifications/message":
             yield from self._look(seen)
 
-    def _look(self, seen: Seen) -> Iterator[Finding]:
+    def _look(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.state == "new" and seen.era == "handshake":
             yield self._finding(seen)
         elif seen.state == "new" and seen.era is None:
             _postpone(self, seen, self._finding(seen))
 
-    def _finding(self, seen: Seen) -> Finding:
+    def _finding(self, seen: MessageContext) -> Finding:
         return self.finding(seen, f"the server sent {short(_method(seen.message))} before initialize")
 
 
@@ -431,7 +431,7 @@ class InitializeFailed(Rule):
     methods = frozenset({"initialize"})
     source = _LIFECYCLE
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.answered is None or seen.answered.response is None or seen.session.server_is_modern:
             return
         if modern_initialize(seen.answered.request) is not None:
@@ -464,7 +464,7 @@ class ContinuedAfterFailedInitialize(_Handshake):
     replaces = ("lifecycle/request-before-initialize",)
     source = _LIFECYCLE
 
-    def check_request(self, seen: Seen) -> Iterable[Finding]:
+    def check_request(self, seen: MessageContext) -> Iterable[Finding]:
         is_refused = seen.state == "new" and seen.session.epoch > 0
         if not is_refused or not _is_work(seen) or _method(seen.message) == "initialize" or not self.is_sure(seen):
             return ()
@@ -487,17 +487,17 @@ def _is_request(message: Message) -> bool:
     return isinstance(message, Request) and method != "ping" and not method.startswith("notifications/")
 
 
-def _is_work(seen: Seen) -> bool:
+def _is_work(seen: MessageContext) -> bool:
     """Whether it is a client request that needs a session."""
     return seen.message.sender == "client" and seen.era == "handshake" and _is_request(seen.message)
 
 
-def _is_untouched(seen: Seen) -> bool:
+def _is_untouched(seen: MessageContext) -> bool:
     """Whether no handshake was tried in its session, and this message is not an attempt."""
     return seen.state == "new" and not seen.session.epoch and _method(seen.message) != "initialize"
 
 
-def _is_settled_elsewhere(seen: Seen) -> bool:
+def _is_settled_elsewhere(seen: MessageContext) -> bool:
     """Whether its header names a version before one was agreed on: the handshake came before the recording."""
     return seen.http is not None and VERSION_FIELD in seen.http.fields and not seen.http.session_id
 
@@ -506,14 +506,14 @@ def _is_modern(request: Request) -> bool:
     return PROTOCOL_VERSION in request.meta or request.method in MODERN_METHODS
 
 
-def _postpone(rule: Rule, seen: Seen, finding: Finding) -> None:
+def _postpone(rule: Rule, seen: MessageContext, finding: Finding) -> None:
     """Keep a finding that holds only in the handshake era until the client shows its era."""
     early: list[Finding] = rule.memory(seen.session, list)
     if len(early) < _KEPT:
         early.append(finding)
 
 
-def _postponed(rule: Rule, seen: Seen) -> list[Finding]:
+def _postponed(rule: Rule, seen: MessageContext) -> list[Finding]:
     """The postponed findings, if the client has shown that it uses the handshake era."""
     early: list[Finding] | None = seen.session.memory.get(rule.id)
     if not early or seen.message.sender != "client" or seen.era != "handshake":

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Notification, Request
 from analysis.conversation.session import META
 from analysis.protocol.json_pointer import step
@@ -76,13 +76,13 @@ class BelowLevel(Rule):
     methods = frozenset({_SET, _MESSAGE})
     source = "2024-11-05 server/utilities/logging"
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         kept: _Set = self.memory(seen.session, _Set)
         if len(kept.pending) < PENDING:
             kept.pending[seen.message.seq] = _rank(member(member(seen.body, "params"), "level"))
         return ()
 
-    def on_response(self, seen: Seen) -> Iterable[Finding]:
+    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
         kept: _Set = self.memory(seen.session, _Set)
         if seen.request is None:
             return ()
@@ -92,7 +92,7 @@ class BelowLevel(Rule):
             kept.exchange = seen.message.frames[0].exchange
         return ()
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         kept: _Set | None = seen.session.memory.get(self.id)
         rank = _level(seen)
         if kept is None or kept.rank is None or rank is None or rank >= kept.rank or seen.message.sender != "server":
@@ -113,29 +113,29 @@ class _PerRequest(Rule):
     era = "modern"
     source = "2026-07-28 server/utilities/logging"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if hook == "notification":
             return method == _MESSAGE and like.message.sender == "server"
         # Over HTTP a message comes in the exchange of its request.
         return like.message.sender == ("client" if hook == "request" else "server") and like.http is None
 
-    def word_of(self, hook: str, _method: str, _like: Seen) -> bytes:
+    def word_of(self, hook: str, _method: str, _like: MessageContext) -> bytes:
         return b"logLevel" if hook == "request" else b""
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         if isinstance(seen.message, Request) and LEVEL_KEY in seen.message.meta:
             kept: dict[int, object] = self.memory(seen.session, dict)
             if len(kept) < OPEN:
                 kept[seen.message.seq] = seen.message.meta[LEVEL_KEY]
         return ()
 
-    def on_response(self, seen: Seen) -> Iterable[Finding]:
+    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
         kept: dict[int, object] | None = seen.session.memory.get(self.id)
         if kept and seen.request is not None:
             kept.pop(seen.request.seq, None)
         return ()
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         if not speaks_modern(seen) or not isinstance(seen.message, Notification):
             return ()
         if seen.http is not None:
@@ -153,7 +153,7 @@ class _PerRequest(Rule):
             return ()
         return self.check_level(seen, list(kept.values()) if kept else [], None)
 
-    def check_level(self, seen: Seen, levels: list[object], request: int | None) -> Iterator[Finding]:
+    def check_level(self, seen: MessageContext, levels: list[object], request: int | None) -> Iterator[Finding]:
         """Check a log message; `levels` are those of the requests that it may be about."""
         raise NotImplementedError
 
@@ -172,7 +172,7 @@ class NotRequested(_PerRequest):
 
     id = "logging/not-requested"
 
-    def check_level(self, seen: Seen, levels: list[object], request: int | None) -> Iterator[Finding]:
+    def check_level(self, seen: MessageContext, levels: list[object], request: int | None) -> Iterator[Finding]:
         if not levels:
             text = "no open request asks for log messages"
             yield self.finding(seen, text, related=() if request is None else (request,))
@@ -192,7 +192,7 @@ class BelowRequested(_PerRequest):
     id = "logging/below-requested"
     level = WARNING
 
-    def check_level(self, seen: Seen, levels: list[object], request: int | None) -> Iterator[Finding]:
+    def check_level(self, seen: MessageContext, levels: list[object], request: int | None) -> Iterator[Finding]:
         rank, ranks = _level(seen), [_rank(level) for level in levels]
         known = [level_rank for level_rank in ranks if level_rank is not None]
         if rank is None or not known or len(known) < len(ranks) or rank >= min(known):
@@ -220,7 +220,7 @@ class Secret(Rule):
     sender = "server"
     source = "2024-11-05 server/utilities/logging"
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         pointer = _secret_in(member(member(seen.body, "params"), "data"))
         if pointer is None:
             return ()
@@ -246,10 +246,10 @@ class InvalidLevelAccepted(Rule):
     impact = Impact.WRONG
     source = "2024-11-05 server/utilities/logging; 2026-07-28 server/utilities/logging"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return like.message.sender == "server" and (like.era == "modern" or method == _SET)
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         if request is None:
             return ()
@@ -284,7 +284,7 @@ class Flood(Rule):
     sender = "server"
     source = "2024-11-05 server/utilities/logging"
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         kept: deque[int] = self.memory(seen.session, lambda: deque(maxlen=_FLOOD))
         t_ns = seen.message.t_ns
         first = kept[0] if len(kept) == _FLOOD else None
@@ -302,7 +302,7 @@ def _rank(level: object) -> int | None:
     return _RANKS.get(level) if isinstance(level, str) else None
 
 
-def _level(seen: Seen) -> int | None:
+def _level(seen: MessageContext) -> int | None:
     return _rank(member(member(seen.body, "params"), "level"))
 
 

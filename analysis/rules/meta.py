@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.annotated_objects import MOST, USUAL, annotated_objects, has_places, icons, part_of
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
-from analysis.conversation.meta_places import MOST, USUAL, has_places, icons, part_of, places
 from analysis.conversation.session import CLIENT_INFO, SERVER_INFO
 from analysis.protocol.json_pointer import step
 from analysis.protocol.methods import METHODS
@@ -46,25 +46,25 @@ _LONGEST: Final = 200
 class _Anywhere(Rule):
     """A rule about members that any message may have."""
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return has_places("result" if hook == "result" else "params", method, like.era)
 
-    def goes_by(self, hook: str, method: str, _like: Seen) -> Words | None:
+    def goes_by(self, hook: str, method: str, _like: MessageContext) -> Words | None:
         if method in LISTS:
             return "result" if hook == "result" else "envelope"
         # If the message has no such objects itself, only the ones in which its sender names itself remain.
         return None if has_places("result" if hook == "result" else "params", method, "handshake") else "envelope"
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         return self.most(self.check(seen), _REPORTED)
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         return self.most(self.check(seen), _REPORTED)
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         return self.most(self.check(seen), _REPORTED)
 
-    def check(self, seen: Seen) -> Iterator[Finding]:
+    def check(self, seen: MessageContext) -> Iterator[Finding]:
         """What is wrong with a message."""
         raise NotImplementedError
 
@@ -72,7 +72,7 @@ class _Anywhere(Rule):
 class _Meta(Rule):
     """A rule about `_meta`, wherever it occurs."""
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return method in METHODS
 
 
@@ -91,7 +91,7 @@ class NotObject(_Meta):
     replaces = ("schema/*",)
     source = "2024-11-05 schema"
 
-    def on_meta(self, seen: Seen, metas: Metas) -> Iterable[Finding]:
+    def on_meta(self, seen: MessageContext, metas: Metas) -> Iterable[Finding]:
         odd = [pointer for pointer, meta in metas if not isinstance(meta, dict) and meta is not None]
         if seen.era == "modern" and isinstance(seen.message, Request):
             odd = [pointer for pointer in odd if pointer != "/params/_meta"]  # `modern/*` reports it
@@ -114,11 +114,11 @@ class InvalidKey(_Meta):
     versions = since("2025-06-18")
     source = "2025-06-18 basic/index"
 
-    def on_meta(self, seen: Seen, metas: Metas) -> Iterable[Finding]:
+    def on_meta(self, seen: MessageContext, metas: Metas) -> Iterable[Finding]:
         parts = [self._of(seen, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
         return self.most((finding for findings in parts for finding in findings), _REPORTED)
 
-    def _of(self, seen: Seen, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
+    def _of(self, seen: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MOST):
             if not _is_key(key):
                 text = f"the key {short(key)!r} of _meta is not of the form prefix/name: {_fault(key)}"
@@ -140,11 +140,11 @@ class ReservedPrefix(_Meta):
     level = WARNING
     source = "2025-06-18 basic/index; 2025-11-25 basic/index"
 
-    def on_meta(self, seen: Seen, metas: Metas) -> Iterable[Finding]:
+    def on_meta(self, seen: MessageContext, metas: Metas) -> Iterable[Finding]:
         parts = [self._of(seen, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
         return self.most((finding for findings in parts for finding in findings), _REPORTED)
 
-    def _of(self, seen: Seen, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
+    def _of(self, seen: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MOST):
             if "/" in key and key not in USUAL and _is_reserved(key, seen.rank) and _is_key(key):
                 text = f"the prefix of {short(key)!r} in _meta is reserved"
@@ -166,13 +166,13 @@ class TraceContext(_Meta):
     versions = MODERN_ERA
     source = "2026-07-28 basic/index"
 
-    def on_meta(self, seen: Seen, metas: Metas) -> Iterable[Finding]:  # noqa: ARG002 - only one `_meta` has it
+    def on_meta(self, seen: MessageContext, metas: Metas) -> Iterable[Finding]:  # noqa: ARG002 - only one `_meta` has it
         meta = member(seen.body.get(part_of(seen)), "_meta")
         if not isinstance(meta, dict) or ("traceparent" not in meta and _TRACE.isdisjoint(meta)):
             return ()
         return self._of(seen, meta)
 
-    def _of(self, seen: Seen, meta: dict[str, Any]) -> Iterator[Finding]:
+    def _of(self, seen: MessageContext, meta: dict[str, Any]) -> Iterator[Finding]:
         where = f"/{part_of(seen)}/_meta"
         parent = meta.get("traceparent")
         if "traceparent" in meta and not (isinstance(parent, str) and len(parent) <= MOST and _is_traceparent(parent)):
@@ -203,8 +203,8 @@ class IconScheme(_Anywhere):
     word = b'"icons"'
     source = "2025-11-25 basic/index"
 
-    def check(self, seen: Seen) -> Iterator[Finding]:
-        for pointer, place in places(seen):
+    def check(self, seen: MessageContext) -> Iterator[Finding]:
+        for pointer, place in annotated_objects(seen):
             for where, icon in icons(place):
                 source = icon.get("src")
                 scheme = _scheme(source) if isinstance(source, str) else None
@@ -232,8 +232,8 @@ class IconSize(_Anywhere):
     word = b'"icons"'
     source = "2025-11-25 schema Icon"
 
-    def check(self, seen: Seen) -> Iterator[Finding]:
-        for pointer, place in places(seen):
+    def check(self, seen: MessageContext) -> Iterator[Finding]:
+        for pointer, place in annotated_objects(seen):
             for where, icon in icons(place):
                 sizes, theme = icon.get("sizes"), icon.get("theme")
                 for index, size in enumerate(islice(sizes, MOST)) if isinstance(sizes, list) else ():
@@ -262,8 +262,8 @@ class AnnotationTime(_Anywhere):
     word = b'"lastModified"'
     source = "2025-06-18 server/resources"
 
-    def check(self, seen: Seen) -> Iterator[Finding]:
-        for pointer, place in places(seen):
+    def check(self, seen: MessageContext) -> Iterator[Finding]:
+        for pointer, place in annotated_objects(seen):
             time = member(place.get("annotations"), "lastModified")
             if isinstance(time, str) and (len(time) > _LONGEST or not _is_time(time)):
                 text = "lastModified is not an ISO 8601 timestamp"
@@ -285,8 +285,8 @@ class MimeType(_Anywhere):
     word = b'"mimeType"'
     source = "2024-11-05 server/prompts"
 
-    def check(self, seen: Seen) -> Iterator[Finding]:
-        for pointer, place in places(seen):
+    def check(self, seen: MessageContext) -> Iterator[Finding]:
+        for pointer, place in annotated_objects(seen):
             if "mimeType" not in place and "icons" not in place:
                 continue
             for where, owner in [("", place), *icons(place)]:
@@ -318,13 +318,13 @@ class ImplementationEmpty(Rule):
     once = True
     source = "2024-11-05 schema Implementation"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return hook in ("request", "result") and (method == "initialize" or like.era == "modern")
 
-    def goes_by(self, _hook: str, method: str, _like: Seen) -> Words | None:
+    def goes_by(self, _hook: str, method: str, _like: MessageContext) -> Words | None:
         return None if method == "initialize" else "envelope"
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         if request is None or request.sender != "client":
             return ()
@@ -332,7 +332,7 @@ class ImplementationEmpty(Rule):
             return self._look(seen, member(request.params, "clientInfo"), "/params/clientInfo")
         return self._look(seen, request.meta.get(CLIENT_INFO), "/params/_meta/" + step(CLIENT_INFO))
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.message.sender != "server":
             return ()
         result = seen.body["result"]
@@ -340,7 +340,7 @@ class ImplementationEmpty(Rule):
             return self._look(seen, member(result, "serverInfo"), "/result/serverInfo")
         return self._look(seen, member(member(result, "_meta"), SERVER_INFO), "/result/_meta/" + step(SERVER_INFO))
 
-    def _look(self, seen: Seen, info: object, pointer: str) -> Iterable[Finding]:
+    def _look(self, seen: MessageContext, info: object, pointer: str) -> Iterable[Finding]:
         if not isinstance(info, dict) or (info.get("name") != "" and info.get("version") != ""):
             return ()
         name = "name" if info.get("name") == "" else "version"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Notification, Request
 from analysis.conversation.session import PROTOCOL_VERSION
 from analysis.protocol.methods import METHODS, UNPREFIXED, Method
@@ -31,7 +31,7 @@ class UnprefixedNotification(Rule):
     id = "method/unprefixed-notification"
     source = _SCHEMA
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.method not in UNPREFIXED:
             return ()
         return [self.finding(seen, f"{seen.method} is not a method; {UNPREFIXED[seen.method]} is", pointer="/method")]
@@ -51,10 +51,10 @@ class UnknownRequest(Rule):
     level = NOTE
     source = _SCHEMA
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the name decides
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the name decides
         return method not in METHODS
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         method = seen.method
         if method.startswith("notifications/"):
             return ()
@@ -79,10 +79,10 @@ class UnknownNotification(Rule):
     level = NOTE
     source = _SCHEMA
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the name decides
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the name decides
         return method not in METHODS
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         return [self.finding(seen, f"no revision defines the notification {short(seen.method)}", pointer="/method")]
 
 
@@ -103,13 +103,13 @@ class NotInVersion(Rule):
     methods = frozenset(name for name, method in METHODS.items() if "·" in method.marks)
     source = "the schema of the revision in force; 2025-06-18 basic/lifecycle; 2026-07-28 changelog"
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterator[Finding]:
         yield from self._look(seen)
 
-    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterator[Finding]:
         yield from self._look(seen)
 
-    def _look(self, seen: Seen) -> Iterator[Finding]:
+    def _look(self, seen: MessageContext) -> Iterator[Finding]:
         method, rank = _method(seen), _rank(seen)
         if method is None or rank is None or method.name in _ELSEWHERE or method.mark(rank) != "·":
             return
@@ -133,12 +133,12 @@ class WrongDirection(Rule):
     follows = ("id/echoed-frame",)
     source = "the schema of the revision in force; 2026-07-28 basic/patterns/index"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the same for both hooks
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the same for both hooks
         known, sender = METHODS.get(method), like.message.sender
         # In some revision the sender must not send it.
         return known is not None and not all(sender in known.senders(rank) for rank in range(len(REVISIONS)))
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterator[Finding]:
         method, rank = _method(seen), _rank(seen)
         if method is None or seen.message.sender in method.senders(rank):
             return
@@ -148,20 +148,20 @@ class WrongDirection(Rule):
         if rank is None or method.name in _ELSEWHERE or method.mark(rank) != "·":
             yield self.finding(seen, f"the {seen.message.sender} must not send {method.name}", pointer="/method")
 
-    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterator[Finding]:
         return self.on_request(seen)
 
 
 # ---- shared by the rules
 
 
-def _method(seen: Seen) -> Method | None:
+def _method(seen: MessageContext) -> Method | None:
     """The method of a message; None if no revision defines exactly this name."""
     message = seen.message
     return METHODS.get(message.method) if isinstance(message, Request | Notification) else None
 
 
-def _rank(seen: Seen) -> int | None:
+def _rank(seen: MessageContext) -> int | None:
     """The revision by which methods are judged; None if it is not certain."""
     session, message = seen.session, seen.message
     is_agreed = seen.state in ("init-answered", "ready")

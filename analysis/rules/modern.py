@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from analysis.conversation.call import Seen
-from analysis.conversation.envelope import envelope, lacks
+from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Request, Response
+from analysis.conversation.request_meta import missing_meta, request_meta
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO
 from analysis.facts import code_of
 from analysis.protocol.error_codes import (
@@ -43,13 +43,13 @@ class _Envelope(Rule):
     sender = "client"
     era = "modern"
 
-    def on_odd(self, seen: Seen) -> Iterable[Finding]:
+    def on_odd(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.message
         if not isinstance(request, Request) or not speaks_modern(seen) or request.method.startswith("notifications/"):
             return ()
         return self.check_request(seen, request)
 
-    def check_request(self, seen: Seen, request: Request) -> Iterator[Finding]:
+    def check_request(self, seen: MessageContext, request: Request) -> Iterator[Finding]:
         """Check a request of the modern era."""
         raise NotImplementedError
 
@@ -61,13 +61,13 @@ class _Accepted(Rule):
     sender = "server"
     era = "modern"
 
-    def on_odd(self, seen: Seen) -> Iterable[Finding]:
+    def on_odd(self, seen: MessageContext) -> Iterable[Finding]:
         response, call = seen.message, seen.answered
         if call is None or not isinstance(response, Response) or not speaks_modern(seen):
             return ()
         return self.answered(seen, call.request, response)
 
-    def answered(self, seen: Seen, request: Request, response: Response) -> Iterator[Finding]:
+    def answered(self, seen: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
         """Check a result or an error."""
         raise NotImplementedError
 
@@ -89,8 +89,8 @@ class MissingMeta(_Envelope):
     versions = MODERN_ERA
     source = "2026-07-28 basic/index, schema RequestParams"
 
-    def check_request(self, seen: Seen, request: Request) -> Iterator[Finding]:
-        if lacks(request) == "meta":
+    def check_request(self, seen: MessageContext, request: Request) -> Iterator[Finding]:
+        if missing_meta(request) == "meta":
             yield self.finding(seen, f"{short(request.method)} has no params._meta", pointer="/params")
 
 
@@ -109,8 +109,8 @@ class MissingProtocolVersion(_Envelope):
     versions = MODERN_ERA
     source = _INDEX
 
-    def check_request(self, seen: Seen, request: Request) -> Iterator[Finding]:
-        if lacks(request) == "version":
+    def check_request(self, seen: MessageContext, request: Request) -> Iterator[Finding]:
+        if missing_meta(request) == "version":
             yield self.finding(
                 seen, f"{short(request.method)} does not name its protocol version", pointer="/params/_meta"
             )
@@ -131,8 +131,8 @@ class MissingClientCapabilities(_Envelope):
     versions = MODERN_ERA
     source = _INDEX
 
-    def check_request(self, seen: Seen, request: Request) -> Iterator[Finding]:
-        meta = envelope(request)
+    def check_request(self, seen: MessageContext, request: Request) -> Iterator[Finding]:
+        meta = request_meta(request)
         if meta is not None and not isinstance(meta.get(CLIENT_CAPABILITIES), dict):
             yield self.finding(
                 seen, f"{short(request.method)} does not declare the client's capabilities", pointer="/params/_meta"
@@ -159,14 +159,14 @@ class MissingClientInfo(Rule):
     era = "modern"
     source = _INDEX
 
-    def goes_by(self, _hook: str, method: str, _like: Seen) -> Words | None:
+    def goes_by(self, _hook: str, method: str, _like: MessageContext) -> Words | None:
         return "envelope" if method in METHODS and method != "subscriptions/listen" else None
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         if request is None or CLIENT_INFO in request.meta or request.method.startswith("notifications/"):
             return ()
-        if envelope(request) is None or not speaks_modern(seen):
+        if request_meta(request) is None or not speaks_modern(seen):
             return ()
         return [self.finding(seen, f"{short(request.method)} does not name the client", pointer="/params/_meta")]
 
@@ -188,8 +188,8 @@ class IncompleteAccepted(_Accepted):
     impact = Impact.WRONG
     source = _INDEX
 
-    def answered(self, seen: Seen, request: Request, response: Response) -> Iterator[Finding]:
-        lack = lacks(request)
+    def answered(self, seen: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
+        lack = missing_meta(request)
         if lack is not None and not response.is_error and result_type(response) is not None:
             text = f"the request is served although it lacks {_LACKS[lack]}"
             yield self.finding(seen, text, related=(request.seq,))
@@ -211,8 +211,8 @@ class IncompleteWrongCode(_Accepted):
     impact = Impact.WRONG
     source = _INDEX
 
-    def answered(self, seen: Seen, request: Request, response: Response) -> Iterator[Finding]:
-        lack, code = lacks(request), code_of(response) if response.is_error else None
+    def answered(self, seen: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
+        lack, code = missing_meta(request), code_of(response) if response.is_error else None
         if lack is None or code is None or not seen.session.server_is_modern:
             return
         fine = {INVALID_PARAMS, UNSUPPORTED_VERSION} | ({HEADER_MISMATCH} if seen.http is not None else set())
@@ -242,7 +242,7 @@ class MissingResultType(Rule):
     sender = "server"
     era = "modern"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         result, request = seen.body["result"], seen.request
         if not isinstance(result, dict) or isinstance(result.get("resultType"), str) or request is None:
             return ()
@@ -271,7 +271,7 @@ class UnknownResultType(Rule):
     sender = "server"
     era = "modern"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         type_, request = member(seen.body["result"], "resultType"), seen.request
         if not isinstance(type_, str) or type_ in _TYPES or request is None or not speaks_modern(seen):
             return ()
@@ -302,7 +302,7 @@ class MissingServerInfo(Rule):
     sender = "server"
     era = "modern"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         result, request = seen.body["result"], seen.request
         if not isinstance(result, dict) or request is None or not seen.session.server_is_modern:
             return ()
@@ -331,7 +331,7 @@ class ServerRequest(Rule):
     sender = "server"
     source = "2026-07-28 basic/patterns/index, basic/transports/stdio, streamable-http"
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterator[Finding]:
         request = seen.message
         if not isinstance(request, Request) or not _is_modern_connection(seen):
             return
@@ -357,7 +357,7 @@ class ClientResponse(Rule):
     sender = "client"
     source = "2026-07-28 basic/transports/stdio, streamable-http"
 
-    def on_response(self, seen: Seen) -> Iterator[Finding]:
+    def on_response(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.http is None:
             is_modern = _is_modern_connection(seen)
         else:
@@ -384,7 +384,7 @@ class MissingCapabilityErrorShape(Rule):
     sender = "server"
     era = "modern"
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         response, request = seen.message, seen.answered.request if seen.answered is not None else None
         if request is None or not isinstance(response, Response) or code_of(response) != MISSING_CAPABILITY:
             return
@@ -414,24 +414,24 @@ class ExtensionId(Rule):
     era = "modern"
     source = "2026-07-28 basic/versioning"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return method == "server/discover" if hook == "result" else like.message.sender == "client"
 
-    def goes_by(self, hook: str, _method: str, _like: Seen) -> Words | None:
+    def goes_by(self, hook: str, _method: str, _like: MessageContext) -> Words | None:
         return "result" if hook == "result" else "envelope"
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         declared = seen.request.meta.get(CLIENT_CAPABILITIES) if seen.request is not None else None
         if not isinstance(declared, dict) or "extensions" not in declared:
             return ()
         pointer = f"/params/_meta/{step(CLIENT_CAPABILITIES)}/extensions"
         return self._look(seen, declared["extensions"], pointer)
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         extensions = member(member(seen.body["result"], "capabilities"), "extensions")
         return self._look(seen, extensions, "/result/capabilities/extensions")
 
-    def _look(self, seen: Seen, extensions: object, pointer: str) -> Iterator[Finding]:
+    def _look(self, seen: MessageContext, extensions: object, pointer: str) -> Iterator[Finding]:
         if not isinstance(extensions, dict):
             return
         for name, value in list(extensions.items())[:_EXTENSIONS]:
@@ -453,7 +453,7 @@ _LACKS: Final = {
 }
 
 
-def _is_modern_connection(seen: Seen) -> bool:
+def _is_modern_connection(seen: MessageContext) -> bool:
     """Whether a connection carries only messages of the modern era."""
     if seen.session.lost_seq >= 0 and seen.http is None:
         return False  # a handshake may have been lost

@@ -8,9 +8,9 @@ that it is about, and is called for messages with one of them. A new oddity is a
 from enum import Flag, auto
 from typing import Final
 
-from analysis.conversation.call import Call, Outcome, Seen
-from analysis.conversation.envelope import lacks
+from analysis.conversation.call import Call, MessageContext, Outcome
 from analysis.conversation.message import Invalid, Message, Request, Response, is_as_written
+from analysis.conversation.request_meta import missing_meta
 from analysis.protocol.methods import REQUESTS
 from captures.frame import Frame
 from captures.limits import MEMBERS
@@ -61,7 +61,7 @@ NOTHING: Final = Odd(0)
 _ERROR: Final = Outcome.ERROR  # enum members are slow to look up
 
 
-def oddities_of(seen: Seen) -> Odd:
+def oddities_of(seen: MessageContext) -> Odd:
     """What is odd about a message; `NOTHING` itself about nearly all."""
     message = seen.message
     frame = message.frames[0]
@@ -83,21 +83,21 @@ def oddities_of(seen: Seen) -> Odd:
     elif isinstance(message, Request):
         if seen.earlier is not None:
             found |= Odd.REUSED
-        if seen.era == "modern" and lacks(message) is not None:
+        if seen.era == "modern" and missing_meta(message) is not None:
             found |= Odd.INCOMPLETE
     elif not isinstance(message, Invalid) and message.method in REQUESTS:
         found |= Odd.WITHOUT_ID
     return found
 
 
-def _in_pair(seen: Seen, call: Call) -> Odd:
+def _in_pair(seen: MessageContext, call: Call) -> Odd:
     """What is odd about a response by the request that it answers."""
     found = Odd.ERROR if call.settled is _ERROR else NOTHING
     if call.cancellation is not None:
         found |= Odd.CANCELLED
     if seen.is_converted:
         found |= Odd.CONVERTED
-    if seen.era == "modern" and lacks(call.request) is not None:
+    if seen.era == "modern" and missing_meta(call.request) is not None:
         found |= Odd.INCOMPLETE
     return found
 

@@ -9,7 +9,7 @@ from enum import Flag, auto
 from functools import lru_cache
 from typing import Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import STREAM, VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Request, Response
 from analysis.conversation.resumption import LAST_EVENT_ID
@@ -82,7 +82,7 @@ def _in_messages(http: HttpExchange) -> OddExchange:
     return found
 
 
-def _is_usual_answer(seen: Seen) -> bool:
+def _is_usual_answer(seen: MessageContext) -> bool:
     message = seen.message
     is_single = type(message) is Response and message.index is None
     return "error" not in seen.body and (is_single or message.frames[0].unit == "sse_event")
@@ -91,7 +91,7 @@ def _is_usual_answer(seen: Seen) -> bool:
 def _is_usual_id(http: HttpExchange) -> bool:
     """Whether the request names a session that is alive, and the response the same one or none."""
     asked, given = http.fields.get(FIELD), http.answer_fields.get(FIELD)
-    known = None if asked is None else http.session_ids.of(asked)
+    known = None if asked is None else http.session_ids.get(asked)
     return known is not None and known.given is not None and known.is_alive and given in (None, asked)
 
 

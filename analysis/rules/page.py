@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final, Literal
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.facts import code_of
 from analysis.protocol.error_codes import (
@@ -33,16 +33,16 @@ class _Walking(Rule):
 
     methods: ClassVar[frozenset[str] | None] = _LISTS
 
-    def members_of(self, hook: str, _method: str, _like: Seen) -> frozenset[str]:
+    def members_of(self, hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
         return _CURSOR if hook == "request" else _NEXT
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the same for all hooks
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the same for all hooks
         return method in CHANGES or METHODS[method].is_defined(like.rank)
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         return self.look(seen, walks_of(seen.session).take(seen))
 
-    def look(self, seen: Seen, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
+    def look(self, seen: MessageContext, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
         """What is wrong with a page."""
         return ()
 
@@ -67,7 +67,7 @@ class UnknownCursor(_Walking):
     needs_start = True
     source = "2024-11-05 server/utilities/pagination"
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.request is None or _fault(seen, seen.request) != "unknown":
             return ()
         text = f"the cursor of {seen.method} was never issued"
@@ -90,7 +90,7 @@ class ForeignCursor(_Walking):
     impact = Impact.WRONG
     source = "2024-11-05 server/utilities/pagination"
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.request is None or _fault(seen, seen.request) != "foreign":
             return ()
         text = f"the cursor of {seen.method} was issued for another list"
@@ -115,7 +115,7 @@ class Loop(_Walking):
     impact = Impact.COST
     source = "2024-11-05 server/utilities/pagination"
 
-    def look(self, seen: Seen, page: Page) -> Iterable[Finding]:
+    def look(self, seen: MessageContext, page: Page) -> Iterable[Finding]:
         if not page.loops:
             return ()
         text = "the next page is an earlier page"
@@ -141,15 +141,15 @@ class DuplicateItem(_Walking):
     methods = _LISTS | frozenset(CHANGES)
     source = "2024-11-05 server/utilities/pagination"
 
-    def members_of(self, _hook: str, _method: str, _like: Seen) -> frozenset[str]:
+    def members_of(self, _hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
         return frozenset()  # the last page has items, but no cursor
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.message.sender == "server":
             walks_of(seen.session).changed(CHANGES.get(seen.method, ()))
         return ()
 
-    def look(self, seen: Seen, page: Page) -> Iterable[Finding]:
+    def look(self, seen: MessageContext, page: Page) -> Iterable[Finding]:
         listed = LISTS.get(seen.method)
         if not page.repeated or listed is None:
             return ()
@@ -175,7 +175,7 @@ class EmptyCursor(_Walking):
     impact = Impact.WRONG
     source = "2026-07-28 server/utilities/pagination"
 
-    def look(self, seen: Seen, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - the result is enough
+    def look(self, seen: MessageContext, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - the result is enough
         result = seen.body["result"]
         if not isinstance(result, dict) or result.get("nextCursor") != "":
             return ()
@@ -199,10 +199,10 @@ class NextCursorElsewhere(Rule):
     members = frozenset({"nextCursor"})
     source = "2024-11-05 server/utilities/pagination"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return method in METHODS and method not in LISTS
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         text = f"{seen.method} has no pages, but its result has a nextCursor"
         return [self.finding(seen, text, pointer="/result/nextCursor", blames=seen.message.sender)]
 
@@ -223,7 +223,7 @@ class BadCursorCode(_Walking):
     impact = Impact.WRONG
     source = "2024-11-05 server/utilities/pagination"
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         request, code = seen.request, code_of(seen.message)
         if request is None or code is None or code in _BEFORE or _fault(seen, request) is None:
             return
@@ -236,7 +236,7 @@ class BadCursorCode(_Walking):
 # ---- shared by the rules
 
 
-def _fault(seen: Seen, request: Request) -> Literal["unknown", "foreign"] | None:
+def _fault(seen: MessageContext, request: Request) -> Literal["unknown", "foreign"] | None:
     """What is wrong with the cursor of a request; None if nothing is, or that is uncertain."""
     session, walks = seen.session, walks_of(seen.session)
     given = walks.given_for(request)

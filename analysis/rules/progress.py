@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from math import isnan
 from typing import Any, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Request, Side, converted, other_side
 from analysis.protocol.revisions import MODERN_ERA
@@ -35,17 +35,17 @@ class _OfToken(Rule):
     relies_on = ("progress/duplicate-token", "progress/after-completion", "progress/not-increasing")
     source = PAGE
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if hook != "notification":
             return True
         # In the modern era clients must not report progress; `method/wrong-direction` covers that.
         return method == PROGRESS and not (like.era == "modern" and like.message.sender == "client")
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         token, known = tokens_of(seen.session).report(seen)
         return () if token is None else self.check_progress(seen, known, token)
 
-    def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
         """Check progress for a token.
 
         Args:
@@ -73,7 +73,7 @@ class DuplicateToken(Rule):
     word = WORD
     source = PAGE
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         token = tokens_of(seen.session).take_request(seen, self.fold)
         if token is None or token.earlier is None:
             return ()
@@ -98,7 +98,7 @@ class UnknownToken(_OfToken):
     impact = Impact.MESSAGE
     needs_start = True
 
-    def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
         sender, session = seen.message.sender, seen.session
         asker, tokens = other_side(sender), tokens_of(session)
         if known is not None or tokens.forgotten or session.unjudged.get(asker) is not None or is_replay(seen):
@@ -122,7 +122,7 @@ class UnknownToken(_OfToken):
             text = f"no request of the {asker} carried the token {name}"
         return [self.finding(seen, text, pointer="/params/progressToken", related=related)]
 
-    def _elsewhere(self, seen: Seen, asker: Side, token: Id) -> tuple[int, int] | None:
+    def _elsewhere(self, seen: MessageContext, asker: Side, token: Id) -> tuple[int, int] | None:
         """What `_in_other_session` finds for the first unknown tokens of a session; None for later ones."""
         looked: list[Id] = self.memory(seen.session, list)
         if len(looked) >= _LOOKED:
@@ -146,19 +146,19 @@ class AfterCompletion(_OfToken):
     id = "progress/after-completion"
     needs_session = True
 
-    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - the hook decides
+    def members_of(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the hook decides
         return frozenset({"task", "taskId"}) if hook == "result" else frozenset()
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         tokens_of(seen.session).take_result(seen)
         return ()
 
-    def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
         key = None if known is None else known.key
         if known is None or key is None:
             return ()
         table = self.fold.tables[known.asker]
-        answered_ns = table.answered_ns(key) if table.answered(key) == known.seq else None
+        answered_ns = table.answered_ns(key) if table.answered_seq(key) == known.seq else None
         if answered_ns is None or known.is_of_task or known.is_shared or is_replay(seen):
             return ()
         if key.exchange != seen.message.frames[0].exchange and seen.message.t_ns <= answered_ns + RACE_NS:
@@ -186,7 +186,7 @@ class AfterCancel(_OfToken):
     impact = Impact.COST
     source = "2024-11-05 basic/utilities/cancellation"
 
-    def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
         cancelled = None if known is None or known.is_shared else cancelled_seq(known, self.fold)
         if cancelled is None or not seen.session.has_received(seen.message.sender, cancelled):
             return ()
@@ -209,7 +209,7 @@ class NotIncreasing(_OfToken):
     follows = ("progress/duplicate-token",)
     needs_session = True
 
-    def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
         value, message = _number(member(seen.body.get("params"), "progress")), seen.message
         if value is None or is_replay(seen) or (known is not None and known.is_shared):
             return ()
@@ -247,7 +247,7 @@ class ExceedsTotal(Rule):
     methods = frozenset({PROGRESS})
     source = PAGE
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         params = seen.body.get("params")
         value, total = _number(member(params, "progress")), _number(member(params, "total"))
         if value is not None and value < 0:
@@ -275,7 +275,7 @@ class TotalChanged(_OfToken):
     level = NOTE
     once = True
 
-    def check_progress(self, seen: Seen, known: Token | None, _token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: MessageContext, known: Token | None, _token: Id) -> Iterable[Finding]:
         total = _number(member(seen.body.get("params"), "total"))
         if known is None or total is None or known.is_shared or is_replay(seen):
             return ()
@@ -305,7 +305,7 @@ class Flood(Rule):
     methods = frozenset({PROGRESS})
     source = PAGE
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         token, _ = tokens_of(seen.session).report(seen)
         if token is None or is_replay(seen):
             return ()
@@ -344,7 +344,7 @@ class WrongStream(_OfToken):
     needs_http = True
     source = "2026-07-28 basic/transports/streamable-http"
 
-    def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
         foreign = None if known is not None or not _requests_in(seen) else tokens_of(seen.session).last("client", token)
         if foreign is None:
             return ()
@@ -355,7 +355,7 @@ class WrongStream(_OfToken):
 # ---- shared by the rules
 
 
-def is_replay(seen: Seen) -> bool:
+def is_replay(seen: MessageContext) -> bool:
     """Whether it came on a stream that was opened to hear again what was said."""
     return seen.http is not None and seen.http.is_replay
 
@@ -366,7 +366,7 @@ def cancelled_seq(token: Token, fold: Fold) -> int | None:
     return waiting.cancelled_by if waiting is not None and waiting.request.seq == token.seq else None
 
 
-def _requests_in(seen: Seen) -> list[Request]:
+def _requests_in(seen: MessageContext) -> list[Request]:
     """The client's requests in the same exchange."""
     sent = () if seen.http is None else seen.http.sent
     return [sent_message.message for sent_message in sent if isinstance(sent_message.message, Request)]
@@ -377,7 +377,7 @@ def _number(value: Any) -> float | None:
     return value if is_number else None
 
 
-def _in_other_session(seen: Seen, asker: Side, token: Id, fold: Fold) -> tuple[int, int] | None:
+def _in_other_session(seen: MessageContext, asker: Side, token: Id, fold: Fold) -> tuple[int, int] | None:
     """Number of another session over HTTP with an open request that carries a token, and of the request."""
     if seen.http is None:
         return None

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.annotated_objects import annotated_objects
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
-from analysis.conversation.meta_places import places
 from analysis.protocol.json_pointer import step
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.error.codes import params_of
@@ -24,23 +24,23 @@ class _Listed(Rule):
 
     methods = frozenset({"prompts/list", "prompts/get", _CHANGED})
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.message.sender == "server":
             prompts_of(seen.session).changed(seen)
         return ()
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.method == "prompts/list":
             prompts_of(seen.session).take(seen)
         return ()
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         if request is None or request.method != "prompts/get":
             return ()
         return self.most(self.check_request(seen, request), _MOST_REPORTED)
 
-    def check_request(self, seen: Seen, request: Request) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
+    def check_request(self, seen: MessageContext, request: Request) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
         """What is wrong with a request for a prompt."""
         return ()
 
@@ -63,11 +63,11 @@ class DuplicateName(_Listed):
     methods = frozenset({"prompts/list", _CHANGED})
     source = "2024-11-05 server/prompts"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         page = prompts_of(seen.session).take(seen)
         return self.most(self._findings(seen, page.items, page.repeats), _MOST_REPORTED)
 
-    def _findings(self, seen: Seen, items: list[Any], repeats: list[tuple[int, int]]) -> Iterator[Finding]:
+    def _findings(self, seen: MessageContext, items: list[Any], repeats: list[tuple[int, int]]) -> Iterator[Finding]:
         for index, seq in repeats:
             text = f"the prompt {short(str(items[index].get('name')))!r} is listed twice"
             yield self.finding(seen, text, pointer=f"/result/prompts/{index}/name", related=(seq,))
@@ -99,7 +99,7 @@ class Unlisted(_Listed):
     needs_lists = True
     source = "2024-11-05 server/prompts"
 
-    def check_request(self, seen: Seen, request: Request) -> Iterable[Finding]:
+    def check_request(self, seen: MessageContext, request: Request) -> Iterable[Finding]:
         name = params_of(request).get("name")
         if not isinstance(name, str) or not prompts_of(seen.session).lacks(name, request, seen.session):
             return ()
@@ -123,7 +123,7 @@ class MissingArgument(_Listed):
     needs_lists = True
     source = "2024-11-05 server/prompts"
 
-    def check_request(self, seen: Seen, request: Request) -> Iterator[Finding]:
+    def check_request(self, seen: MessageContext, request: Request) -> Iterator[Finding]:
         for name in missing_arguments(seen, request):
             yield self.finding(seen, f"the argument {short(name)!r} is required, but missing", pointer="/params")
 
@@ -144,7 +144,7 @@ class MissingArgumentAccepted(_Listed):
     impact = Impact.WRONG
     source = "2024-11-05 server/prompts"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         if request is None or request.method == "prompts/list":
             return super().on_result(seen)
@@ -171,7 +171,7 @@ class UnknownArgument(_Listed):
     needs_lists = True
     source = "2024-11-05 server/prompts"
 
-    def check_request(self, seen: Seen, request: Request) -> Iterator[Finding]:
+    def check_request(self, seen: MessageContext, request: Request) -> Iterator[Finding]:
         entry, given = prompt_of(seen, request), params_of(request).get("arguments")
         if entry is None or not isinstance(given, dict) or not isinstance(entry.item.get("arguments", []), list):
             return
@@ -202,11 +202,11 @@ class IncompleteResource(Rule):
     sender = "server"
     source = "2024-11-05 server/prompts"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         return self.most(self._findings(seen), _MOST_REPORTED)
 
-    def _findings(self, seen: Seen) -> Iterator[Finding]:
-        for pointer, place in places(seen):
+    def _findings(self, seen: MessageContext) -> Iterator[Finding]:
+        for pointer, place in annotated_objects(seen):
             resource = place.get("resource")
             if place.get("type") != "resource" or not isinstance(resource, dict):
                 continue

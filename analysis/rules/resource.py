@@ -5,7 +5,7 @@ from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level
@@ -31,13 +31,13 @@ class _OfServer(Rule):
     who = "server"
     sender = "server"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         result = seen.body["result"]
         if not isinstance(result, dict):
             return ()
         return self.most(self.check_result(seen, result))
 
-    def check_result(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
+    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
         """Check a result."""
         raise NotImplementedError
 
@@ -59,17 +59,17 @@ class DuplicateUri(_OfServer):
     methods = frozenset({_LIST, _TEMPLATES, _CHANGED})
     source = "2024-11-05 server/resources"
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         resources_of(seen.session).changed(seen)
         templates_of(seen.session).changed(seen)
         return ()
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         listing = resources_of(seen.session) if seen.method == _LIST else templates_of(seen.session)
         repeats = listing.take(seen).repeats
         return self.most(self._findings(seen, repeats)) if repeats else ()
 
-    def _findings(self, seen: Seen, repeats: list[tuple[int, int]]) -> Iterator[Finding]:
+    def _findings(self, seen: MessageContext, repeats: list[tuple[int, int]]) -> Iterator[Finding]:
         member_, name = ("resources", "uri") if seen.method == _LIST else ("resourceTemplates", "uriTemplate")
         for index, before in repeats:
             related = () if before == seen.message.seq else (before,)
@@ -93,10 +93,10 @@ class Template(_OfServer):
     methods = frozenset({_TEMPLATES})
     source = "2024-11-05 server/resources"
 
-    def goes_by(self, _hook: str, _method: str, _like: Seen) -> Words | None:
+    def goes_by(self, _hook: str, _method: str, _like: MessageContext) -> Words | None:
         return "result"
 
-    def check_result(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
+    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
         for index, item in enumerate(_items(result.get("resourceTemplates"))):
             template = member(item, "uriTemplate")
             fault = _fault(template) if isinstance(template, str) else None
@@ -122,7 +122,7 @@ class ContentsUri(_OfServer):
     methods = frozenset({"resources/read"})
     source = "2024-11-05 server/resources"
 
-    def check_result(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
+    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
         uri = member(seen.request.params, "uri") if seen.request is not None else None
         uris = [member(content, "uri") for content in _items(result.get("contents"))]
         if not isinstance(uri, str) or not uris or not all(isinstance(content_uri, str) for content_uri in uris):
@@ -149,7 +149,7 @@ class EmptyContents(_OfServer):
     methods = frozenset({"resources/read"})
     source = "2026-07-28 server/resources"
 
-    def check_result(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
+    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
         if result.get("contents") == []:
             yield self.finding(seen, "the result of reading a resource has no contents", pointer="/result/contents")
 
@@ -169,14 +169,14 @@ class Size(_OfServer):
     methods = frozenset({_LIST, "resources/read"})
     source = "2025-03-26 server/resources, schema Resource"
 
-    def word_of(self, _hook: str, method: str, _like: Seen) -> bytes:
+    def word_of(self, _hook: str, method: str, _like: MessageContext) -> bytes:
         return b'"size"' if method == _LIST else b""  # few servers send sizes at all
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         has_some = seen.method == _LIST or self.id in seen.session.memory
         return super().on_result(seen) if has_some else ()
 
-    def check_result(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
+    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
         sizes: dict[str, tuple[int, int]] = self.memory(seen.session, dict)
         if seen.method == _LIST:
             for index, item in enumerate(_items(result.get("resources"))):

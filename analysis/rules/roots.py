@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, RACE_NS, Rule
@@ -42,7 +42,7 @@ class NotFile(_Roots):
     replaces = ("schema/uri",)
 
     def check_reply(
-        self, seen: Seen, _question: dict[str, Any], reply: dict[str, Any], pointer: str
+        self, seen: MessageContext, _question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
         text = "the URI of a root does not begin with file://"
         yield from self.most(
@@ -67,7 +67,7 @@ class Duplicate(_Roots):
     impact = Impact.COST
 
     def check_reply(
-        self, seen: Seen, _question: dict[str, Any], reply: dict[str, Any], pointer: str
+        self, seen: MessageContext, _question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
         known: set[str] = set()
         for index, uri in enumerate(_uris(reply)):
@@ -112,12 +112,12 @@ class ChangedSilently(Rule):
     sender = "client"
     source = "2024-11-05 client/roots"
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         kept: _Known = self.memory(seen.session, _Known)
         kept.changes += 1
         return ()
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         session, roots = seen.session, member(seen.body["result"], "roots")
         if not isinstance(roots, list) or len(roots) > LISTED:
             return ()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.facts import code_of
 from analysis.protocol.error_codes import USER_REJECTED
 from analysis.protocol.revisions import since
@@ -27,7 +27,7 @@ class _Question(Question):
     about = _CREATE
     methods = frozenset({_CREATE, *METHODS})
 
-    def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         messages = params.get("messages")
         if isinstance(messages, list):
             faults = self.faults(messages[:LISTED])
@@ -158,7 +158,7 @@ class UnrequestedToolUse(_Reply):
     source = _PAGE
 
     def check_reply(
-        self, seen: Seen, question: dict[str, Any], reply: dict[str, Any], pointer: str
+        self, seen: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
         tools, mode = question.get("tools"), member(question.get("toolChoice"), "mode")
         offered = {name for tool in _list(tools) if isinstance(name := member(tool, "name"), str)}
@@ -191,7 +191,7 @@ class ToolChoiceWithoutTools(_Question):
     level = WARNING
     source = _PAGE
 
-    def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if params.get("toolChoice") is not None and not params.get("tools"):
             yield self.finding(seen, "toolChoice without tools", pointer=f"{pointer}/toolChoice")
 
@@ -212,7 +212,7 @@ class ResultRole(_Reply):
     source = "2024-11-05 client/sampling"
 
     def check_reply(
-        self, seen: Seen, _question: dict[str, Any], reply: dict[str, Any], pointer: str
+        self, seen: MessageContext, _question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
         if reply.get("role") == "user":
             yield self.finding(seen, "the role of the model's answer is user", pointer=f"{pointer}/role")
@@ -232,7 +232,7 @@ class MaxTokens(_Question):
     level = WARNING
     source = "2024-11-05 schema"
 
-    def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         most = params.get("maxTokens")
         if isinstance(most, int | float) and not isinstance(most, bool) and most <= 0:
             yield self.finding(seen, "maxTokens is not positive", pointer=f"{pointer}/maxTokens")
@@ -252,7 +252,7 @@ class NoMessages(_Question):
     level = NOTE
     source = "2024-11-05 client/sampling"
 
-    def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if params.get("messages") == []:
             yield self.finding(seen, "the request has no messages", pointer=f"{pointer}/messages")
 
@@ -274,7 +274,7 @@ class Rejected(Rule):
     sender = "client"
     source = "2024-11-05 client/sampling"
 
-    def on_error(self, seen: Seen) -> Iterable[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
         if code_of(seen.message) != USER_REJECTED or seen.request is None:
             return ()
         return [self.finding(seen, "the user has declined the request", pointer="/error", related=(seen.request.seq,))]

@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Number, Response
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import ERROR, NOTE, WARNING, Rule
@@ -27,10 +27,10 @@ class _Shapes(Rule):
     kinds: frozenset[Kind] = frozenset({"shape"})
     parts: frozenset[Part] = frozenset({"params", "result", "notification"})
 
-    def level_of(self, seen: Seen, problem: Problem) -> Level | None:
+    def level_of(self, seen: MessageContext, problem: Problem) -> Level | None:
         """The level of a problem; None for the level of the rule."""
 
-    def on_problems(self, seen: Seen, problems: list[Problem]) -> Iterable[Finding]:
+    def on_problems(self, seen: MessageContext, problems: list[Problem]) -> Iterable[Finding]:
         if part_of(seen) not in self.parts:
             return ()
         return self.most(
@@ -144,7 +144,7 @@ class Uri(_Shapes):
     kinds = frozenset({"uri", "resource-uri"})
     source = "2025-06-18 server/resources; schema of the revision in force"
 
-    def level_of(self, seen: Seen, problem: Problem) -> Level | None:
+    def level_of(self, seen: MessageContext, problem: Problem) -> Level | None:
         is_must = problem.kind == "resource-uri" and seen.rank is not None and seen.rank >= _URI_MUST
         return ERROR if is_must else None
 
@@ -197,7 +197,7 @@ class MetaProgressToken(Rule):
     word = WORD
     source = "2024-11-05 basic/utilities/progress"
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         meta = seen.request.meta if seen.request is not None else {}
         if "progressToken" not in meta or _is_token(meta["progressToken"]):
             return ()
@@ -222,7 +222,7 @@ class NonEmptyResult(Rule):
     methods = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
     source = "2024-11-05 schema EmptyResult"
 
-    def on_result(self, seen: Seen) -> Iterator[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterator[Finding]:
         if _has_members(seen):
             yield self.finding(seen, f"{_subject(seen)} should be empty, but has members", pointer="/result")
 
@@ -243,7 +243,7 @@ class PingResultNotEmpty(Rule):
     methods = frozenset({"ping"})
     source = "2024-11-05 basic/utilities/ping"
 
-    def on_result(self, seen: Seen) -> Iterator[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterator[Finding]:
         if _has_members(seen):
             yield self.finding(seen, "the response to a ping should be empty, but has members", pointer="/result")
 
@@ -264,7 +264,7 @@ class CompletionValues(Rule):
     methods = frozenset({"completion/complete"})
     source = "2024-11-05 server/utilities/completion"
 
-    def on_result(self, seen: Seen) -> Iterator[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterator[Finding]:
         result = seen.body.get("result")
         completion = result.get("completion") if isinstance(result, dict) else None
         values = completion.get("values") if isinstance(completion, dict) else None
@@ -276,12 +276,12 @@ class CompletionValues(Rule):
 # ---- shared by the rules
 
 
-def _subject(seen: Seen) -> str:
+def _subject(seen: MessageContext) -> str:
     method = method_of(seen)
     return f"the result of {method}" if isinstance(seen.message, Response) else method
 
 
-def _has_members(seen: Seen) -> bool:
+def _has_members(seen: MessageContext) -> bool:
     result = seen.body.get("result")
     return isinstance(result, dict) and any(name != "_meta" for name in result)
 

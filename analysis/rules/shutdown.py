@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
-from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.message import Invalid
 from analysis.conversation.session import Session, era_in_force
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span, rank_of
@@ -181,7 +181,7 @@ class ServerLingers(Rule):
             text = f"the server ended only after a signal, {killed_ns[-1] // 10**9} s after its stdin was closed"
         else:
             return
-        level = self.level_at(rank_of(session.in_force), era_in_force(session, session.in_force))
+        level = self.level_at(rank_of(session.revision_in_force), era_in_force(session, session.revision_in_force))
         yield self.finding(at, text, session=session, level=level, related=(closed.seq,) if at is not closed else ())
 
 
@@ -244,7 +244,7 @@ class WriteAfterClose(Rule):
             self.watch(session, True)
         return iter(())
 
-    def on_message(self, seen: Seen) -> Iterator[Finding]:
+    def on_message(self, seen: MessageContext) -> Iterator[Finding]:
         message = seen.message
         if message.sender != "server" or isinstance(message, Invalid):
             return

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.subscriptions import UPDATED, ResourceSubscription
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule, Who
@@ -23,12 +23,12 @@ class _Update(Rule):
     methods = frozenset({UPDATED, "resources/unsubscribe"})
     sender = "server"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         left: dict[str, int] = self.memory(seen.session, dict)
         left["ns"] = seen.message.t_ns
         return ()
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         uri, session = member(seen.body.get("params"), "uri"), seen.session
         if not isinstance(uri, str) or is_replay(seen):
             return ()
@@ -37,7 +37,7 @@ class _Update(Rule):
             return ()  # the order between two streams is unknown
         return self.updated(seen, seen.subscription if isinstance(seen.subscription, ResourceSubscription) else None)
 
-    def updated(self, seen: Seen, subscription: ResourceSubscription | None) -> Iterable[Finding]:
+    def updated(self, seen: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
         """Findings for an update of a resource; `subscription` is None if there is none."""
         raise NotImplementedError
 
@@ -60,7 +60,7 @@ class UpdateWithoutSubscription(_Update):
     needs_start = True
     source = "2024-11-05 schema ResourceUpdatedNotification"
 
-    def updated(self, seen: Seen, subscription: ResourceSubscription | None) -> Iterable[Finding]:
+    def updated(self, seen: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
         session = seen.session
         if subscription is not None and not subscription.is_refused:
             return ()
@@ -88,7 +88,7 @@ class UpdateAfterUnsubscribe(_Update):
     replaces = ("subscribe/update-without-subscription",)
     source = "2024-11-05 schema"
 
-    def updated(self, seen: Seen, subscription: ResourceSubscription | None) -> Iterable[Finding]:
+    def updated(self, seen: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
         if subscription is None or subscription.is_open or subscription.is_refused:
             return ()
         session = seen.session
@@ -121,7 +121,7 @@ class UnsubscribeUnknown(Rule):
     sender = "client"
     source = "2024-11-05 schema UnsubscribeRequest"
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         is_named = isinstance(member(seen.body.get("params"), "uri"), str)
         if not is_named or seen.subscription is not None or self.fold.links.subscriptions.forgotten:
             return ()
@@ -148,7 +148,7 @@ class Duplicate(Rule):
     sender = "client"
     source = "2024-11-05 server/resources"
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         known = seen.subscription
         if not isinstance(known, ResourceSubscription) or known.seq == seen.message.seq or known.since_ns is None:
             return ()

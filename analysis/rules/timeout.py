@@ -4,8 +4,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from analysis.conversation.addressing import Key
-from analysis.conversation.call import ENDLESS, Call, Outcome, Seen, seen_of, timed_out
+from analysis.conversation.addressing import RequestKey
+from analysis.conversation.call import ENDLESS, Call, MessageContext, Outcome, context_of, timed_out
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request, Side, id_of, other_side
@@ -36,7 +36,7 @@ class Late(NamedTuple):
     """A request that is open at the end."""
 
     call: Call
-    seen: Seen
+    seen: MessageContext
     """The request, with its revision."""
     waited_ns: int
     """How long the receiver had time to answer."""
@@ -184,7 +184,7 @@ class PingUnanswered(_AtEnd):
     replaces = ("timeout/unanswered",)
     source = "2024-11-05 basic/utilities/ping"
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         if request is None or not request.id.pairs:
             return ()
@@ -199,7 +199,7 @@ class PingUnanswered(_AtEnd):
         pings: _Pings = self.memory(session, _Pings)
         pings.watched -= 1
         sender, seq = request.sender, request.seq
-        other, pipes, key = other_side(sender), pipes_of(session), Key(request.frames[0].exchange, request.id)
+        other, pipes, key = other_side(sender), pipes_of(session), RequestKey(request.frames[0].exchange, request.id)
         waiting = self.fold.tables[sender].get(key)
         if waiting is None or waiting.request is not request or not waiting.is_due:
             return
@@ -240,13 +240,13 @@ class Slow(Rule):
     needs_time = True
     source = "2025-03-26 basic/lifecycle"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the same for both senders
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the same for both senders
         return hook != "notification" or method == "notifications/progress"
 
-    def word_of(self, hook: str, _method: str, _like: Seen) -> bytes:
+    def word_of(self, hook: str, _method: str, _like: MessageContext) -> bytes:
         return WORD if hook == "request" else b""
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         if request is None or "progressToken" not in request.meta:
             return ()
@@ -258,7 +258,7 @@ class Slow(Rule):
                 tokens.popitem(last=False)
         return ()
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         params = seen.body.get("params")
         if isinstance(params, dict):
             tokens: _Tokens = self.memory(seen.session, OrderedDict)
@@ -267,13 +267,13 @@ class Slow(Rule):
                 tokens[key] = (tokens[key][0], seen.message.t_ns)
         return ()
 
-    def on_response(self, seen: Seen) -> Iterable[Finding]:
+    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
         call = seen.answered
         if call is None or call.ended_ns is None or call.ended_ns - call.started_ns <= SLOW_PING_NS:
             return ()
         return self._late(seen, call, call.ended_ns)
 
-    def _late(self, seen: Seen, call: Call, ended_ns: int) -> Iterator[Finding]:
+    def _late(self, seen: MessageContext, call: Call, ended_ns: int) -> Iterator[Finding]:
         request, since_ns = call.request, call.started_ns
         tokens: _Tokens | None = seen.session.memory.get(self.id)
         if tokens:
@@ -316,10 +316,10 @@ class AbandonedRequest(Rule):
     exchanges = OddExchange.END
     source = "2025-03-26 basic/lifecycle"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the same for both senders
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the same for both senders
         return method == "notifications/cancelled"
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         return () if seen.cancelled is None else self._late_findings(seen.session, seen.cancelled)
 
     def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
@@ -385,22 +385,22 @@ class NeverCancelled(_AtEnd):
 # ---- shared by the rules
 
 
-def _seen_request(session: Session, request: Request, fold: Fold) -> Seen:
+def _seen_request(session: Session, request: Request, fold: Fold) -> MessageContext:
     """An open request, with its revision."""
-    waiting = fold.tables[request.sender].get(Key(request.frames[0].exchange, request.id))
+    waiting = fold.tables[request.sender].get(RequestKey(request.frames[0].exchange, request.id))
     if waiting is None:
-        return seen_of(request, session)
-    return seen_of(request, session, revision=waiting.revision, era=waiting.era, http=waiting.http)
+        return context_of(request, session)
+    return context_of(request, session, revision=waiting.revision, era=waiting.era, http=waiting.http)
 
 
-def _is_for_http(request_seen: Seen) -> bool:
+def _is_for_http(request_seen: MessageContext) -> bool:
     """Whether a request is unanswered because its HTTP exchange ended, which the group `http` reports."""
     is_by_client, http = request_seen.message.sender == "client", request_seen.http
     is_over = http is not None and http.ended_by not in (None, "proxy")
     return is_by_client and is_over and not request_seen.session.is_legacy
 
 
-def _holds(rule: Rule, seen: Seen) -> bool:
+def _holds(rule: Rule, seen: MessageContext) -> bool:
     return rule.versions.holds(seen.rank, seen.era)
 
 

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 import orjson
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Invalid, Notification, Request, Response
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO
 
@@ -54,7 +54,7 @@ class CleanWords:
         self._words.add(words)
 
 
-def words_of(seen: Seen, words: Words) -> _Words | None:
+def words_of(seen: MessageContext, words: Words) -> _Words | None:
     """The identity of words in a session: equal only if the words are; None if it cannot be determined."""
     message = seen.message
     if isinstance(message, Invalid):
@@ -75,7 +75,7 @@ def _envelope_of(message: Request | Notification | Response) -> bytes | None:
         return None  # numbers beyond 64 bits, lone surrogates
 
 
-def result_digest(seen: Seen) -> bytes | None:
+def result_digest(seen: MessageContext) -> bytes | None:
     """The identity of a response's result as written; None if it cannot be determined."""
     if seen.digest is None:
         message = seen.message

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import MISSING, Notification, Response, Side
 from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.protocol.revisions import MODERN, NEWEST, Era
@@ -17,7 +17,7 @@ from analysis.shapes.forms import Problem
 from analysis.shapes.validation import may_be_absent, problems, usual_proof
 
 
-def problems_of(seen: Seen) -> list[Problem]:
+def problems_of(seen: MessageContext) -> list[Problem]:
     """The problems in the body of a message, in its order; none for methods that the revision does not have."""
     message, request = seen.message, seen.request
     method = method_of(seen)
@@ -39,7 +39,7 @@ def problems_of(seen: Seen) -> list[Problem]:
     return problems_
 
 
-def proof_for(seen: Seen, known: frozenset[str] = frozenset()) -> Callable[[Any], bool] | None:
+def proof_for(seen: MessageContext, known: frozenset[str] = frozenset()) -> Callable[[Any], bool] | None:
     """A quick proof that the body of a usual message has no problem; None if there is no such proof.
 
     It works for messages of the same kind, method, sender, revision and era. A body that it does not prove may still
@@ -57,14 +57,14 @@ def proof_for(seen: Seen, known: frozenset[str] = frozenset()) -> Callable[[Any]
     return usual_proof(_part(method, is_result=isinstance(message, Response)), method, ranks[0], known)
 
 
-def needs_no_params(seen: Seen) -> bool:
+def needs_no_params(seen: MessageContext) -> bool:
     """Whether requests or notifications like this one have no problem if their params are absent."""
     message, method = seen.message, method_of(seen)
     ranks = _ranks(method, message.sender, seen.rank, seen.era) if method in METHODS else ()
     return len(ranks) == 1 and may_be_absent(part_of(seen), method, ranks[0])
 
 
-def method_of(seen: Seen) -> str:
+def method_of(seen: MessageContext) -> str:
     """The method that determines the shape; for a result, that of its request; empty if unknown."""
     message = seen.message
     if isinstance(message, Notification):
@@ -72,7 +72,7 @@ def method_of(seen: Seen) -> str:
     return seen.request.method if seen.request is not None else ""
 
 
-def part_of(seen: Seen) -> Part:
+def part_of(seen: MessageContext) -> Part:
     """Which body of its method a message has."""
     return _part(method_of(seen), is_result=isinstance(seen.message, Response))
 

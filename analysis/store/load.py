@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import duckdb
 
-from analysis.conversation.call import Call, Outcome, Seen
+from analysis.conversation.call import Call, MessageContext, Outcome
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import Session
 from analysis.conversation.stalls import waited_of
@@ -225,7 +225,7 @@ class _Load:
         elif item is not None:
             self._account.damage += item.size if item.cause != "torn" else 0
 
-    def _take_frame(self, frame: Frame, messages: tuple[Seen, ...]) -> None:
+    def _take_frame(self, frame: Frame, messages: tuple[MessageContext, ...]) -> None:
         if len(messages) == 1 and (seen := messages[0]).message.frames[0] is frame:
             self._note(seen)
             self._add_frame(frame, seen.session, seen.call)
@@ -233,9 +233,9 @@ class _Load:
             self._held[frame.seq] = frame
             self._release(messages)
 
-    def _release(self, messages: tuple[Seen, ...]) -> None:
+    def _release(self, messages: tuple[MessageContext, ...]) -> None:
         """Write the frames of messages that span lines, or share one."""
-        meant: dict[int, list[Seen]] = {}
+        meant: dict[int, list[MessageContext]] = {}
         for seen in messages:
             self._note(seen)
             for frame in seen.message.frames:
@@ -284,7 +284,7 @@ class _Load:
         if waiting > BATCH_BYTES:
             self._flush()
 
-    def _take_record(self, record: Record, messages: tuple[Seen, ...]) -> None:
+    def _take_record(self, record: Record, messages: tuple[MessageContext, ...]) -> None:
         self._release(messages)
         if record.rec == "exchange":
             self._take_exchange(record)
@@ -326,7 +326,7 @@ class _Load:
 
     # ---- messages
 
-    def _note(self, seen: Seen) -> None:
+    def _note(self, seen: MessageContext) -> None:
         """Count a message in its session."""
         message, session = seen.message, seen.session
         talk = self._talks.get(session) or self._meet(session)

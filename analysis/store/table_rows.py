@@ -117,7 +117,7 @@ class Talk:
                 "transport": session.transport,
                 "era": _era(session),
                 "revision": text(session.revision),
-                "asked": text(session.asked),
+                "asked": text(session.requested_revision),
                 "server_name": None if server is None else text(server.name),
                 "server_version": None if server is None else text(server.version),
                 "client_name": None if client is None else text(client.name),

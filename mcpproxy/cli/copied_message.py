@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Request
 from analysis.reading import Reading, Step
@@ -162,7 +162,7 @@ class _Search:
             None if before is None else before.posted,
         )
 
-    def _has_found(self, several: tuple[Seen, ...]) -> bool:
+    def _has_found(self, several: tuple[MessageContext, ...]) -> bool:
         for seen in several:
             message = seen.message
             frame = next((frame for frame in message.frames if frame.seq == self._number), None)
@@ -173,7 +173,7 @@ class _Search:
                 self._begun[seen.session.number] = _sent(message.frames[0], seen.http)
         return False
 
-    def _take(self, seen: Seen, frame: Frame) -> None:
+    def _take(self, seen: MessageContext, frame: Frame) -> None:
         self.frame = frame
         call = seen.answered
         if frame.dir == "c2s":

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 
 import orjson
 
-from analysis.conversation.call import ABANDONED_NS, Call, Seen
+from analysis.conversation.call import ABANDONED_NS, Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
 from analysis.filter import Filter, FilterError, facts_of, facts_of_batch, facts_of_call
@@ -453,7 +453,7 @@ class _Json:
         if step.end is not None and step.end != "open":
             yield from self._failed(self._fold.open_calls(), self._only)
 
-    def _selected(self, seen: tuple[Seen, ...], only: Filter) -> Iterator[str]:
+    def _selected(self, seen: tuple[MessageContext, ...], only: Filter) -> Iterator[str]:
         """Yields the row of each frame whose messages are complete, if the filter selects any of them."""
         frames = {frame.seq: frame for message in seen for frame in message.message.frames}
         chosen = {frame.seq for message in seen if only.matches(facts_of(message)) for frame in message.message.frames}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from analysis.child_process import as_json, from_json
-from analysis.conversation.limited import Forgotten
+from analysis.conversation.bounded_dict import Forgotten
 from analysis.rules.finding import Finding, Level
 from captures.damage import Damage
 from captures.errors import CaptureError

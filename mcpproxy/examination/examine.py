@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from analysis.checking.baseline import Baseline, fingerprint
 from analysis.checking.checker import Rules
 from analysis.checking.profile import Costs
-from analysis.conversation.call import Call, Seen
+from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Message
 from analysis.filter import Facts, Filter, facts_of, facts_of_call
@@ -244,7 +244,7 @@ class _Onlooker:
         self._facts: OrderedDict[tuple[int, int | None], Facts] = OrderedDict()
         self._bytes = 0
 
-    def look(self, seen: Seen) -> None:
+    def look(self, seen: MessageContext) -> None:
         """Process the next message."""
         self._note(seen.message, facts_of(seen))
         while len(self._facts) > 1 and (len(self._facts) > _FACTS_KEPT or self._bytes > _FACTS_BYTES):

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
-from analysis.conversation.limited import Forgotten
+from analysis.conversation.bounded_dict import Forgotten
 from analysis.rules.finding import Blames, Finding, Level
 from captures.damage import Damage
 

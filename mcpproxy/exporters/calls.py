@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from analysis.conversation.call import Call, Outcome, Seen
+from analysis.conversation.call import Call, MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request, Side
 from analysis.conversation.session import Peer, Session
@@ -97,7 +97,9 @@ def origin_of(request: Request) -> Origin:
 class Calls:
     """The calls of one capture, as they end."""
 
-    def __init__(self, fold: Fold, only: Filter | None = None, look: Callable[[Seen], None] = lambda _: None) -> None:
+    def __init__(
+        self, fold: Fold, only: Filter | None = None, look: Callable[[MessageContext], None] = lambda _: None
+    ) -> None:
         """Prepare.
 
         Args:
@@ -136,7 +138,7 @@ class Calls:
         """The sessions so far."""
         return self._times.values()
 
-    def _note(self, seen: Seen) -> None:
+    def _note(self, seen: MessageContext) -> None:
         session, t_ns = seen.session, seen.message.t_ns
         before = self._times.pop(session.number, None)
         self._times[session.number] = Span(session, t_ns if before is None else before.begun_ns, t_ns)

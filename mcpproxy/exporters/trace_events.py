@@ -12,7 +12,7 @@ Format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsK
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from analysis.conversation.call import Call, Seen
+from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Invalid, Notification, Request, Response
 from analysis.facts import size_of
@@ -101,7 +101,7 @@ class CaptureEvents:
 
     # ---- messages
 
-    def _look(self, seen: Seen) -> None:
+    def _look(self, seen: MessageContext) -> None:
         """A message crossed."""
         message = seen.message
         if isinstance(message, Request) and message.id.pairs:
@@ -114,7 +114,7 @@ class CaptureEvents:
         if self._draws_messages:
             self._slice(seen)
 
-    def _slice(self, seen: Seen) -> None:
+    def _slice(self, seen: MessageContext) -> None:
         message = seen.message
         frame = message.frames[-1]
         thread = self._thread(seen.session.number, frame.dir)
@@ -205,7 +205,7 @@ def _name(request: Request) -> str:
     return f"{method} {text(name, 256)}" if isinstance(name, str) else method
 
 
-def _label(seen: Seen) -> str:
+def _label(seen: MessageContext) -> str:
     message = seen.message
     if isinstance(message, Request):
         return _name(message)

@@ -6,7 +6,7 @@ page escapes them when it shows them.
 
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import ENDLESS, Call, Seen
+from analysis.conversation.call import ENDLESS, Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Request, Response
@@ -158,7 +158,7 @@ class CaptureTraffic:
         if not is_whole:
             return
         for thing in self._conversation.things(last):
-            if isinstance(thing.what, Remark | Seen):
+            if isinstance(thing.what, Remark | MessageContext):
                 self._add(thing, NONE)
         fold = self._conversation.session
         for call in fold.open_calls():
@@ -188,10 +188,10 @@ class CaptureTraffic:
         elif isinstance(what, Batch):
             frame = what.frame
             traffic.add(self._capture, frame.seq, frame.t_ns, NONE, _row_of(what), self._payload((frame,)))
-        elif isinstance(what, Seen):
+        elif isinstance(what, MessageContext):
             self._add_message(what)
 
-    def _add_message(self, seen: Seen) -> None:
+    def _add_message(self, seen: MessageContext) -> None:
         traffic, message, call = self._traffic, seen.message, seen.answered
         row = _row_of(seen)
         if isinstance(message, Response):
@@ -230,7 +230,7 @@ def _heads(http: HttpExchange) -> str:
     return "\n\n".join("\n".join("".join(span.text for span in line) for line in half) for half in halves)
 
 
-def _row_of(item: Seen | Batch) -> _Row:
+def _row_of(item: MessageContext | Batch) -> _Row:
     line, frame, size = line_of(item), frame_of(item), size_of(item)
     status = line.status or Status("", line.gist.text)
     return _Row(

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from analysis.conversation.call import ENDLESS, Call, Outcome, Seen, seen_of
+from analysis.conversation.call import ENDLESS, Call, MessageContext, Outcome, context_of
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
 from analysis.filter import Filter, facts_of, facts_of_batch, facts_of_call
@@ -238,7 +238,7 @@ class Conversation:
                 text = f"session {session.number} speaks revision {sanitise(revision, 40)}"
                 yield Thing(self._last_ns, Remark("·", text))
 
-    def _selects(self, item: Seen | Frame | Call) -> bool:
+    def _selects(self, item: MessageContext | Frame | Call) -> bool:
         """Whether a message is worth a line; or a whole batch, or an unanswered request."""
         if self._only is None:
             return True
@@ -282,7 +282,7 @@ class Conversation:
         return (
             self._only is None
             or call.session is None
-            or self._only.matches(facts_of(seen_of(call.request, call.session)))
+            or self._only.matches(facts_of(context_of(call.request, call.session)))
         )
 
     def _note_post(self, record: Record) -> None:
@@ -302,7 +302,7 @@ class Conversation:
             return False
         return is_routine_stream(members, is_waiting=self.session.is_waiting_in(number))
 
-    def _closing(self, rest: Iterable[Seen], *, still_open: bool) -> Iterator[Thing]:
+    def _closing(self, rest: Iterable[MessageContext], *, still_open: bool) -> Iterator[Thing]:
         for seen in filter(self._selects, rest):
             yield Thing(seen.message.t_ns, seen)
         open_ = [call for call in self.session.open_calls() if self._is_left(call)]
@@ -419,4 +419,4 @@ def whole_of(item: Item) -> tuple[Frame, ...]:
     """The frames to write below a line: a batch as a whole, not again for each message in it."""
     if isinstance(item, Batch):
         return (item.frame,)
-    return item.message.frames if isinstance(item, Seen) and item.message.index is None else ()
+    return item.message.frames if isinstance(item, MessageContext) and item.message.index is None else ()

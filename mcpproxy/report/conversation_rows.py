@@ -7,7 +7,7 @@ is not a message; the id of the rule follows and is never cut.
 
 from typing import Final, NamedTuple, TypeAlias
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.facts import size_of as bytes_in
 from captures.frame import Frame
@@ -56,7 +56,7 @@ class Unanswered(NamedTuple):
     """What had become of it by then."""
 
 
-Item: TypeAlias = Seen | Batch | Unanswered | Remark
+Item: TypeAlias = MessageContext | Batch | Unanswered | Remark
 """What has a line: a message; its batch, which precedes it; a request left open; anything else."""
 
 
@@ -163,9 +163,9 @@ def row_of(item: Item, width: int) -> Row:
     frame, size, line, latency = frame_of(item), size_of(item), line_of(item), ""
     width -= _FRAME + 1 + (0 if frame.exchange is None else _EXCHANGE + 1)
     # The line of the batch stands above those of its messages.
-    is_inside = isinstance(item, Seen) and item.message.index is not None
+    is_inside = isinstance(item, MessageContext) and item.message.index is not None
     said = _said(line, width - 8 if is_inside else width)
-    if isinstance(item, Seen) and item.answered is not None:
+    if isinstance(item, MessageContext) and item.answered is not None:
         latency = ms_text(item.answered.latency_ns or 0)
     return Row(
         line.way,
@@ -181,25 +181,25 @@ def row_of(item: Item, width: int) -> Row:
     )
 
 
-def frame_of(item: Seen | Batch | Unanswered) -> Frame:
+def frame_of(item: MessageContext | Batch | Unanswered) -> Frame:
     """The frame of an item; the first one of a message that spans several."""
     if isinstance(item, Batch):
         return item.frame
-    return (item.message if isinstance(item, Seen) else item.request).frames[0]
+    return (item.message if isinstance(item, MessageContext) else item.request).frames[0]
 
 
-def line_of(item: Seen | Batch | Unanswered) -> Line:
+def line_of(item: MessageContext | Batch | Unanswered) -> Line:
     """What the line of an item says."""
     if isinstance(item, Batch):
         return lines.batch(item.frame, item.holds)
-    return lines.line_of(item) if isinstance(item, Seen) else lines.ended(item.request, item.status)
+    return lines.line_of(item) if isinstance(item, MessageContext) else lines.ended(item.request, item.status)
 
 
-def size_of(item: Seen | Batch | Unanswered) -> int | None:
+def size_of(item: MessageContext | Batch | Unanswered) -> int | None:
     """The bytes that its line is about; None if another line says them."""
     if isinstance(item, Batch):
         return len(item.frame.raw)
-    return bytes_in(item.message.frames) if isinstance(item, Seen) and item.message.index is None else None
+    return bytes_in(item.message.frames) if isinstance(item, MessageContext) and item.message.index is None else None
 
 
 class _Said(NamedTuple):

@@ -7,7 +7,7 @@ state.
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
-from analysis.conversation.call import Call, Seen, seen_of
+from analysis.conversation.call import Call, MessageContext, context_of
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Message, Request, Response
 from analysis.facts import size_of
@@ -48,14 +48,14 @@ class Messages:
             fold: the state of the conversation, as its reading keeps it.
         """
         self.fold = fold
-        self.selected: dict[_Key, Seen] = {}
+        self.selected: dict[_Key, MessageContext] = {}
         """The selected messages."""
         self.beside: dict[int, Record] = {}
         """By number, requested records that are not frames."""
         self._only = only
         self._calls: dict[_Key, Call] = {}
         """The calls of selected requests and responses."""
-        self._answers: dict[_Key, Seen] = {}
+        self._answers: dict[_Key, MessageContext] = {}
         """By request, the response."""
         self._end: End | None = None
         """Why nothing follows; None so far."""
@@ -73,7 +73,7 @@ class Messages:
         if self._only.matches(Facts(frames=(item.seq, item.seq))):
             self.beside[item.seq] = item
 
-    def _note(self, seen: Seen) -> None:
+    def _note(self, seen: MessageContext) -> None:
         is_selected = self._only.matches(facts_of(seen))
         if is_selected:
             self.selected[_key(seen.message)] = seen
@@ -125,7 +125,7 @@ class Messages:
         }
         return of_messages | set(self.beside)
 
-    def _conversation(self, key: _Key, seen: Seen) -> list[Seen]:
+    def _conversation(self, key: _Key, seen: MessageContext) -> list[MessageContext]:
         """A message and its partner, in the order in which they crossed."""
         if isinstance(seen.message, Request):
             answer = self._answers.get(key)
@@ -133,9 +133,11 @@ class Messages:
         request = seen.answered.request if seen.answered is not None else seen.cancels
         if request is None:
             return [seen]
-        return [seen_of(request, seen.session), seen]
+        return [context_of(request, seen.session), seen]
 
-    def _facts(self, seen: Seen, findings: dict[int, list[LocatedFinding]] | None, style: Style) -> Iterator[str]:
+    def _facts(
+        self, seen: MessageContext, findings: dict[int, list[LocatedFinding]] | None, style: Style
+    ) -> Iterator[str]:
         message = seen.message
         frame = message.frames[0]
         size = size_of(message.frames)
@@ -159,7 +161,7 @@ class Messages:
             for number, spans in enumerate(lines):
                 yield style.paint([Span(f"  {'' if number else 'http':<{_NAME}}", "dim"), *spans])
 
-    def facts(self, seen: Seen) -> Iterator[Fact]:
+    def facts(self, seen: MessageContext) -> Iterator[Fact]:
         """What a message has to do with others: what became of a request, what a response answers."""
         call = self._calls.get(_key(seen.message)) if isinstance(seen.message, Request) else None
         may_come = call is not None and call.is_open and self._end == "open"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from analysis.conversation.call import Call, Seen
+from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.message import Message, Notification, Request
 from analysis.filter import Filter, facts_of, facts_of_call
 from analysis.reading import Reading, Step
@@ -152,7 +152,7 @@ class _Selection:
             if call.session is not None and self._is_late(call.request) and self._wants_request(call):
                 self._keep(call.request)
 
-    def _wants(self, seen: Seen) -> bool:
+    def _wants(self, seen: MessageContext) -> bool:
         return self._is_late(seen.message) and (self._only is None or self._only.matches(facts_of(seen)))
 
     def _wants_request(self, call: Call) -> bool:

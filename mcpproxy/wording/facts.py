@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from analysis.conversation.call import ENDLESS, REASON, Call, Outcome, Seen
+from analysis.conversation.call import ENDLESS, REASON, Call, MessageContext, Outcome
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.lines import aside_of
@@ -30,7 +30,7 @@ def titled(request: Request) -> str:
     return f"{sanitise(request.method)}{id_text(request.id)}{f' {name}' if name else ''}"
 
 
-def title(seen: Seen) -> str:
+def title(seen: MessageContext) -> str:
     """What a message is: `tools/call #7 add`, `answer to tools/call #7 add`, `not a message`."""
     message = seen.message
     if isinstance(message, Request):
@@ -109,7 +109,7 @@ def facts_beside(message: Message, meaning: Meaning, unread: Request | None = No
         yield Fact("cancels", f"{titled(meaning.cancels)} (frame {meaning.cancels.seq})")
 
 
-def facts(seen: Seen, call: Call | None, waited_ns: int | None = None) -> Iterator[Fact]:
+def facts(seen: MessageContext, call: Call | None, waited_ns: int | None = None) -> Iterator[Fact]:
     """What the page of a message says of other messages.
 
     Args:

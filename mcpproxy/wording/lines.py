@@ -2,7 +2,7 @@
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response, sender
 from captures.frame import Frame
 from mcpproxy.sanitise import sanitise, sanitise_bytes
@@ -59,7 +59,7 @@ def line(message: Message, meaning: Meaning) -> Line:
     return _broken(said, problem)
 
 
-def line_of(seen: Seen) -> Line:
+def line_of(seen: MessageContext) -> Line:
     """What a message of a reading says."""
     return line(seen.message, meaning_of(seen))
 
@@ -116,7 +116,7 @@ def aside_of(message: Message, *, is_beside: bool) -> tuple[Span, Span] | None:
 
     Args:
         message: the message.
-        is_beside: whether it is such a body; see `Seen.is_beside`.
+        is_beside: whether it is such a body; see `MessageContext.is_beside`.
 
     Returns:
         What it is, and an excerpt of what it holds; None for everything else.

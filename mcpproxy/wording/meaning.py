@@ -5,7 +5,7 @@ A reading knows it when the message comes; a screen assembles it again for each 
 
 from typing import Final, NamedTuple
 
-from analysis.conversation.call import Call, IdState, Seen
+from analysis.conversation.call import Call, IdState, MessageContext
 from analysis.conversation.message import Invalid, Request
 
 
@@ -34,7 +34,7 @@ UNKNOWN: Final = Meaning()
 """Of a message nothing else is known."""
 
 
-def meaning_of(seen: Seen) -> Meaning:
+def meaning_of(seen: MessageContext) -> Meaning:
     """The meaning of a message of a reading."""
     cancelled = seen.cancelled
     return Meaning(

@@ -6,7 +6,7 @@ One item every millisecond, so that stamps can be told by heart: the nth item ha
 import json
 from typing import Any
 
-from analysis.conversation.call import Call, Seen
+from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.reading import Step
 from captures.envelope import judge
@@ -35,7 +35,7 @@ class Talk:
         self.seq = -1
         self.record("header", transport=transport, capture="0", observed_start=True)
 
-    def follow(self, seen: Seen) -> None:
+    def follow(self, seen: MessageContext) -> None:
         """A message was seen."""
 
     def record(self, rec: str, **members: Any) -> None:
@@ -43,7 +43,9 @@ class Talk:
         for seen in self.fold.feed(Record(self.seq, rec, self.seq * MS, members)):
             self.follow(seen)
 
-    def raw(self, direction: Direction, raw: bytes, exchange: int | None = None, **more: Any) -> tuple[Seen, ...]:
+    def raw(
+        self, direction: Direction, raw: bytes, exchange: int | None = None, **more: Any
+    ) -> tuple[MessageContext, ...]:
         self.seq += 1
         place: dict[str, Any] = {} if exchange is None else {"exchange": exchange, "unit": "http_body"}
         frame = Frame(self.seq, self.seq * MS, direction, raw, judge(raw, direction), **{**place, **more})
@@ -52,28 +54,28 @@ class Talk:
             self.follow(one)
         return seen
 
-    def say(self, direction: Direction, exchange: int | None = None, **members: Any) -> Seen:
+    def say(self, direction: Direction, exchange: int | None = None, **members: Any) -> MessageContext:
         raw = json.dumps({"jsonrpc": "2.0", **members}).encode()
         (seen,) = self.raw(direction, raw, exchange)
         return seen
 
-    def ask(self, id_: object, method: str, exchange: int | None = None, **params: Any) -> Seen:
+    def ask(self, id_: object, method: str, exchange: int | None = None, **params: Any) -> MessageContext:
         """A request of the client; `_meta` is that of the modern era where none is given."""
         return self.say("c2s", exchange, id=id_, method=method, params={"_meta": META, **params})
 
-    def answer(self, id_: object, exchange: int | None = None, **result: Any) -> Seen:
+    def answer(self, id_: object, exchange: int | None = None, **result: Any) -> MessageContext:
         return self.say("s2c", exchange, id=id_, result=result)
 
-    def event(self, exchange: int, **members: Any) -> Seen:
+    def event(self, exchange: int, **members: Any) -> MessageContext:
         """A message of the server as an event of a stream."""
         raw = json.dumps({"jsonrpc": "2.0", **members}).encode()
         (seen,) = self.raw("s2c", raw, exchange, unit="sse_event")
         return seen
 
-    def refuse(self, id_: object, exchange: int | None = None, code: int = -32602) -> Seen:
+    def refuse(self, id_: object, exchange: int | None = None, code: int = -32602) -> MessageContext:
         return self.say("s2c", exchange, id=id_, error={"code": code, "message": "no"})
 
-    def tell(self, method: str, exchange: int | None = None, **params: Any) -> Seen:
+    def tell(self, method: str, exchange: int | None = None, **params: Any) -> MessageContext:
         """A notification of the server."""
         return self.say("s2c", exchange, method=method, params=params)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.conversation.assembly import Assembly
-from analysis.conversation.call import Call, Seen, seen_of
+from analysis.conversation.call import Call, MessageContext, context_of
 from analysis.conversation.message import Id, Request, Response, id_of, messages
 from analysis.conversation.session import Session
 from analysis.filter import DEEPEST, KEYS, LONGEST, Facts, FilterError, facts_of, facts_of_batch, parse
@@ -509,17 +509,17 @@ def test_examples_of_the_page_ask_their_key(name: str) -> None:
 # ---- facts
 
 
-def seen_in(body: object, direction: Direction = "c2s", **members: Any) -> Seen:
+def seen_in(body: object, direction: Direction = "c2s", **members: Any) -> MessageContext:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     frame = Frame(5, 9 * MS, direction, raw, judge(raw, direction), **members)
-    return seen_of(messages(frame)[0], SESSION)
+    return context_of(messages(frame)[0], SESSION)
 
 
 CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "add", "arguments": {}}}
 ERROR = {"jsonrpc": "2.0", "id": 7, "error": {"code": -32602, "message": "no"}}
 
 
-def exchange_of(answer: object) -> tuple[Seen, Seen, Call]:
+def exchange_of(answer: object) -> tuple[MessageContext, MessageContext, Call]:
     """A call and its answer, 3 ms later."""
     asked, answered = seen_in(CALL), seen_in(answer, "s2c")
     assert isinstance(asked.message, Request)
@@ -528,7 +528,7 @@ def exchange_of(answer: object) -> tuple[Seen, Seen, Call]:
     exchange.stall_ns = 6 * MS - asked.message.t_ns
     exchange.answer(answered.message)
     exchange.ended_ns = 9 * MS
-    return asked, seen_of(answered.message, answered.session, exchange), exchange
+    return asked, context_of(answered.message, answered.session, exchange), exchange
 
 
 def test_facts_of_a_request() -> None:
@@ -602,7 +602,7 @@ def test_kind_and_problem_are_those_of_the_verdict(body: object, kind: str, prob
 
 def test_what_nobody_looked_into_is_unjudged_and_has_no_problem() -> None:
     frame = Frame(1, 1, "c2s", b"{}", UNJUDGED)
-    facts = facts_of(seen_of(messages(frame)[0], SESSION))
+    facts = facts_of(context_of(messages(frame)[0], SESSION))
     assert (facts.kind, facts.problem) == ("unjudged", None)
 
 
@@ -626,7 +626,7 @@ def test_errors_are_those_of_json_rpc_and_those_of_tools(answer: dict[str, Any],
 def test_messages_of_a_batch_have_kinds_of_their_own_and_the_bytes_of_all() -> None:
     raw = json.dumps([CALL, 5]).encode()
     frame = Frame(1, 1, "c2s", raw, judge(raw))
-    call, five = (facts_of(seen_of(message, SESSION)) for message in messages(frame))
+    call, five = (facts_of(context_of(message, SESSION)) for message in messages(frame))
     whole = facts_of_batch(frame)
     assert (call.kind, call.is_batched, call.problem, call.size) == ("request", True, None, len(raw))
     assert (five.kind, five.is_batched, five.problem) == ("invalid", True, "batch/item-not-object")
@@ -639,7 +639,7 @@ def assembled(*lines: bytes) -> list[Facts]:
     """The facts of lines that are no messages by themselves."""
     frames = [Frame(number, 1, "s2c", line, judge(line, "s2c")) for number, line in enumerate(lines)]
     assembly = Assembly()
-    return [facts_of(seen_of(message, SESSION)) for frame in frames for message in assembly.feed(frame)]
+    return [facts_of(context_of(message, SESSION)) for frame in frames for message in assembly.feed(frame)]
 
 
 def test_a_message_over_several_lines_is_their_bytes() -> None:
@@ -661,7 +661,7 @@ def test_what_is_wrong_with_a_batch_is_told_of_the_batch() -> None:
     raw = b'\xef\xbb\xbf[{"jsonrpc":"2.0","id":1,"method":"ping"}]'
     frame = Frame(1, 1, "c2s", raw, judge(raw))
     assert facts_of_batch(frame).problem == "framing/bom"
-    assert facts_of(seen_of(messages(frame)[0], SESSION)).problem is None
+    assert facts_of(context_of(messages(frame)[0], SESSION)).problem is None
 
 
 @given(EXPRESSIONS, st.sampled_from([(CALL, "c2s"), (ERROR, "s2c"), (b"Loaded 5 tools", "s2c")]))
@@ -694,5 +694,5 @@ def test_any_message_can_be_asked(raw: bytes, text: str) -> None:
     frame = Frame(1, 1, "s2c", raw, judge(raw, "s2c"))
     matches = parse(text).matches
     for message in messages(frame):
-        assert isinstance(matches(facts_of(seen_of(message, SESSION))), bool)
+        assert isinstance(matches(facts_of(context_of(message, SESSION))), bool)
     assert isinstance(matches(facts_of_batch(frame)), bool)

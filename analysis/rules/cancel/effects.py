@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from analysis.conversation.addressing import Key
-from analysis.conversation.call import Call, IdState, Seen
+from analysis.conversation.addressing import RequestKey
+from analysis.conversation.call import Call, IdState, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request
@@ -42,11 +42,11 @@ class Twice(Rule):
     methods = frozenset({CANCELLED})
     source = PAGE
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.cancels
         if request is None or seen.id_state is not IdState.CANCELLED:
             return ()
-        waiting = self.fold.tables[request.sender].get(Key(request.frames[0].exchange, request.id))
+        waiting = self.fold.tables[request.sender].get(RequestKey(request.frames[0].exchange, request.id))
         before = None if waiting is None or waiting.request is not request else waiting.cancelled_by
         if before is None or before == seen.message.seq:
             return ()
@@ -76,7 +76,7 @@ class ResponseAfterCancel(Rule):
     once = True
     source = PAGE
 
-    def on_odd(self, seen: Seen) -> Iterable[Finding]:
+    def on_odd(self, seen: MessageContext) -> Iterable[Finding]:
         return () if seen.answered is None else _after_cancel(self, seen, seen.answered)
 
 
@@ -104,26 +104,26 @@ class MessageAfterCancel(Rule):
     replaces = ("progress/after-cancel",)
     source = "2026-07-28 basic/transports/stdio; 2026-07-28 basic/transports/streamable-http"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         # Over HTTP nothing proves what the server knew, and the recording of a stream ends with the stream.
         if like.http is not None or like.message.sender != ("client" if hook == "request" else "server"):
             return False
         return hook != "notification" or method in (PROGRESS, _LOG)
 
-    def word_of(self, hook: str, _method: str, _like: Seen) -> bytes:
+    def word_of(self, hook: str, _method: str, _like: MessageContext) -> bytes:
         return WORD if hook == "request" else b""
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         tokens_of(seen.session).take_request(seen, self.fold)
         return ()
 
-    def on_odd(self, seen: Seen) -> Iterable[Finding]:
+    def on_odd(self, seen: MessageContext) -> Iterable[Finding]:
         call = seen.answered
         if call is None or call.request.method == LISTEN:
             return ()
         return _after_cancel(self, seen, call)
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         session = seen.session
         if member(seen.body, "method") != _LOG:
             tokens = tokens_of(session)
@@ -161,7 +161,7 @@ class Posted(Rule):
     sender = "client"
     source = "2026-07-28 basic/transports/streamable-http"
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.session.is_legacy:
             return ()  # the older transport has no other way to cancel
         return [self.finding(seen, "a cancellation is posted instead of closing the stream", pointer="/method")]
@@ -171,7 +171,7 @@ class _Left:
     """Streams that a client has left."""
 
     def __init__(self) -> None:
-        self.unanswered: dict[int, tuple[Seen, int]] = {}
+        self.unanswered: dict[int, tuple[MessageContext, int]] = {}
         """Requests without an answer on their stream, by number, with the stream."""
         self.cancelled: set[Id] = set()
         self.resumed: set[int] = set()
@@ -201,7 +201,7 @@ class ByDisconnect(Rule):
     exchanges = OddExchange.END
     source = "2025-03-26 basic/transports"
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         kept: _Left = self.memory(seen.session, _Left)
         id_ = named_id(seen)
         if id_ is not None and len(kept.cancelled) < KEPT:
@@ -219,7 +219,7 @@ class ByDisconnect(Rule):
             if not isinstance(request, Request) or not self.versions.holds(seen.rank, seen.era):
                 continue
             if len(kept.unanswered) < KEPT:
-                state = self.fold.tables["client"].state(Key(request.frames[0].exchange, request.id))
+                state = self.fold.tables["client"].state(RequestKey(request.frames[0].exchange, request.id))
                 if state is not IdState.ANSWERED:
                     kept.unanswered[request.seq] = seen, http.stream
         return ()
@@ -232,7 +232,10 @@ class ByDisconnect(Rule):
             request = seen.message
             if not isinstance(request, Request) or request.id in kept.cancelled or stream in kept.resumed:
                 continue
-            if self.fold.tables["client"].state(Key(request.frames[0].exchange, request.id)) is not IdState.ANSWERED:
+            if (
+                self.fold.tables["client"].state(RequestKey(request.frames[0].exchange, request.id))
+                is not IdState.ANSWERED
+            ):
                 yield self.finding(
                     seen, "the client closed the stream before the response; that does not cancel the request"
                 )
@@ -241,7 +244,7 @@ class ByDisconnect(Rule):
 # ---- shared by the rules
 
 
-def _after_cancel(rule: Rule, seen: Seen, call: Call) -> Iterable[Finding]:
+def _after_cancel(rule: Rule, seen: MessageContext, call: Call) -> Iterable[Finding]:
     """Findings for the answer to a cancelled request; none if the sender of the answer may not have known."""
     cancelled = call.cancelled_seq
     if cancelled is None or not seen.session.has_received(seen.message.sender, cancelled):

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from analysis.conversation.addressing import Key
-from analysis.conversation.call import IdState, Outcome, Seen
+from analysis.conversation.addressing import RequestKey
+from analysis.conversation.call import IdState, MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Side, converted, id_of, other_side
 from analysis.conversation.subscriptions import LISTEN
@@ -28,7 +28,7 @@ class Named(NamedTuple):
     """A request that has the id which a cancellation names."""
 
     seq: int
-    key: Key
+    key: RequestKey
 
 
 class Cancellation(Rule):
@@ -37,11 +37,11 @@ class Cancellation(Rule):
     methods = frozenset({CANCELLED})
     source = PAGE
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         id_ = named_id(seen)
         return () if id_ is None else self.cancelled(seen, id_)
 
-    def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
+    def cancelled(self, seen: MessageContext, id_: Id) -> Iterable[Finding]:
         """A cancellation of the request `id_`."""
         raise NotImplementedError
 
@@ -60,7 +60,7 @@ class UnknownRequest(Cancellation):
     needs_session = True
     needs_start = True
 
-    def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
+    def cancelled(self, seen: MessageContext, id_: Id) -> Iterable[Finding]:
         if not _is_unknown(seen, id_, self.fold):
             return ()
         text = f"the {seen.message.sender} never sent a request with the id {_cut(id_)}"
@@ -84,7 +84,7 @@ class WrongDirection(Cancellation):
     needs_start = True
     replaces = ("cancel/unknown-request",)
 
-    def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
+    def cancelled(self, seen: MessageContext, id_: Id) -> Iterable[Finding]:
         other = other_side(seen.message.sender)
         foreign = _open(seen, other, id_, self.fold) if _is_unknown(seen, id_, self.fold) else None
         if foreign is None:
@@ -108,7 +108,7 @@ class IdTypeChanged(Cancellation):
     needs_session = True
     replaces = ("cancel/unknown-request", "cancel/wrong-direction")
 
-    def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
+    def cancelled(self, seen: MessageContext, id_: Id) -> Iterable[Finding]:
         side = seen.message.sender
         if seen.cancels is not None or seen.session.lost_seq >= 0 or _named(seen, side, id_, self.fold) is not None:
             return ()
@@ -136,7 +136,7 @@ class AlreadyAnswered(Cancellation):
     level = WARNING
     needs_time = True
 
-    def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
+    def cancelled(self, seen: MessageContext, id_: Id) -> Iterable[Finding]:
         sender = seen.message.sender
         target = _named(seen, sender, id_, self.fold) if seen.cancels is None and is_of_session(seen) else None
         answered_ns = None if target is None else self.fold.tables[sender].answered_ns(target.key)
@@ -164,7 +164,7 @@ class Initialize(Cancellation):
     sender = "client"
     replaces = ("cancel/already-answered",)
 
-    def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
+    def cancelled(self, seen: MessageContext, id_: Id) -> Iterable[Finding]:
         target, opening = _named(seen, "client", id_, self.fold), seen.session.initialize
         is_open = seen.cancels is not None and seen.cancels.method == "initialize"
         if not is_open and (target is None or opening is None or target.seq != opening.seq):
@@ -190,17 +190,17 @@ class TaskCancelled(Cancellation):
     replaces = ("cancel/already-answered", "cancel/unknown-request")
     source = "2025-11-25 basic/utilities/cancellation; 2025-11-25 basic/utilities/tasks"
 
-    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - the hook decides
+    def members_of(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the hook decides
         return frozenset({"task"}) if hook == "result" else frozenset()
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.answered is not None and seen.answered.outcome is _TASK:
             kept: dict[int, tuple[int, int]] = self.memory(seen.session, dict)
             if len(kept) < KEPT:
                 kept[seen.answered.request.seq] = seen.message.seq, seen.message.t_ns
         return ()
 
-    def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
+    def cancelled(self, seen: MessageContext, id_: Id) -> Iterable[Finding]:
         if seen.cancels is not None and isinstance(member(seen.cancels.params, "task"), dict):
             text = f"request {_cut(id_)} asks for a task: wait for its taskId, then send tasks/cancel"
             return [self.finding(seen, text, pointer=_POINTER, related=(seen.cancels.seq,), level=WARNING)]
@@ -236,13 +236,15 @@ class ByServer(Cancellation):
     sender = "server"
     source = "2026-07-28 basic/patterns/cancellation"
 
-    def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
+    def cancelled(self, seen: MessageContext, id_: Id) -> Iterable[Finding]:
         session = seen.session
         if seen.cancels is not None and seen.cancels.method == LISTEN:
             return ()
         target = _open(seen, "client", id_, self.fold)
         if target is None:
-            listened = self.fold.links.subscriptions.listening(session, Key(seen.message.frames[0].exchange, id_))
+            listened = self.fold.links.subscriptions.listening(
+                session, RequestKey(seen.message.frames[0].exchange, id_)
+            )
             is_unsure = not session.observed_start or session.unjudged.get("client") is not None
             if listened is not None or is_unsure:
                 return ()
@@ -253,26 +255,26 @@ class ByServer(Cancellation):
 # ---- shared by the rules
 
 
-def named_id(seen: Seen) -> Id | None:
+def named_id(seen: MessageContext) -> Id | None:
     """The id that a cancellation names; None if the value cannot be an id."""
     value = member(seen.body.get("params"), "requestId")
     return id_of(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
-def _named(seen: Seen, side: Side, id_: Id, fold: Fold) -> Named | None:
+def _named(seen: MessageContext, side: Side, id_: Id, fold: Fold) -> Named | None:
     """The last request of a side that has an id in this session."""
     used = fold.routing.used_by(seen.session).last(seen.session.number, side, id_)
     return None if used is None else Named(used.seq, used.key)
 
 
-def _open(seen: Seen, side: Side, id_: Id, fold: Fold) -> Named | None:
+def _open(seen: MessageContext, side: Side, id_: Id, fold: Fold) -> Named | None:
     """The same if it is still open; else None."""
     target = _named(seen, side, id_, fold)
     waiting = None if target is None else fold.tables[side].get(target.key)
     return target if target is not None and waiting is not None and waiting.request.seq == target.seq else None
 
 
-def _is_unknown(seen: Seen, id_: Id, fold: Fold) -> bool:
+def _is_unknown(seen: MessageContext, id_: Id, fold: Fold) -> bool:
     """Whether no request of the sender ever had an id."""
     sender, session = seen.message.sender, seen.session
     if seen.era == "modern" and sender == "server":

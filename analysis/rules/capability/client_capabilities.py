@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, NamedTuple
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.conversation.session import CLIENT_CAPABILITIES, State
 from analysis.protocol.declared_capabilities import lacks
@@ -39,7 +39,7 @@ class _Undeclared(Rule):
     capabilities: frozenset[str] = frozenset()
     """The capabilities that it checks."""
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         need = None if request is None else _need(request, seen)
         if request is None or need is None or need.capability not in self.capabilities:
@@ -130,16 +130,16 @@ class UndeclaredSamplingContext(Rule):
     members = frozenset({"inputRequests", "includeContext"})
     source = "2025-11-25 client/sampling"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if hook == "result":
             return like.era == "modern" and method in INTERIM
         return like.era == "handshake" and method == "sampling/createMessage" and like.state in SETTLED
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.request is not None and _wants_context(seen.request.params):
             yield from self._look(seen, seen.session.client_capabilities, "/params")
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         if request is None:
             return ()
@@ -149,7 +149,7 @@ class UndeclaredSamplingContext(Rule):
         ]
         return [finding for pointer, _, _ in requests for finding in self._look(seen, declared, f"{pointer}/params")]
 
-    def _look(self, seen: Seen, declared: object, pointer: str) -> Iterator[Finding]:
+    def _look(self, seen: MessageContext, declared: object, pointer: str) -> Iterator[Finding]:
         if isinstance(declared, dict) and not lacks(declared, "sampling") and lacks(declared, "sampling.context"):
             text = "includeContext needs sampling.context, which the client did not declare"
             yield self.finding(seen, text, pointer=f"{pointer}/includeContext")
@@ -220,7 +220,7 @@ class UndeclaredAccepted(Rule):
     methods = frozenset({"roots/list", "sampling/createMessage", "elicitation/create"})
     source = "2025-11-25 client/sampling, client/elicitation"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         need = None if request is None or request.seq < seen.session.last_initialize else _need(request, seen)
         if request is None or need is None:
@@ -233,7 +233,7 @@ class UndeclaredAccepted(Rule):
 # ---- shared by the rules
 
 
-def _need(request: Request, seen: Seen) -> _Need | None:
+def _need(request: Request, seen: MessageContext) -> _Need | None:
     """The capability that a request of the server needs and the client certainly did not declare; else None."""
     declared, method, rank = seen.session.client_capabilities, request.method, seen.rank
     if declared is None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, ClassVar, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Response, Side
 from analysis.conversation.session import CLIENT_CAPABILITIES
 from analysis.protocol.json_pointer import step
@@ -56,19 +56,19 @@ class _Declaration(Rule):
     of: ClassVar[Side | None] = None
     """Whose declarations it is about; None for both."""
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if self.of not in (None, like.message.sender):
             return False
         if hook == "result":
             return like.message.sender == "server" and method in ("initialize", "server/discover")
         return like.message.sender == "client" and (method == "initialize" or like.era == "modern")
 
-    def goes_by(self, hook: str, method: str, like: Seen) -> Words | None:
+    def goes_by(self, hook: str, method: str, like: MessageContext) -> Words | None:
         if hook == "result":
             return "result"
         return "envelope" if like.era == "modern" and method != "initialize" else None
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         if request is None:
             return ()
@@ -78,11 +78,11 @@ class _Declaration(Rule):
         declared = member(request.params, "capabilities")
         return self.look(seen, declared, "/params/capabilities") if isinstance(declared, dict) else ()
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         declared = member(seen.body["result"], "capabilities")
         return self.look(seen, declared, "/result/capabilities") if isinstance(declared, dict) else ()
 
-    def look(self, seen: Seen, capabilities: dict[str, Any], pointer: str) -> Iterable[Finding]:
+    def look(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterable[Finding]:
         """What is wrong with a declaration; `pointer` is its place in the message."""
         raise NotImplementedError
 
@@ -103,11 +103,11 @@ class NotAnObject(_Declaration):
     replaces = ("schema/*",)
     source = "2024-11-05 schema"
 
-    def look(self, seen: Seen, capabilities: dict[str, Any], pointer: str) -> Iterable[Finding]:
+    def look(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterable[Finding]:
         types = {type(value) for value in capabilities.values()}
         return () if types == {dict} else self._of(seen, capabilities, pointer)
 
-    def _of(self, seen: Seen, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def _of(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
         for name, span in _KNOWN[seen.message.sender].items():
             value = capabilities.get(name)
             if value is not None and not isinstance(value, dict) and _defines(span, seen):
@@ -130,7 +130,7 @@ class FlagNotBoolean(_Declaration):
     replaces = ("schema/*",)
     source = "2024-11-05 schema"
 
-    def look(self, seen: Seen, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def look(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
         for name, flag in _FLAGS[seen.message.sender]:
             value = member(capabilities.get(name), flag)
             if value is not None and not isinstance(value, bool):
@@ -155,7 +155,7 @@ class UnknownCapability(_Declaration):
     once = True
     source = "2024-11-05 schema"
 
-    def look(self, seen: Seen, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def look(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
         known = _KNOWN[seen.message.sender]
         if capabilities.keys() <= known.keys() and seen.rank is None:
             return
@@ -192,7 +192,7 @@ class ElicitationWithoutMode(_Declaration):
     of = "client"
     source = "2025-11-25 client/elicitation"
 
-    def look(self, seen: Seen, capabilities: dict[str, Any], pointer: str) -> Iterable[Finding]:
+    def look(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterable[Finding]:
         elicitation = capabilities.get("elicitation")
         if not isinstance(elicitation, dict) or not elicitation or "form" in elicitation or "url" in elicitation:
             return ()
@@ -220,7 +220,7 @@ class LegacyTasks(_Declaration):
     methods = frozenset({"server/discover"})
     source = "2026-07-28 changelog (SEP-2663)"
 
-    def look(self, seen: Seen, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def look(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if "tasks" in capabilities:
             text = "the capability tasks belongs to 2025-11-25; now tasks are an extension"
             yield self.finding(seen, text, pointer=f"{pointer}/tasks")
@@ -229,17 +229,17 @@ class LegacyTasks(_Declaration):
 # ---- shared by the rules
 
 
-def _rank(seen: Seen) -> int | None:
+def _rank(seen: MessageContext) -> int | None:
     """The revision whose capabilities count; in the handshake era, at most the newest revision of that era."""
     return seen.rank if seen.rank is None or seen.era == "modern" else min(seen.rank, MODERN - 1)
 
 
-def _defines(span: Span, seen: Seen) -> bool:
+def _defines(span: Span, seen: MessageContext) -> bool:
     rank = _rank(seen)
     return span == ALL if rank is None else span.first <= rank <= span.last
 
 
-def _is_legacy(seen: Seen, name: str) -> bool:
+def _is_legacy(seen: MessageContext, name: str) -> bool:
     """Whether `capability/legacy-tasks` reports it, with a higher level."""
     return name == "tasks" and isinstance(seen.message, Response) and seen.era == "modern"
 

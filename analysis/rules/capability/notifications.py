@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.protocol.declared_capabilities import lacks
 from analysis.protocol.methods import METHODS, UNPREFIXED
@@ -24,14 +24,14 @@ class _UndeclaredNotification(Rule):
     who = "server"
     sender = "server"
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         declared = seen.session.declared.get(seen.era)
         method = _notified(seen)
         if declared is None or method not in declared.gaps:
             return ()
         return [self.undeclared(seen, method, declared.seq)]
 
-    def undeclared(self, seen: Seen, method: str, declaration: int) -> Finding:
+    def undeclared(self, seen: MessageContext, method: str, declaration: int) -> Finding:
         """A finding: the capability was not declared."""
         text = f"{method} is sent, but {METHODS[method].gate} was not declared"
         return self.finding(seen, text, pointer="/method", related=(declaration,))
@@ -52,17 +52,17 @@ class UndeclaredLogMessages(_UndeclaredNotification):
     methods = frozenset({"notifications/message", "initialize"})
     source = "2024-11-05 server/utilities/logging"
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.era == "modern" or seen.state in SETTLED:
             return super().on_notification(seen)
         if _notified(seen) in self.methods:
-            held: list[Seen] = self.memory(seen.session, list)
+            held: list[MessageContext] = self.memory(seen.session, list)
             if len(held) < _HELD:
                 held.append(seen)
         return ()
 
-    def on_result(self, seen: Seen) -> Iterator[Finding]:
-        held: list[Seen] = self.memory(seen.session, list)
+    def on_result(self, seen: MessageContext) -> Iterator[Finding]:
+        held: list[MessageContext] = self.memory(seen.session, list)
         declared = seen.session.declared.get("handshake")
         if declared is not None and "notifications/message" in declared.gaps and seen.session.state in SETTLED:
             for notification in held:
@@ -132,7 +132,7 @@ class UndeclaredRootsChanged(Rule):
     methods = frozenset({"notifications/roots/list_changed"})
     source = "2024-11-05 client/roots"
 
-    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterator[Finding]:
         declared = seen.session.client_capabilities
         if declared is not None and lacks(declared, "roots.listChanged"):
             text = "the client reports changed roots but did not declare roots.listChanged"
@@ -158,16 +158,16 @@ class UndeclaredTask(Rule):
     states = SETTLED
     source = "2025-11-25 basic/utilities/tasks"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return like.message.sender in METHODS[method].senders(like.rank)
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         params = seen.body.get("params")
         if not isinstance(params, dict) or "task" not in params:
             return ()
         return self._look(seen)
 
-    def _look(self, seen: Seen) -> Iterator[Finding]:
+    def _look(self, seen: MessageContext) -> Iterator[Finding]:
         path = f"tasks.requests.{seen.method.replace('/', '.')}"
         if seen.message.sender == "client":
             declared = seen.session.declared.get("handshake")
@@ -200,7 +200,7 @@ class UndeclaredTasksMethod(Rule):
     states = SETTLED
     source = "2025-11-25 basic/utilities/tasks"
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterator[Finding]:
         request = seen.message
         if not isinstance(request, Request):
             return
@@ -219,6 +219,6 @@ class UndeclaredTasksMethod(Rule):
 # ---- shared by the rules
 
 
-def _notified(seen: Seen) -> str:
+def _notified(seen: MessageContext) -> str:
     """The method of a notification, with its prefix even if the sender left that out."""
     return UNPREFIXED.get(seen.method, seen.method)

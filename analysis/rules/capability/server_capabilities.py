@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.conversation.session import Session
 from analysis.facts import code_of
@@ -25,10 +25,10 @@ class _Undeclared(Rule):
     levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING, MODERN_ERA: WARNING}
     sender = "client"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return method in like.session.gaps
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         declared = seen.session.declared.get(seen.era)
         if declared is None or seen.method not in declared.gaps or not knows(seen, declared):
             return ()
@@ -177,10 +177,10 @@ class ServedUndeclared(Rule):
     methods = _CLIENT_REQUESTS
     source = "2024-11-05 server/tools, server/resources, server/prompts; 2025-03-26 server/utilities/completion"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return method in like.session.gaps and (method != "completion/complete" or like.rank != 0)
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         declared, request = seen.session.declared.get(seen.era), seen.request
         if declared is None or request is None or request.method not in declared.gaps:
             return ()
@@ -220,7 +220,7 @@ class DeclaredNotServed(Rule):
     methods = _SERVED | _SERVED_BY_CLIENTS
     source = "2026-07-28 server/tools; 2024-11-05 basic/lifecycle, client/roots, client/sampling"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         if not METHODS[method].is_defined(like.rank):
             return False
         if like.message.sender == "client":
@@ -228,11 +228,11 @@ class DeclaredNotServed(Rule):
             return method in _SERVED_BY_CLIENTS and like.era == "handshake"
         return method in _SERVED and (method != "completion/complete" or like.rank != 0)
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         self.memory(seen.session, _Served).methods.add(seen.method)
         return ()
 
-    def on_error(self, seen: Seen) -> Iterable[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         if request is None or code_of(seen.message) != METHOD_NOT_FOUND:
             return ()
@@ -252,7 +252,7 @@ class DeclaredNotServed(Rule):
         left = (findings for method, findings in served.refused.items() if method not in served.methods)
         return [finding for findings in left for finding in findings]
 
-    def _refused(self, seen: Seen, request: Request) -> list[Finding]:
+    def _refused(self, seen: MessageContext, request: Request) -> list[Finding]:
         if seen.message.sender == "client":
             session = seen.session
             declared, declared_seq = session.client_capabilities or {}, session.last_initialize
@@ -286,7 +286,7 @@ _NAMED: Final = {"prompts/get": ("name", "prompt"), "resources/read": ("uri", "r
 _OF_ITEMS: Final = frozenset({*_NAMED, "tools/call", "completion/complete"})
 
 
-def _is_about_one(seen: Seen, request: Request) -> bool:
+def _is_about_one(seen: MessageContext, request: Request) -> bool:
     """Whether an error is about the item that was requested, not about the method."""
     if request.method not in _NAMED:
         return False
@@ -302,7 +302,7 @@ def _asks_for_more(request: Request, declared: dict[str, Any]) -> bool:
     return "task" in params or (wants_tools and not has(declared, "sampling.tools"))
 
 
-def knows(seen: Seen, declared: Declared) -> bool:
+def knows(seen: MessageContext, declared: Declared) -> bool:
     """Whether a client that sends a request had provably read the server's declaration, or had enough time to."""
     if seen.era == "handshake" and seen.state != "ready":
         return False

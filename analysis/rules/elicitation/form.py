@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import MODERN_ERA, REVISIONS, since
 from analysis.rules.base import NOTE, WARNING
@@ -50,11 +50,11 @@ class _Form(Question):
     about = CREATE
     methods = ASKING
 
-    def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if not is_url(seen, params):
             yield from self.most(self.form(seen, params, pointer))
 
-    def form(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def form(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         """Check one form."""
         raise NotImplementedError
 
@@ -75,7 +75,7 @@ class SchemaNotFlat(_Form):
     replaces = ("schema/*",)
     source = "2025-06-18 client/elicitation, schema"
 
-    def form(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def form(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         schema = params.get("requestedSchema")
         if not isinstance(schema, dict):
             return
@@ -105,7 +105,7 @@ class RequiredUnknown(_Form):
     level = WARNING
     source = PAGE
 
-    def form(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def form(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         schema = params.get("requestedSchema")
         required, properties = member(schema, "required"), member(schema, "properties")
         if not isinstance(required, list) or not isinstance(properties, dict):
@@ -133,7 +133,7 @@ class Sensitive(_Form):
     impact = Impact.SECURITY
     source = PAGE
 
-    def form(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def form(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         for name, field in fields_of(params):
             if member(field, "type") == "boolean" or isinstance(member(field, "enum") or member(field, "oneOf"), list):
                 continue
@@ -160,7 +160,7 @@ class ClickableUrl(_Form):
     impact = Impact.SECURITY
     source = "2025-11-25 client/elicitation"
 
-    def form(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def form(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if _has_url(params.get("message")):
             yield self.finding(seen, "the message of a form has a URL", pointer=f"{pointer}/message")
         for name, field in fields_of(params):
@@ -185,7 +185,7 @@ class LegacyEnumNames(_Form):
     level = NOTE
     source = "2025-11-25 schema"
 
-    def form(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def form(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         for name, field in fields_of(params):
             if isinstance(field, dict) and "enumNames" in field:
                 at = f"{pointer}/requestedSchema/properties/{step(name, 200)}/enumNames"
@@ -209,7 +209,7 @@ class IdInModern(Question):
     level = NOTE
     source = "2026-07-28 changelog"
 
-    def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if "elicitationId" in params:
             yield self.finding(seen, "this revision does not have elicitationId", pointer=f"{pointer}/elicitationId")
 
@@ -217,7 +217,7 @@ class IdInModern(Question):
 # ---- shared by the rules
 
 
-def is_url(seen: Seen, params: dict[str, Any]) -> bool:
+def is_url(seen: MessageContext, params: dict[str, Any]) -> bool:
     """Whether an elicitation sends the user to a page, in revisions that have that mode."""
     return params.get("mode") == "url" and (seen.rank is None or seen.rank >= MODES)
 

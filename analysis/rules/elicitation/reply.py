@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.json_schema.validator import schema_of
 from analysis.protocol.revisions import Span, only, since
 from analysis.rules.base import NOTE, WARNING
@@ -39,7 +39,7 @@ class AcceptWithoutContent(_Reply):
     id = "elicitation/accept-without-content"
 
     def check_reply(
-        self, seen: Seen, question: dict[str, Any], reply: dict[str, Any], pointer: str
+        self, seen: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
         if reply.get("action") != "accept" or "content" in reply or is_url(seen, question):
             return
@@ -60,7 +60,7 @@ class ContentMismatch(_Reply):
     id = "elicitation/content-mismatch"
 
     def check_reply(
-        self, seen: Seen, question: dict[str, Any], reply: dict[str, Any], pointer: str
+        self, seen: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
         content, requested = reply.get("content"), question.get("requestedSchema")
         if reply.get("action") != "accept" or not isinstance(content, dict) or is_url(seen, question):
@@ -90,7 +90,7 @@ class ContentUnexpected(_Reply):
     source = "2025-06-18 client/elicitation; 2025-11-25 schema ElicitResult"
 
     def check_reply(
-        self, seen: Seen, question: dict[str, Any], reply: dict[str, Any], pointer: str
+        self, seen: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
         action = reply.get("action")
         if reply.get("content") is None:

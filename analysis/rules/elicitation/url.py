@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.facts import code_of
 from analysis.protocol.error_codes import URL_ELICITATION
 from analysis.protocol.revisions import only, since
@@ -35,7 +35,7 @@ class _Url(Question):
     versions = since("2025-11-25")
     source = _PAGE
 
-    def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         url = params.get("url")
         text = self.fault(_split(url)) if is_url(seen, params) and isinstance(url, str) else None
         if text is not None:
@@ -122,12 +122,12 @@ class _Identified(Question):
     versions = only("2025-11-25")
     source = _PAGE
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if hook == "notification":
             return method == _COMPLETE and like.message.sender == "server"
         return hook == "error" or super().concerns(hook, method, like)
 
-    def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         ident = params.get("elicitationId")
         if not isinstance(ident, str):
             return
@@ -140,16 +140,16 @@ class _Identified(Question):
         elif before is None:
             kept.is_all = False
 
-    def other(self, _seen: Seen, _before: int, _pointer: str) -> Iterable[Finding]:
+    def other(self, _seen: MessageContext, _before: int, _pointer: str) -> Iterable[Finding]:
         """Findings for an id that another elicitation already has."""
         return ()
 
-    def on_error(self, seen: Seen) -> Iterable[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
         if code_of(seen.message) != URL_ELICITATION or seen.message.sender != "server":
             return ()
         return self._in_error(seen)
 
-    def _in_error(self, seen: Seen) -> Iterator[Finding]:
+    def _in_error(self, seen: MessageContext) -> Iterator[Finding]:
         elicitations = member(data_of(seen), "elicitations")
         for index, elicitation in enumerate(elicitations[:LISTED] if isinstance(elicitations, list) else ()):
             if isinstance(elicitation, dict):
@@ -172,7 +172,7 @@ class DuplicateId(_Identified):
     impact = Impact.WRONG
     source = "2025-11-25 schema ElicitRequestURLParams"
 
-    def other(self, seen: Seen, before: int, pointer: str) -> Iterable[Finding]:
+    def other(self, seen: MessageContext, before: int, pointer: str) -> Iterable[Finding]:
         text = "another elicitation already has this id"
         return [self.finding(seen, text, pointer=f"{pointer}/elicitationId", related=(before,))]
 
@@ -191,7 +191,7 @@ class CompleteUnknown(_Identified):
     needs_session = True
     needs_start = True
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         ident, session = _completed(seen), seen.session
         kept: _Ids = self.memory(session, _Ids)
         if ident is None or ident in kept.known or not kept.is_all or session.unjudged.get("server") is not None:
@@ -219,7 +219,7 @@ class CompleteTwice(Rule):
     sender = "server"
     source = _PAGE
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         kept: dict[str, int] = self.memory(seen.session, dict)
         ident = _completed(seen)
         if ident is None:
@@ -235,7 +235,7 @@ class CompleteTwice(Rule):
 # ---- shared by the rules
 
 
-def _completed(seen: Seen) -> str | None:
+def _completed(seen: MessageContext) -> str | None:
     ident = member(member(seen.body, "params"), "elicitationId")
     return ident if isinstance(ident, str) else None
 

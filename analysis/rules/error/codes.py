@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Notification, Request, Response, Side, other_side
 from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION, Session
 from analysis.facts import code_of, text_of_error
@@ -53,7 +53,7 @@ class AnError(Rule):
     level = NOTE
     source = "JSON-RPC 2.0 §5.1"
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         code = code_of(seen.message)
         if code is not None:
             yield self.finding(
@@ -82,7 +82,7 @@ class UnknownMethodCode(Rule):
     level = WARNING
     source = "JSON-RPC 2.0 §5.1; 2026-07-28 basic/transports/streamable-http"
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         code, request = code_of(seen.message), seen.request
         if code is None or request is None or code == METHOD_NOT_FOUND or _is_before_dispatch(seen, request, code):
             return
@@ -113,18 +113,18 @@ class ParseErrorForValidJson(Rule):
     level = WARNING
     source = "JSON-RPC 2.0 §5.1"
 
-    def on_message(self, seen: Seen) -> Iterator[Finding]:
+    def on_message(self, seen: MessageContext) -> Iterator[Finding]:
         kept: _Reading = self.memory(seen.session, _Reading)
         yield from self._decided(kept, seen.message.sender, seen.message.seq)
         if not any(kept.doubtful.values()):
             self.watch(seen.session, False)
 
-    def on_odd(self, seen: Seen) -> Iterator[Finding]:
+    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
         if not _is_plain(seen):
             self.memory(seen.session, _Reading).broken.setdefault(seen.message.sender, seen.message.seq)
         return iter(())
 
-    def on_invalid(self, seen: Seen) -> Iterator[Finding]:
+    def on_invalid(self, seen: MessageContext) -> Iterator[Finding]:
         return self.on_odd(seen)
 
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
@@ -133,7 +133,7 @@ class ParseErrorForValidJson(Rule):
             kept.broken = {"client": -1, "server": -1}
         return iter(())
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         response = seen.message
         if code_of(seen.message) != PARSE_ERROR or not isinstance(response, Response):
             return
@@ -170,7 +170,7 @@ class ParseErrorForValidJson(Rule):
             if broken is None or broken > suspect.message.seq:
                 yield self._groundless(suspect)
 
-    def _groundless(self, seen: Seen) -> Finding:
+    def _groundless(self, seen: MessageContext) -> Finding:
         return self.finding(
             seen, "a parse error, although everything that the other side sent is JSON", pointer="/error/code"
         )
@@ -182,7 +182,7 @@ class _Reading:
     def __init__(self) -> None:
         self.broken: dict[Side, int] = {}
         """The first message of each side that some parser may not accept as JSON."""
-        self.doubtful: dict[Side, list[Seen]] = {"client": [], "server": []}
+        self.doubtful: dict[Side, list[MessageContext]] = {"client": [], "server": []}
         """For each side, parse errors without an id that answer its messages, and are not judged yet."""
 
 
@@ -201,7 +201,7 @@ class ReservedCode(Rule):
     level = WARNING
     source = "JSON-RPC 2.0 §5.1"
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         code = code_of(seen.message)
         if code in JSONRPC_RANGE and code not in ERROR_CODES:
             yield self.finding(seen, f"the code {code} is reserved by JSON-RPC and not defined", pointer="/error/code")
@@ -222,7 +222,7 @@ class UndefinedMcpCode(Rule):
     versions = MODERN_ERA
     source = "2026-07-28 basic/index"
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         code = code_of(seen.message)
         if code in MCP_RANGE and code not in MODERN_CODES and not is_probe(seen):
             yield self.finding(seen, f"the code {code} is in MCP's range but not defined", pointer="/error/code")
@@ -244,7 +244,7 @@ class RetiredCode(Rule):
     replaces = ("error/undefined-mcp-code",)
     source = "2026-07-28 basic/index"
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         code = code_of(seen.message)
         if code in RETIRED_CODES and not is_probe(seen):
             yield self.finding(seen, f"the code {code} was withdrawn in 2026-07-28", pointer="/error/code")
@@ -265,7 +265,7 @@ class LegacyRange(Rule):
     versions = MODERN_ERA
     source = "2026-07-28 basic/index"
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         code = code_of(seen.message)
         if code in LEGACY_RANGE and code not in RETIRED_CODES and not is_probe(seen):
             yield self.finding(seen, f"the code {code} has no well-known meaning", pointer="/error/code")
@@ -288,7 +288,7 @@ class MisusedMcpCode(Rule):
     who = "server"
     source = "2026-07-28 basic/index"
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.message.sender != "server":
             return
         code, text = code_of(seen.message), ""
@@ -323,7 +323,7 @@ class InvalidParamsCode(Rule):
     replaces = ("error/internal",)
     source = "JSON-RPC 2.0 §5.1; 2024-11-05 server/utilities/logging"
 
-    def on_problems(self, seen: Seen, problems: "list[Problem]") -> Iterable[Finding]:
+    def on_problems(self, seen: MessageContext, problems: "list[Problem]") -> Iterable[Finding]:
         if isinstance(seen.message, Request) and any(problem.kind == "shape" for problem in problems):
             wrong: dict[tuple[int, int | None], None] = self.memory(seen.session, dict)
             wrong[seen.message.seq, seen.message.index] = None
@@ -331,7 +331,7 @@ class InvalidParamsCode(Rule):
                 del wrong[next(iter(wrong))]
         return ()
 
-    def on_error(self, seen: Seen) -> Iterable[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
         wrong, request = seen.session.memory.get(self.id), seen.request
         if (
             not wrong
@@ -362,7 +362,7 @@ class Internal(Rule):
     impact = Impact.MESSAGE
     source = "2024-11-05 schema CallToolResult"
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         if code_of(seen.message) != INTERNAL_ERROR:
             return
         text = "an internal error: an exception was not caught"
@@ -374,18 +374,18 @@ class Internal(Rule):
 # ---- shared by rules about errors
 
 
-def data_of(seen: Seen) -> Any:
+def data_of(seen: MessageContext) -> Any:
     """The `data` of an error; None if it has none."""
     error = seen.body.get("error")
     return error.get("data") if isinstance(error, dict) else None
 
 
-def text_of(seen: Seen) -> str:
+def text_of(seen: MessageContext) -> str:
     """The beginning of an error's `message`, in lower case."""
     return (text_of_error(seen.message) or "")[:_LONGEST].casefold()
 
 
-def is_probe(seen: Seen) -> bool:
+def is_probe(seen: MessageContext) -> bool:
     """Whether it answers a request that an older server does not know and may refuse with any error."""
     request = seen.request
     return request is not None and request.method == "server/discover" and not seen.session.server_is_modern
@@ -424,7 +424,7 @@ def _is_readable(problem: str | None) -> bool:
     return problem is None or not problem.startswith("framing/") or problem in _READABLE
 
 
-def _is_plain(seen: Seen) -> bool:
+def _is_plain(seen: MessageContext) -> bool:
     """Whether every parser accepts the frame of a message as JSON."""
     frames = seen.message.frames
     if len(frames) != 1 or is_not_json(seen):
@@ -443,7 +443,7 @@ def _meaning(code: int, method: str) -> str:
     return "reserved and not defined" if code in JSONRPC_RANGE else "defined by the application"
 
 
-def _request_seqs(seen: Seen) -> tuple[int, ...]:
+def _request_seqs(seen: MessageContext) -> tuple[int, ...]:
     return () if seen.request is None else (seen.request.seq,)
 
 
@@ -468,7 +468,7 @@ def _impossible(request: Request, rank: int | None) -> str | None:
     return None
 
 
-def _unserved(seen: Seen, request: Request) -> str | None:
+def _unserved(seen: MessageContext, request: Request) -> str | None:
     """Why the other side probably does not have a method; None if it does, as far as known."""
     method = METHODS.get(request.method)
     if method is None:
@@ -479,7 +479,7 @@ def _unserved(seen: Seen, request: Request) -> str | None:
     return "belongs to a capability that the server did not declare"
 
 
-def _is_before_dispatch(seen: Seen, request: Request, code: int) -> bool:
+def _is_before_dispatch(seen: MessageContext, request: Request, code: int) -> bool:
     """Whether an error may have been raised before the receiver looked at the method."""
     message = seen.message
     has_id = isinstance(message, Response) and message.id is not None and message.id.pairs
@@ -493,7 +493,7 @@ def _is_before_dispatch(seen: Seen, request: Request, code: int) -> bool:
     return code == INVALID_PARAMS and may_miss and not has_envelope(request)
 
 
-def _declared(seen: Seen) -> dict[str, Any]:
+def _declared(seen: MessageContext) -> dict[str, Any]:
     """The client's capabilities that applied to the refused request."""
     request = seen.request
     declared = request.meta.get(CLIENT_CAPABILITIES) if request is not None else None

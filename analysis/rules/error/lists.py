@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
-from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.message import Request
 from analysis.facts import code_of
 from analysis.protocol.error_codes import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
@@ -23,20 +23,20 @@ class _Listed(Rule):
 
     lists: ClassVar[str] = "tools/list"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if hook == "error":
             return True
         return like.message.sender == "server" and (hook == "notification" or method == self.lists)
 
-    def listing(self, seen: Seen) -> Listing:
+    def listing(self, seen: MessageContext) -> Listing:
         """The list of the session."""
         return tools_of(seen.session)
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         self.listing(seen).take(seen)
         return ()
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         self.listing(seen).changed(seen)
         return ()
 
@@ -62,7 +62,7 @@ class ToolInputAsProtocolError(_Listed):
     methods = frozenset({"tools/list", "tools/call", "notifications/tools/list_changed"})
     source = "2025-11-25 server/tools"
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         request = seen.request
         if (
             request is None
@@ -98,18 +98,18 @@ class UnknownToolAsResult(_Listed):
     methods = frozenset({"tools/list", "tools/call", "notifications/tools/list_changed"})
     source = "2024-11-05 server/tools"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if method == "tools/call":
             return outcome_of(like) is _TOOL_ERROR
         return super().concerns(hook, method, like)
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         if request is None or request.method != "tools/call":
             return super().on_result(seen)
         return self._failed(seen, request)
 
-    def _failed(self, seen: Seen, request: Request) -> Iterator[Finding]:
+    def _failed(self, seen: MessageContext, request: Request) -> Iterator[Finding]:
         name = params_of(request).get("name")
         if isinstance(name, str) and self.listing(seen).lacks(name, request, seen.session):
             text = f"a call to a tool that is not listed gets a result with isError, not {INVALID_PARAMS}"
@@ -137,7 +137,7 @@ class UnknownToolCode(_Listed):
     methods = frozenset({"tools/list", "tools/call", "notifications/tools/list_changed"})
     source = "2024-11-05 server/tools; 2026-07-28 schema InvalidParamsError"
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         code, request = code_of(seen.message), seen.request
         if request is None or request.method != "tools/call" or code not in (METHOD_NOT_FOUND, INTERNAL_ERROR):
             return
@@ -165,11 +165,11 @@ class PromptArgsCode(_Listed):
     lists = "prompts/list"
     source = "2024-11-05 server/prompts; 2025-03-26 server/utilities/completion"
 
-    def listing(self, seen: Seen) -> Listing:
+    def listing(self, seen: MessageContext) -> Listing:
         """The prompts, not the tools."""
         return prompts_of(seen.session)
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         code, request = code_of(seen.message), seen.request
         if code is None or code == INVALID_PARAMS or request is None or request.method == "prompts/list":
             return

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.session import Session
 from analysis.facts import code_of
@@ -42,7 +42,7 @@ class PingRefused(Rule):
     exchanges = OddExchange.RECEIVED
     source = "2024-11-05 basic/utilities/ping"
 
-    def on_error(self, seen: Seen) -> Iterable[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
         # The HTTP status of a message in a response body is known only when the response is over.
         is_body = seen.message.sender == "server" and seen.message.frames[0].unit == "http_body"
         return () if is_body else self._look(seen)
@@ -53,10 +53,10 @@ class PingRefused(Rule):
         bodies = [seen for seen in http.received if seen.message.frames[0].unit == "http_body"]
         return [finding for seen in bodies if self._holds(seen) for finding in self._look(seen)]
 
-    def _holds(self, seen: Seen) -> bool:
+    def _holds(self, seen: MessageContext) -> bool:
         return seen.method == "ping" and self.versions.holds(seen.rank, seen.era)
 
-    def _look(self, seen: Seen) -> Iterator[Finding]:
+    def _look(self, seen: MessageContext) -> Iterator[Finding]:
         code, call = code_of(seen.message), seen.answered
         if seen.http is not None and lacks_session(seen.http):
             return  # it is the session that is refused, and the status should say so
@@ -85,7 +85,7 @@ class ResourceNotFoundCode(Rule):
     methods = frozenset({"resources/read"})
     source = "2024-11-05 server/resources; 2026-07-28 server/resources"
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         code, request = code_of(seen.message), seen.request
         if code is None or code == RESOURCE_NOT_FOUND or request is None or seen.message.sender != "server":
             return
@@ -116,7 +116,7 @@ class UnsupportedVersionData(Rule):
     methods = frozenset({"initialize"})
     source = "2024-11-05 basic/lifecycle"
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.message.sender != "server" or (
             code_of(seen.message) != UNSUPPORTED_VERSION and "version" not in text_of(seen)
         ):
@@ -144,7 +144,7 @@ class UnsupportedVersionShape(Rule):
     impact = Impact.CONNECTION
     source = "2026-07-28 schema UnsupportedProtocolVersionError"
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         if code_of(seen.message) != UNSUPPORTED_VERSION or seen.message.sender != "server":
             return
         data = data_of(seen)
@@ -174,7 +174,7 @@ class UrlElicitationShape(Rule):
     impact = Impact.MESSAGE
     source = "2025-11-25 client/elicitation"
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         if code_of(seen.message) != URL_ELICITATION or seen.message.sender != "server":
             return
         data = data_of(seen)
@@ -207,7 +207,7 @@ class UrlElicitationUnsupported(Rule):
     impact = Impact.MESSAGE
     source = "2025-11-25 client/elicitation"
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         declared = seen.session.client_capabilities
         if code_of(seen.message) != URL_ELICITATION or seen.message.sender != "server" or declared is None:
             return
@@ -236,7 +236,7 @@ class SamplingCode(Rule):
     methods = frozenset({"sampling/createMessage"})
     source = "2025-11-25 client/sampling"
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         code, request = code_of(seen.message), seen.request
         if code is None or code == INVALID_PARAMS or request is None or request.sender != "server":
             return
@@ -263,7 +263,7 @@ class RootsUnsupportedCode(Rule):
     methods = frozenset({"roots/list"})
     source = "2024-11-05 client/roots"
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         code, request, declared = code_of(seen.message), seen.request, seen.session.client_capabilities
         if (
             code is None
@@ -296,7 +296,7 @@ class ElicitationModeCode(Rule):
     replaces = ("capability/declared-not-served",)
     source = "2025-11-25 client/elicitation"
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         code, request, declared = code_of(seen.message), seen.request, seen.session.client_capabilities
         if code is None or code == INVALID_PARAMS or request is None or request.sender != "server" or declared is None:
             return
@@ -314,7 +314,7 @@ _OTHERS: Final = re.compile(r"\b(?:session|method|handler|tool|prompt|client|ser
 _LONGEST: Final = 4096
 
 
-def says_missing(seen: Seen, uri: object) -> bool:
+def says_missing(seen: MessageContext, uri: object) -> bool:
     """Whether an error says that a resource does not exist."""
     data = data_of(seen)
     if isinstance(data, dict) and isinstance(uri, str) and data.get("uri") == uri:
@@ -333,7 +333,7 @@ def _is_url_elicitation(elicitation: object) -> bool:
     return all(isinstance(elicitation.get(name), str) for name in ("elicitationId", "url", "message"))
 
 
-def _handshake(seen: Seen) -> tuple[int, ...]:
+def _handshake(seen: MessageContext) -> tuple[int, ...]:
     initialize = seen.session.initialize
     return () if initialize is None else (initialize.seq,)
 

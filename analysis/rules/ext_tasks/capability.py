@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Final
 
-from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
 from analysis.conversation.session import CLIENT_CAPABILITIES, META
-from analysis.conversation.subscriptions import ACKNOWLEDGED, LISTEN, Listening
+from analysis.conversation.subscriptions import ACKNOWLEDGED, LISTEN, ListenSubscription
 from analysis.facts import code_of
 from analysis.protocol.error_codes import (
     HEADER_MISMATCH,
@@ -46,10 +46,10 @@ class _Created(Rule):
     results = frozenset({"task"})
     source = SOURCE
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         return () if seen.answered is None else self.created(seen, seen.answered.request)
 
-    def created(self, seen: Seen, request: Request) -> Iterable[Finding]:
+    def created(self, seen: MessageContext, request: Request) -> Iterable[Finding]:
         """Findings for a request that is answered with a task."""
         raise NotImplementedError
 
@@ -68,10 +68,10 @@ class Undeclared(_Created):
 
     id = "ext-tasks/undeclared"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return not method.startswith("tasks/")
 
-    def created(self, seen: Seen, request: Request) -> Iterable[Finding]:
+    def created(self, seen: MessageContext, request: Request) -> Iterable[Finding]:
         if declares(request) is not False:
             return ()
         text = "a task is created for a request that did not declare the extension"
@@ -90,10 +90,10 @@ class UnsupportedMethod(_Created):
 
     id = "ext-tasks/unsupported-method"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return method != "tools/call" and not method.startswith("tasks/")
 
-    def created(self, seen: Seen, request: Request) -> Iterable[Finding]:
+    def created(self, seen: MessageContext, request: Request) -> Iterable[Finding]:
         text = f"{short(request.method)} is answered with a task"
         return [self.finding(seen, text, pointer="/result/resultType", related=(request.seq,))]
 
@@ -118,7 +118,7 @@ class ClientUndeclared(Rule):
     era = "modern"
     source = SOURCE
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         if request is None or not _is_about_tasks(request) or declares(request) is not False:
             return ()
@@ -148,31 +148,31 @@ class UndeclaredServed(Rule):
     era = "modern"
     source = SOURCE
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         request, listening = seen.request, seen.subscription
-        if request is not None and isinstance(listening, Listening) and _is_about_tasks(request):
+        if request is not None and isinstance(listening, ListenSubscription) and _is_about_tasks(request):
             listening.memory[self.id] = declares(request) is False
         return ()
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         listening = seen.subscription
-        if not isinstance(listening, Listening) or listening.acknowledged is None:
+        if not isinstance(listening, ListenSubscription) or listening.acknowledged is None:
             return ()
         if not listening.acknowledged.task_ids or not listening.memory.pop(self.id, False):
             return ()
         text = "taskIds are acknowledged to a client that did not declare the extension"
         return [self.finding(seen, text, pointer="/params/notifications/taskIds", related=(listening.seq,))]
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         request, listening = seen.request, seen.subscription
         if request is None or not _is_about_tasks(request) or declares(request) is not False:
             return ()
-        if isinstance(listening, Listening) and not (listening.memory.get(self.id) and _has_extension(seen)):
+        if isinstance(listening, ListenSubscription) and not (listening.memory.get(self.id) and _has_extension(seen)):
             return ()  # already reported, or the server does not know `taskIds`
         text = f"{request.method} is served, although the request did not declare the extension"
         return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
 
-    def on_error(self, seen: Seen) -> Iterable[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
         request, code = seen.request, code_of(seen.message)
         if (
             request is None
@@ -210,10 +210,12 @@ class UnlistenedNotification(Rule):
     needs_start = True
     source = SOURCE
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         id_, listening = member(seen.body.get("params"), "taskId"), seen.subscription
         subscriptions = _all(seen, self.fold)
-        if not isinstance(id_, str) or (isinstance(listening, Listening) and id_ in listening.requested.task_ids):
+        if not isinstance(id_, str) or (
+            isinstance(listening, ListenSubscription) and id_ in listening.requested.task_ids
+        ):
             return ()
         if subscriptions is None:
             return ()
@@ -245,7 +247,7 @@ def _is_about_tasks(request: Request) -> bool:
     return member(member(request.params, "notifications"), "taskIds") is not None
 
 
-def _has_extension(seen: Seen) -> bool:
+def _has_extension(seen: MessageContext) -> bool:
     """Whether the server is known to support tasks."""
     declared = seen.session.declared.get("modern")
     if declared is not None and isinstance(member(declared.capabilities.get("extensions"), EXTENSION), dict):
@@ -253,7 +255,7 @@ def _has_extension(seen: Seen) -> bool:
     return seen.task is not None and seen.task.seq is not None
 
 
-def _all(seen: Seen, fold: Fold) -> list[Listening] | None:
+def _all(seen: MessageContext, fold: Fold) -> list[ListenSubscription] | None:
     """All `subscriptions/listen` requests of a client; None if there are too many, or some were forgotten."""
     subscriptions = fold.links.subscriptions
     if subscriptions.forgotten:

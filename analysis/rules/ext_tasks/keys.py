@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Message
 from analysis.conversation.tasks import Task
 from analysis.protocol.json_pointer import step
@@ -75,7 +75,7 @@ class _Keyed(Rule):
     era = "modern"
     source = SOURCE
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.method != "tasks/update":
             return self._report(seen)
         replies = member(seen.request.params, "inputResponses") if seen.request is not None else None
@@ -83,10 +83,10 @@ class _Keyed(Rule):
             _keys(seen.task).answered(replies)
         return ()
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         return self._report(seen)
 
-    def _report(self, seen: Seen) -> Iterable[Finding]:
+    def _report(self, seen: MessageContext) -> Iterable[Finding]:
         inputs = inputs_in(seen, self.fold)
         if inputs is None:
             return ()
@@ -94,7 +94,7 @@ class _Keyed(Rule):
         faults = _keys(task).add_questions(seen.message, questions, is_http=seen.session.is_http)
         return self.faulty(seen, faults) if faults else ()
 
-    def faulty(self, seen: Seen, faults: list[tuple[str, str]]) -> Iterable[Finding]:  # noqa: ARG002
+    def faulty(self, seen: MessageContext, faults: list[tuple[str, str]]) -> Iterable[Finding]:  # noqa: ARG002
         """Findings for keys that now mean something else."""
         return ()
 
@@ -115,7 +115,7 @@ class KeyReused(_Keyed):
     who = "server"
     impact = Impact.WRONG
 
-    def faulty(self, seen: Seen, faults: list[tuple[str, str]]) -> Iterable[Finding]:
+    def faulty(self, seen: MessageContext, faults: list[tuple[str, str]]) -> Iterable[Finding]:
         part = "/result" if seen.answered is not None else "/params"
         return [
             self.finding(seen, text, pointer=f"{part}/inputRequests/{step(key, 200)}")
@@ -138,7 +138,7 @@ class UnknownKey(_Keyed):
     who = "client"
     level = NOTE
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         replies = member(seen.body.get("params"), "inputResponses")
         if seen.task is None or not isinstance(replies, dict):
             return ()

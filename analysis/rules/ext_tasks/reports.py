@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Notification
 from analysis.protocol.revisions import MODERN_ERA
@@ -50,7 +50,7 @@ class ResultType(_Answer):
     id = "ext-tasks/result-type"
     replaces = ("modern/unknown-result-type", "mrtr/unsupported-method", "cache/hints-on-interim")
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         kind = member(seen.body["result"], "resultType")
         if not isinstance(kind, str) or kind == "complete":
             return ()
@@ -79,18 +79,18 @@ class InvalidShape(Rule):
     era = "modern"
     source = SOURCE
 
-    def concerns(self, _hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, _hook: str, method: str, like: MessageContext) -> bool:
         return method != "tools/call" or outcome_of(like) is _TASK
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         is_new, result = seen.method == "tools/call", seen.body["result"]
         return self._look(seen, result, "/result", is_new=is_new) if isinstance(result, dict) else ()
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         params = seen.body.get("params")
         return self._look(seen, params, "/params", is_new=False) if isinstance(params, dict) else ()
 
-    def _look(self, seen: Seen, body: dict[str, Any], pointer: str, *, is_new: bool) -> Iterator[Finding]:
+    def _look(self, seen: MessageContext, body: dict[str, Any], pointer: str, *, is_new: bool) -> Iterator[Finding]:
         if "taskId" not in body and isinstance(body.get("task"), dict):
             yield self.finding(seen, "the members are under task, as in 2025-11-25", pointer=f"{pointer}/task")
             return
@@ -115,7 +115,7 @@ class AcknowledgementNotEmpty(_Answer):
     impact = Impact.WRONG
     methods = frozenset({"tasks/update", "tasks/cancel"})
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         result = seen.body["result"]
         more = next((name for name in result if name not in _EMPTY), None) if isinstance(result, dict) else None
         if more is None:
@@ -175,7 +175,7 @@ class NotFoundCode(_Answer):
     impact = Impact.WRONG
     methods = frozenset({"tasks/get"})
 
-    def on_error(self, seen: Seen) -> Iterable[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
         text = wrong_code(seen)
         if text is None or seen.request is None:
             return ()
@@ -185,7 +185,7 @@ class NotFoundCode(_Answer):
 # ---- shared by the rules
 
 
-def inputs_in(seen: Seen, fold: Fold) -> tuple[Any, dict[str, Any]] | None:
+def inputs_in(seen: MessageContext, fold: Fold) -> tuple[Any, dict[str, Any]] | None:
     """The task that a message reports in detail, and its questions; None if it reports none."""
     if not isinstance(seen.message, Notification) and seen.method != "tasks/get":
         return None

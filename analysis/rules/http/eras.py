@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Final
 
-from analysis.conversation.call import Seen
-from analysis.conversation.envelope import lacks
+from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import STREAM, HttpExchange
 from analysis.conversation.message import Request, Response
+from analysis.conversation.request_meta import missing_meta
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
 from analysis.facts import code_of
@@ -59,7 +59,11 @@ class ErrorStatus(Over):
             return ()
         code = code_of(answer.message)
         due = 400 if code in _BAD else 404 if code == METHOD_NOT_FOUND else None
-        if code == INVALID_PARAMS and isinstance(request.message, Request) and lacks(request.message) is not None:
+        if (
+            code == INVALID_PARAMS
+            and isinstance(request.message, Request)
+            and missing_meta(request.message) is not None
+        ):
             due = 400
         if due is None or http.status == due:
             return ()
@@ -161,7 +165,7 @@ class GetOrDeleteModern(Learning, OverHttp):
         super().__init__()
         self._modern: set[str] = set()
 
-    def learn(self, seen: Seen) -> None:
+    def learn(self, seen: MessageContext) -> None:
         message, http = seen.message, seen.http
         if http is None or not isinstance(message, Response):
             return

@@ -7,7 +7,7 @@ far as that shows, and what the response says; findings that say the same are re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.failure import GATEWAYS, failed_by
 from analysis.conversation.http_exchange import STREAM, HttpExchange
 from analysis.conversation.message import Response
@@ -104,7 +104,7 @@ def _is_about_request(http: HttpExchange) -> bool:
     return any(answer.id is not None and answer.id.type != "null" for answer in answers)
 
 
-def _named(seen: Seen) -> str:
+def _named(seen: MessageContext) -> str:
     """What was sent."""
     return "the client's response" if isinstance(seen.message, Response) else short(seen.method)
 
@@ -140,7 +140,7 @@ class _Refused(OverHttp):
         return [finding._replace(blames=by.blames, related=related) for finding in found]
 
 
-def _has_its_own_finding(http: HttpExchange, first: Seen) -> bool:
+def _has_its_own_finding(http: HttpExchange, first: MessageContext) -> bool:
     """Whether a refusal with 4xx is right, or other rules say what is wrong."""
     if first.method in _PROBES:
         return True  # it answers the probe
@@ -148,7 +148,7 @@ def _has_its_own_finding(http: HttpExchange, first: Seen) -> bool:
         return True  # the session is over, which the client learns by that; or the error is missing
     if first.message.index is not None and http.status == _BAD:
         return True  # a batch that the revision does not have
-    return FIELD not in http.fields and bool(http.session_ids.given_to(http.client))
+    return FIELD not in http.fields and bool(http.session_ids.issued_to(http.client))
 
 
 class CallRefused(_Refused):
@@ -225,10 +225,10 @@ class MessageNotAnswered(Over):
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
         return like.status is None and super().concerns_exchange(hook, like)
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         return self._wait_for_answer(seen)
 
-    def on_response(self, seen: Seen) -> Iterable[Finding]:
+    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
         return self._wait_for_answer(seen)
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -241,13 +241,13 @@ class MessageNotAnswered(Over):
         text = f"{_named(messages[0])} got no HTTP response for {waited_ns / 1e9:.0f} s; then the client gave up"
         return self.in_request(http, session, text)
 
-    def _wait_for_answer(self, seen: Seen) -> Iterable[Finding]:
+    def _wait_for_answer(self, seen: MessageContext) -> Iterable[Finding]:
         http, at_ns = seen.http, seen.message.t_ns
         if http is not None and http.method == "POST" and seen.message.sender == "client" and len(http.sent) < 2:
             self.later(at_ns + _LONG_NS, lambda: self._still_waiting(seen, http))
         return ()
 
-    def _still_waiting(self, seen: Seen, http: HttpExchange) -> Iterable[Finding]:
+    def _still_waiting(self, seen: MessageContext, http: HttpExchange) -> Iterable[Finding]:
         if http.answered is not None or not http.is_streamable or http.session is None or requests_of(http):
             return []
         http.memory[self.id] = True
@@ -274,7 +274,7 @@ class BodyCut(Over):
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         failed = [ended.request for ended in http.let_go if ended.outcome is Outcome.FAILED]
-        if http.media == STREAM or http.ended_by not in ("server", "error") or not failed:
+        if http.media_type == STREAM or http.ended_by not in ("server", "error") or not failed:
             return ()
         announced = http.answer_fields.get("content-length", "")
         size = f"{http.response_size:,}" + (f" of {int(announced):,}" if announced.isdigit() else "")

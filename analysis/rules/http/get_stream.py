@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import IdState, Seen
+from analysis.conversation.call import IdState, MessageContext
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request, Response
 from analysis.conversation.session import Session
@@ -44,7 +44,7 @@ class ResponseOnGetStream(Rule):
     sender = "server"
     source = _TRANSPORTS
 
-    def on_response(self, seen: Seen) -> Iterable[Finding]:
+    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
         http = seen.http
         if http is None or http.method != "GET" or _LAST in http.fields or not http.is_streamable:
             return ()
@@ -74,7 +74,7 @@ class RelatedOnGetStream(WithTokens):
     once = True
     source = _TRANSPORTS
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         http = seen.http
         if http is None or http.method != "GET" or _LAST in http.fields or not http.is_streamable:
             return ()
@@ -115,7 +115,7 @@ class Broadcast(Rule):
     replaces = ("id/duplicate-in-flight",)
     source = _TRANSPORTS
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         http, message = seen.http, seen.message
         if http is None or not isinstance(message, Request) or http.session_id is None or seen.era == "modern":
             return ()
@@ -131,7 +131,7 @@ class Broadcast(Rule):
         text = f"{short(message.method)} is sent on two streams of the session"
         return [self.finding(seen, text, related=(before.seq,))]
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         http = seen.http
         if http is None or http.session_id is None or seen.method in _SCOPED or seen.era == "modern":
             return ()

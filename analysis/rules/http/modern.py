@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Response
 from analysis.conversation.session import Session
@@ -41,7 +41,7 @@ class _Header(Rule):
     sender = "client"
     source = _STREAMABLE
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         faults = faults_of(seen)
         if not faults:
             return ()
@@ -79,7 +79,7 @@ class NameHeader(_Header):
     id = "http/name-header"
     source = f"{_STREAMABLE}; SEP-2663"
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.method in NAMED or seen.http is None or NAME_FIELD not in seen.http.fields:
             return super().on_request(seen)
         if seen.method not in REQUESTS:
@@ -120,7 +120,7 @@ class ParamHeader(Known):
     needs_http = True
     source = _STREAMABLE
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.method == LIST:
             ttl: Any = member(seen.body.get("result"), "ttlMs")
             if type(ttl) in (int, float) and 0 <= ttl < 2**53:
@@ -129,10 +129,10 @@ class ParamHeader(Known):
                 seen.session.memory.pop(FRESH_UNTIL, None)
         return super().on_result(seen)
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return like.session.is_http and super().concerns(hook, method, like)
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         return [
             self.finding(seen, fault.text, pointer=fault.pointer, related=fault.related)
             for fault in faults_of(seen)
@@ -163,7 +163,7 @@ class HeaderMismatchAccepted(Learning, OverHttp):
         super().__init__()
         self._serves_old = False
 
-    def learn(self, seen: Seen) -> None:
+    def learn(self, seen: MessageContext) -> None:
         message = seen.message
         if self._serves_old or not isinstance(message, Response):
             return

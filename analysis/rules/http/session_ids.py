@@ -78,7 +78,7 @@ class SessionIdWeak(_Given):
     impact = Impact.SECURITY
 
     def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        known = http.session_ids.of(given)
+        known = http.session_ids.get(given)
         if not given or known is None or not http.is_opening:
             return ()
         if known.order != http.order:
@@ -111,7 +111,7 @@ class SessionIdLate(_Given):
     needs_start = True
 
     def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        known = http.session_ids.of(given)
+        known = http.session_ids.get(given)
         if known is None or known.order != http.order or known.is_of_opening or FIELD in http.fields:
             return ()
         is_known = session is not None and session.handshake is not None and session.lost_seq < 0
@@ -166,8 +166,8 @@ class DeadSessionServed(Answered):
             return ()
         if http.started is None:
             return ()
-        known = http.session_ids.of(http.fields.get(FIELD, ""))
-        if known is None or known.is_alive or http.is_opening or not known.had_died(http.started):
+        known = http.session_ids.get(http.fields.get(FIELD, ""))
+        if known is None or known.is_alive or http.is_opening or not known.was_invalid_at(http.started):
             return ()
         # Only an earlier DELETE counts: this request may be one itself.
         was_deleted = known.deleted is not None and known.deleted.seq < http.started.seq
@@ -215,7 +215,7 @@ class SessionNotDeleted(Rule):
         opening = self._ids.get(session.number)
         if opening is None or ending.reason != "closed" or session.lost_seq >= 0:
             return ()
-        known = opening.session_ids.of(opening.session_ids.of_session(session) or "")
+        known = opening.session_ids.get(opening.session_ids.of_session(session) or "")
         if known is None or not known.is_alive or known.last is None:
             return ()
         if known.tried:
@@ -228,5 +228,5 @@ class SessionNotDeleted(Rule):
 
 def _is_news(given: str, http: HttpExchange) -> bool:
     """Whether an exchange issues an id, rather than repeating it."""
-    known = http.session_ids.of(given)
+    known = http.session_ids.get(given)
     return http.is_opening or (known is not None and known.order == http.order)

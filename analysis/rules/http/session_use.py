@@ -36,7 +36,7 @@ class _Without(OverHttp):
         rank = rank_of(http.fields.get(VERSION_FIELD))
         if rank is not None and not SESSIONS.holds(rank, None):
             return ()
-        given = [session_id for session_id in http.session_ids.given_to(http.client) if _should_have(http, session_id)]
+        given = [session_id for session_id in http.session_ids.issued_to(http.client) if _should_have(http, session_id)]
         return self.without(http, session, given) if given and self.can_judge(http) else ()
 
     def without(self, http: HttpExchange, session: Session | None, given: list[SessionId]) -> Iterable[Finding]:
@@ -147,12 +147,12 @@ class UnknownSessionId(Answered):
         ):
             return ()
         ids = http.session_ids
-        known = ids.of(id_)
+        known = ids.get(id_)
         if (known is not None and known.given is not None) or ids.forgotten or http.is_modern:
             return ()
         plain = _plain(id_)
         if self._compares(id_) and any(
-            other != id_ and _plain(other) == plain and ids.is_given(other) for other in ids.known()
+            other != id_ and _plain(other) == plain and ids.is_issued(other) for other in ids.known()
         ):
             text = "the session id differs from the issued one only in case, quotes or spaces"
         elif http.started.t_ns > IDLE_NS:
@@ -198,7 +198,7 @@ class UnknownSessionStatus(Over):
             return ()
         if FIELD not in http.fields:
             text = f"a request without a session id is refused with an error and status {http.status}, not 400"
-        elif (known := http.session_ids.of(http.fields[FIELD])) is not None and not known.is_alive:
+        elif (known := http.session_ids.get(http.fields[FIELD])) is not None and not known.is_alive:
             return ()  # `http/dead-session-served` reports it
         else:
             text = f"a request with an unknown session id is refused with an error and status {http.status}, not 404"
@@ -227,7 +227,7 @@ class InitializeWithSessionId(Answered):
         id_ = http.fields.get(FIELD)
         if not id_ or http.started is None or not http.is_opening:
             return ()
-        known = http.session_ids.of(id_)
+        known = http.session_ids.get(id_)
         is_gone = known is not None and known.gone is not None and known.gone.seq < http.started.seq
         text = "initialize carries a session id" + (" that was answered with 404" if is_gone else "")
         return self.in_request(http, session, text, ERROR if is_gone else WARNING)
@@ -252,7 +252,7 @@ class SessionReusedAfter404(Answered):
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        known = http.session_ids.of(http.fields.get(FIELD, ""))
+        known = http.session_ids.get(http.fields.get(FIELD, ""))
         if known is None or known.gone is None or http.started is None or http.is_opening:
             return ()
         late_ns = http.started.t_ns - known.gone.t_ns
@@ -286,7 +286,7 @@ class DeleteWithoutSession(Answered):
         if FIELD in http.fields or not _speaks(http, session):
             return ()
         # A client that never received an id, as far as known, asks for nothing.
-        is_needless = not http.session_ids.given_to(http.client)
+        is_needless = not http.session_ids.issued_to(http.client)
         return self.in_request(http, session, "DELETE without a session id", NOTE if is_needless else ERROR)
 
 
@@ -295,7 +295,7 @@ def _speaks(http: HttpExchange, session: Session | None) -> bool:
     rank, era = http.transported(session)
     if rank is not None:
         return SESSIONS.holds(rank, era)
-    given = http.session_ids.given_to(http.client)
+    given = http.session_ids.issued_to(http.client)
     return any(
         session_id.session is not None and SESSIONS.holds(rank_of(session_id.session.handshake), None)
         for session_id in given
@@ -306,7 +306,11 @@ def _should_have(http: HttpExchange, session_id: SessionId) -> bool:
     """Whether a request should carry an id: its client has received it, and its session is not known to be over."""
     if session_id.given is None or http.started is None or session_id.order is None or not session_id.is_of_opening:
         return False
-    if session_id.given.seq >= http.started.seq or session_id.path != http.path or session_id.had_died(http.started):
+    if (
+        session_id.given.seq >= http.started.seq
+        or session_id.path != http.path
+        or session_id.was_invalid_at(http.started)
+    ):
         return False
     return session_id.session is not None and SESSIONS.holds(rank_of(session_id.session.handshake), None)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.failure import failed_by
 from analysis.conversation.http_exchange import SEEN_KEPT, STREAM, WITHOUT_BODY, HttpExchange
 from analysis.conversation.message import Invalid, Notification, Request, Response
@@ -112,9 +112,9 @@ class RequestNotAnswered(Over):
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.ended_by != "complete" or http.media == STREAM or http.received:
+        if http.ended_by != "complete" or http.media_type == STREAM or http.received:
             return ()
-        if http.response_size and (http.status not in WITHOUT_BODY or http.media == JSON):
+        if http.response_size and (http.status not in WITHOUT_BODY or http.media_type == JSON):
             return ()
         # A cancellation may have been lost.
         requests = [seen for seen in requests_of(http) if seen.message.seq > seen.session.lost_seq]
@@ -144,12 +144,12 @@ class ResponseContentType(Over):
     source = _TRANSPORTS
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
-        return like.media not in (JSON, STREAM) and super().concerns_exchange(hook, like)
+        return like.media_type not in (JSON, STREAM) and super().concerns_exchange(hook, like)
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.response_size or not requests_of(http):
             return ()
-        media, said = short(http.media), f": {http.said}" if http.said else ""
+        media, said = short(http.media_type), f": {http.said}" if http.said else ""
         text = f"a request is answered with {media}{said}" if media else f"a response has no content type{said}"
         return self.in_response(http, session, text)
 
@@ -256,7 +256,7 @@ class ResponseIdMismatch(Rule):
     replaces = ("id/unknown-response",)
     source = _TRANSPORTS
 
-    def on_response(self, seen: Seen) -> Iterable[Finding]:
+    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
         http, message = seen.http, seen.message
         if http is None or message.frames[0].unit != "http_body" or not isinstance(message, Response):
             return ()
@@ -292,12 +292,12 @@ class GetAnswer(Answered):
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.media == STREAM and http.status in SUCCESS:
+        if http.media_type == STREAM and http.status in SUCCESS:
             return ()
         if http.status not in SUCCESS:
             if not http.accepts_stream or lacks_session(http) or failed_by(http) != "server":
                 return ()  # the refusal may be right, or of somebody else
-            known = http.session_ids.of(http.session_id or "")
+            known = http.session_ids.get(http.session_id or "")
             if any("error" in seen.body for seen in http.received) or (known is not None and known.had_stream):
                 return ()  # the server may have forgotten the session
             return self.in_response(
@@ -305,5 +305,5 @@ class GetAnswer(Answered):
                 session,
                 f"a GET for a stream is refused with status {http.status}; a server without one should send 405",
             )
-        media = short(http.media) or "no content type"
+        media = short(http.media_type) or "no content type"
         return self.in_response(http, session, f"a GET is answered with status {http.status} and {media}")

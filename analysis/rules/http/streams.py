@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import SEEN_KEPT, STREAM, HttpExchange
-from analysis.conversation.mark import Mark
+from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Side
 from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import LISTEN, UPDATED
@@ -153,13 +153,13 @@ class MessageAfterAnswer(_OnPostStream):
 
     id = "http/message-after-answer"
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         return self._look(seen)
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         return self._look(seen)
 
-    def _look(self, seen: Seen) -> Iterable[Finding]:
+    def _look(self, seen: MessageContext) -> Iterable[Finding]:
         http = seen.http
         if http is None or http.settled is None or http.method != "POST" or not is_settled(http, self.fold):
             return ()
@@ -172,7 +172,7 @@ class MessageAfterAnswer(_OnPostStream):
 class WithTokens(Rule):
     """A rule that needs to know which request progress belongs to."""
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if hook == "notification":
             return like.message.sender == "server" and (method == PROGRESS or method in self.more_methods)
         if like.era == "modern" or not like.session.is_http:
@@ -182,11 +182,11 @@ class WithTokens(Rule):
     more_methods: frozenset[str] = frozenset()
     """Notifications besides progress that it checks."""
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         tokens_of(seen.session).take_request(seen, self.fold)
         return ()
 
-    def on_response(self, seen: Seen) -> Iterable[Finding]:
+    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
         tokens_of(seen.session).take_result(seen)
         return ()
 
@@ -212,7 +212,7 @@ class UnrelatedOnPostStream(WithTokens, _OnPostStream):
     sender = None
     more_methods = CHANGES
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         http = seen.http
         if http is None or http.method != "POST" or not requests_of(http):
             return ()
@@ -245,13 +245,13 @@ class AnswerOnOtherStream(_OnPostStream):
 
     id = "http/answer-on-other-stream"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         return self._look(seen)
 
-    def on_error(self, seen: Seen) -> Iterable[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
         return self._look(seen) if seen.answered is not None else ()
 
-    def _look(self, seen: Seen) -> Iterable[Finding]:
+    def _look(self, seen: MessageContext) -> Iterable[Finding]:
         http, request = seen.http, seen.request
         if http is None or request is None or request.frames[0].exchange == http.first.number:
             return ()
@@ -264,9 +264,9 @@ class AnswerOnOtherStream(_OnPostStream):
 # ---- shared by the rules
 
 
-def _is_excused(http: HttpExchange, over: Mark) -> bool:
+def _is_excused(http: HttpExchange, over: RecordRef) -> bool:
     """Whether a stream may have ended with its session, or the client ended the session when it could have resumed."""
-    known = http.session_ids.of(http.session_id or "")
+    known = http.session_ids.get(http.session_id or "")
     if known is None:
         return False
     if known.gone is not None:
@@ -276,11 +276,11 @@ def _is_excused(http: HttpExchange, over: Mark) -> bool:
 
 def _may_go_on(http: HttpExchange) -> bool:
     """Whether the client may have resumed a stream, or ended its session, after the recording broke off."""
-    known = http.session_ids.of(http.session_id or "")
+    known = http.session_ids.get(http.session_id or "")
     return http.event_id is not None or (known is not None and known.tried)
 
 
-def _waited(seen: Seen, fold: Fold) -> str:
+def _waited(seen: MessageContext, fold: Fold) -> str:
     """How long the client waited in vain, if it said so by a cancellation."""
     waiting = waiting_for(seen, fold)
     if waiting is None or waiting.cancellation is None:
@@ -298,7 +298,7 @@ def is_settled(http: HttpExchange, fold: Fold) -> bool:
     return not any(_is_waiting(seen, fold) for seen in requests)
 
 
-def reported_token(seen: Seen, fold: Fold) -> Token | None:
+def reported_token(seen: MessageContext, fold: Fold) -> Token | None:
     """The token that progress of the server names, if its request is unanswered."""
     token = token_of(member(seen.body.get("params"), "progressToken"))
     http = seen.http
@@ -309,10 +309,10 @@ def reported_token(seen: Seen, fold: Fold) -> Token | None:
     return known if known is not None and is_going_on(known, fold) else None
 
 
-def _is_waiting(seen: Seen, fold: Fold) -> bool:
+def _is_waiting(seen: MessageContext, fold: Fold) -> bool:
     waiting = waiting_for(seen, fold)
     return waiting is not None and waiting.request is seen.message
 
 
-def _token(seen: Seen) -> object:
+def _token(seen: MessageContext) -> object:
     return token_of(member(member(seen.body.get("params"), "_meta"), "progressToken"))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
@@ -112,7 +112,7 @@ class BadVersionAccepted(Learning, OverHttp):
         super().__init__()
         self._listed: dict[str, tuple[str, ...]] = {}
 
-    def learn(self, seen: Seen) -> None:
+    def learn(self, seen: MessageContext) -> None:
         versions = listed(seen.message) if seen.http is not None else None  # type: ignore[arg-type]
         if versions and seen.http is not None and len(self._listed) < _LISTS:
             self._listed[seen.http.path] = versions

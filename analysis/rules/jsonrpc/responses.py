@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import IdState, Seen
+from analysis.conversation.call import IdState, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Invalid, Notification, Request, Response, Side, id_of
@@ -24,11 +24,11 @@ _GROUPS: Final = ("framing/", "jsonrpc/", "id/")
 class AnswerRule(Rule):
     """A rule about an odd response."""
 
-    def on_odd(self, seen: Seen) -> Iterator[Finding]:
+    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
         """Check a response."""
         return self.look(seen, seen.message) if isinstance(seen.message, Response) else iter(())
 
-    def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
+    def look(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
         """What is wrong with a response."""
         raise NotImplementedError
 
@@ -38,12 +38,12 @@ class ErrorRule(AnswerRule):
 
     oddities = Odd.ERROR
 
-    def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
+    def look(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
         """What is wrong with the response."""
         error = answer.error
         return self.look_into(seen, error) if answer.is_error and isinstance(error, dict) else iter(())
 
-    def look_into(self, seen: Seen, error: dict[str, Any]) -> Iterator[Finding]:
+    def look_into(self, seen: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
         """What is wrong with its error object."""
         raise NotImplementedError
 
@@ -63,7 +63,7 @@ class ResultAndError(EnvelopeRule):
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages"
 
-    def look(self, seen: Seen, body: dict[str, Any]) -> Iterator[Finding]:
+    def look(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         if body.get("result") is not None and body.get("error") is not None:
             yield self.finding(seen, "a response has both result and error", pointer="/error")
 
@@ -84,7 +84,7 @@ class NullSibling(EnvelopeRule):
     replaces = ("jsonrpc/result-and-error",)
     source = "2024-11-05 basic/messages"
 
-    def look(self, seen: Seen, body: dict[str, Any]) -> Iterator[Finding]:
+    def look(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         if "result" in body and "error" in body and (body["result"] is None) != (body["error"] is None):
             name = "result" if body["result"] is None else "error"
             yield self.finding(
@@ -106,7 +106,7 @@ class ResultNotObject(AnswerRule):
     oddities = Odd.ENVELOPE
     source = "2024-11-05 basic/messages, schema Result"
 
-    def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
+    def look(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
         if not answer.is_error and not isinstance(answer.result, dict):
             yield self.finding(seen, f"the result is {kind_of(answer.result)}, not an object", pointer="/result")
 
@@ -125,7 +125,7 @@ class ResultWithoutId(AnswerRule):
     oddities = Odd.ENVELOPE
     source = "2024-11-05 basic/messages"
 
-    def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
+    def look(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
         if not answer.is_error and _is_nameless(answer):
             yield self.finding(
                 seen,
@@ -139,7 +139,7 @@ class _Doubts(NamedTuple):
 
     excuses: dict[Side, int]
     """For each side, how many of its messages the peer may have been unable to read, and has not answered yet."""
-    suspects: dict[Side, list[Seen]]
+    suspects: dict[Side, list[MessageContext]]
     """For each side, its errors that nothing explains so far."""
     probes: dict[int, int]
     """For each session, the probe that an error without an id has answered."""
@@ -168,7 +168,7 @@ class ErrorWithoutId(Rule):
     # A line that may begin a multi-line message is held back, and its answer may come meanwhile. The next message of
     # the other side releases all such lines, so only then is an error judged.
 
-    def on_message(self, seen: Seen) -> Iterable[Finding]:
+    def on_message(self, seen: MessageContext) -> Iterable[Finding]:
         doubts, side = self._doubts(seen.session), seen.message.sender
         suspects = doubts.suspects["server" if side == "client" else "client"]
         findings: list[Finding] = []
@@ -185,16 +185,16 @@ class ErrorWithoutId(Rule):
             self.watch(seen.session, False)
         return findings
 
-    def on_odd(self, seen: Seen) -> Iterable[Finding]:
+    def on_odd(self, seen: MessageContext) -> Iterable[Finding]:
         if is_hard_to_read(seen):
             excuses, side = self._doubts(seen.session).excuses, seen.message.sender
             excuses[side] = min(excuses[side] + 1, _KEPT)
         return ()
 
-    def on_invalid(self, seen: Seen) -> Iterable[Finding]:
+    def on_invalid(self, seen: MessageContext) -> Iterable[Finding]:
         return self.on_odd(seen)
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         answer = seen.message
         if not isinstance(answer, Response) or not _is_nameless(answer):
             return
@@ -232,7 +232,7 @@ class ErrorWithoutId(Rule):
             for suspects in doubts.suspects.values():
                 yield from map(self._finding, suspects)
 
-    def _finding(self, seen: Seen) -> Finding:
+    def _finding(self, seen: MessageContext) -> Finding:
         text = "an error without an id, although all earlier messages were readable"
         return self.finding(seen, with_guess(text, seen.meant))
 
@@ -265,7 +265,7 @@ class NullErrorId(AnswerRule):
     once = True
     source = "2025-11-25 schema JSONRPCErrorResponse"
 
-    def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
+    def look(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
         if answer.is_error and answer.id is not None and answer.id.type == "null":
             yield self.finding(seen, "an error with the id null, which no MCP schema allows", pointer="/id")
 
@@ -284,7 +284,7 @@ class ErrorNotObject(AnswerRule):
     oddities = Odd.ERROR
     source = "2024-11-05 basic/messages"
 
-    def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
+    def look(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
         if answer.is_error and not isinstance(answer.error, dict):
             yield self.finding(seen, f"the error is {kind_of(answer.error)}, not an object", pointer="/error")
 
@@ -304,7 +304,7 @@ class ErrorCodeNotInteger(ErrorRule):
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages"
 
-    def look_into(self, seen: Seen, error: dict[str, Any]) -> Iterator[Finding]:
+    def look_into(self, seen: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
         if "code" not in error:
             yield self.finding(seen, "the error has no code", pointer="/error")
         elif not _is_integer(id_of(error["code"])):
@@ -327,7 +327,7 @@ class ErrorMessageMissing(ErrorRule):
     impact = Impact.WRONG
     source = "2025-03-26 basic/index"
 
-    def look_into(self, seen: Seen, error: dict[str, Any]) -> Iterator[Finding]:
+    def look_into(self, seen: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
         if "message" not in error:
             yield self.finding(seen, "the error has no message", pointer="/error")
         elif not isinstance(error["message"], str):
@@ -350,7 +350,7 @@ class ErrorMessageVerbose(ErrorRule):
     level = NOTE
     source = "2024-11-05 schema (error message)"
 
-    def look_into(self, seen: Seen, error: dict[str, Any]) -> Iterator[Finding]:
+    def look_into(self, seen: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
         message = error.get("message")
         if isinstance(message, str) and (len(message) > _CONCISE or "\n" in message or "\r" in message):
             yield self.finding(seen, "the message of the error is more than one sentence", pointer="/error/message")
@@ -359,7 +359,7 @@ class ErrorMessageVerbose(ErrorRule):
 # ---- shared by the rules
 
 
-def is_hard_to_read(seen: Seen) -> bool:
+def is_hard_to_read(seen: MessageContext) -> bool:
     """Whether a peer may have been unable to read a message, because of a problem with its framing, envelope or id.
 
     Arrays count as well: a peer that does not support them cannot read the ids in them.

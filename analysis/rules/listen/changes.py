@@ -2,10 +2,17 @@
 
 from collections.abc import Iterable
 
-from analysis.conversation.addressing import Key
-from analysis.conversation.call import Seen
+from analysis.conversation.addressing import RequestKey
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Notification, converted
-from analysis.conversation.subscriptions import ACKNOWLEDGED, CHANGES, LISTEN, UPDATED, Listening, subscription_id
+from analysis.conversation.subscriptions import (
+    ACKNOWLEDGED,
+    CHANGES,
+    LISTEN,
+    UPDATED,
+    ListenSubscription,
+    subscription_id,
+)
 from analysis.rules.base import WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.progress import PROGRESS
@@ -38,7 +45,7 @@ class UnrequestedType(InSubscription):
     impact = Impact.WRONG
     methods = _CHANGES
 
-    def check(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+    def check(self, seen: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
         if not is_change(seen) or listening.requested.selects(seen.method):
             return ()
         text = f"{seen.method} was not requested by this subscription"
@@ -61,7 +68,7 @@ class UnacknowledgedType(InSubscription):
     impact = Impact.WRONG
     methods = _CHANGES
 
-    def check(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+    def check(self, seen: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
         granted = listening.acknowledged
         if not is_change(seen) or granted is None or granted.selects(seen.method):
             return ()
@@ -88,7 +95,7 @@ class UnrequestedUri(InSubscription):
     methods = frozenset({UPDATED})
     source = "2026-07-28 schema"
 
-    def check(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+    def check(self, seen: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
         uri, requested = member(seen.body.get("params"), "uri"), listening.requested.uris
         if not is_change(seen) or not isinstance(uri, str) or not requested or requested.covering(uri) is not None:
             return ()
@@ -110,7 +117,7 @@ class MissingSubscriptionId(OfListening):
     methods = _CHANGES | {ACKNOWLEDGED}
     source = "2026-07-28 basic/index; 2026-07-28 basic/patterns/subscriptions"
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         if is_named(seen) or not isinstance(seen.message, Notification) or seen.message.method not in self.methods:
             return ()
         if seen.http is None:
@@ -137,19 +144,19 @@ class UnknownSubscriptionId(OfListening):
     needs_start = True
     word = b"subscriptionId"
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         message, session, listening = seen.message, seen.session, seen.subscription
         if not is_named(seen) or not isinstance(message, Notification) or seen.cancels is not None:
             return ()
         named, known = subscription_id(message, message.meta), self.fold.links.subscriptions
         if seen.http is not None:
-            if not isinstance(listening, Listening) or named == listening.id:
+            if not isinstance(listening, ListenSubscription) or named == listening.id:
                 return ()
             is_alike, fault = converted(named) == listening.id, "does not belong to this stream"
         elif listening is not None or known.forgotten or session.unjudged.get("client") is not None:
             return ()
         else:
-            is_alike = known.listening(session, Key(None, converted(named))) is not None
+            is_alike = known.listening(session, RequestKey(None, converted(named))) is not None
             fault = "matches no subscription"
         fault = "has another JSON type than the id of the request" if is_alike else fault
         return [self.finding(seen, f"the subscription id {short(named.text)} {fault}", pointer=_ID)]
@@ -170,7 +177,7 @@ class OutsideSubscription(OfListening):
     methods = _CHANGES
     source = "2026-07-28 basic/patterns/subscriptions; 2026-07-28 schema"
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         if not is_change(seen):
             return ()
         if seen.http is not None:
@@ -205,7 +212,7 @@ class RequestScopedOnListen(OfListening):
     )
     source = "2026-07-28 basic/transports/streamable-http; 2026-07-28 server/utilities/logging"
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         listens = () if seen.http is None else [request for request in requests_in(seen) if request.method == LISTEN]
         if not listens and not is_named(seen):
             return ()

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.mark import Mark
+from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Notification, Response
 from analysis.conversation.session import Session
-from analysis.conversation.subscriptions import LISTEN, SUBSCRIPTION_ID, Listening, subscription_id
+from analysis.conversation.subscriptions import LISTEN, SUBSCRIPTION_ID, ListenSubscription, subscription_id
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, Ending, Rule
 from analysis.rules.finding import Finding, Impact
@@ -34,7 +34,7 @@ class AfterEnd(InSubscription):
     impact = Impact.WRONG
     word = b"subscriptionId"
 
-    def check(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+    def check(self, seen: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
         # Both its result and a cancellation may end it, in either order.
         if seen.cancels is not None or not is_named(seen) or not isinstance(seen.message, Notification):
             return ()
@@ -43,14 +43,16 @@ class AfterEnd(InSubscription):
         text = f"{seen.method} is sent in a subscription that the server has ended"
         return [self.finding(seen, text, pointer="/method", related=(listening.seq,))]
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         listening, call = seen.subscription, seen.answered
-        if not isinstance(listening, Listening) or call is None:
+        if not isinstance(listening, ListenSubscription) or call is None:
             return ()
         is_by_client = call.cancelled_ns is not None and call.cancelled_ns == listening.cancelled_by_client_ns
         return self._after_client(seen, listening, call.cancelled_seq if is_by_client else None)
 
-    def _after_client(self, seen: Seen, listening: Listening, cancelled: int | None) -> Iterable[Finding]:
+    def _after_client(
+        self, seen: MessageContext, listening: ListenSubscription, cancelled: int | None
+    ) -> Iterable[Finding]:
         if cancelled is None or not seen.session.has_received("server", cancelled):
             return ()
         text = "a message is sent in a subscription that the client has ended"
@@ -72,7 +74,7 @@ class ResultWithoutSubscriptionId(OfListening):
     replaces = ("schema/invalid-result",)
     source = f"{_PAGE}; 2026-07-28 schema"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         response = seen.message
         if not isinstance(response, Response) or response.id is None or seen.is_converted:
             return ()
@@ -103,7 +105,7 @@ class AbruptEnd(OfStream):
     needs_http = True
     source = _PAGE
 
-    def closed(self, http: HttpExchange, listening: Listening) -> Iterable[Finding]:
+    def closed(self, http: HttpExchange, listening: ListenSubscription) -> Iterable[Finding]:
         is_announced = listening.answered_ns is not None or listening.cancelled_by_server_ns is not None
         if is_announced or http.over is None:
             return ()
@@ -139,13 +141,13 @@ class EndedByCancelOnly(Rule):
             text = "the server ends a subscription only with its result"
             if is_cancelled:
                 text = "the server ends a subscription only with a cancellation"
-            yield self.finding(Mark(listening.seq, listening.asked_ns), text, session=session)
+            yield self.finding(RecordRef(listening.seq, listening.asked_ns), text, session=session)
 
 
 # ---- shared by the rules
 
 
-def _cancelled(listening: Listening, fold: Fold) -> int | None:
+def _cancelled(listening: ListenSubscription, fold: Fold) -> int | None:
     """Number of the client's cancellation; None if there is none."""
     if listening.cancelled_by_client_ns is None:
         return None

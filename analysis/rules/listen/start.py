@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.subscriptions import ACKNOWLEDGED, LISTEN, Filter, Listening
+from analysis.conversation.subscriptions import ACKNOWLEDGED, LISTEN, ListenFilter, ListenSubscription
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
@@ -29,7 +29,7 @@ class NotAcknowledgedFirst(InSubscription):
     id = "listen/not-acknowledged-first"
     word = b"subscriptionId"
 
-    def check(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+    def check(self, seen: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
         if self.id in listening.memory or not is_named(seen):
             return ()
         listening.memory[self.id] = True
@@ -55,13 +55,13 @@ class NeverAcknowledged(OfListening, OfStream):
     replaces = ("listen/abrupt-end",)
     _text = "a subscription ends without having been acknowledged"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         listening = seen.subscription
-        if not isinstance(listening, Listening) or listening.acknowledgements or not is_sure(listening):
+        if not isinstance(listening, ListenSubscription) or listening.acknowledgements or not is_sure(listening):
             return ()
         return [self.finding(seen, self._text, related=(listening.seq,))]
 
-    def closed(self, http: HttpExchange, listening: Listening) -> Iterable[Finding]:
+    def closed(self, http: HttpExchange, listening: ListenSubscription) -> Iterable[Finding]:
         if listening.acknowledgements or listening.answered_ns is not None or http.over is None:
             return ()
         return [self.finding(http.over, self._text, related=(listening.seq,), session=listening.session)]
@@ -83,7 +83,7 @@ class DuplicateAcknowledgement(InSubscription):
     impact = Impact.WRONG
     methods = frozenset({ACKNOWLEDGED})
 
-    def check(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+    def check(self, seen: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
         if listening.acknowledgements < 2:
             return ()
         return [self.finding(seen, "this subscription was already acknowledged", related=(listening.seq,))]
@@ -104,7 +104,7 @@ class AcknowledgedMore(InSubscription):
     impact = Impact.WRONG
     methods = frozenset({ACKNOWLEDGED})
 
-    def check(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+    def check(self, seen: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
         granted, requested = listening.acknowledged, listening.requested
         if granted is None or listening.acknowledgements != 1:
             return ()
@@ -130,7 +130,7 @@ class AcknowledgedLess(InSubscription):
     level = NOTE
     methods = frozenset({ACKNOWLEDGED})
 
-    def check(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+    def check(self, seen: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
         granted, requested = listening.acknowledged, listening.requested
         if granted is None or listening.acknowledgements != 1:
             return ()
@@ -160,7 +160,7 @@ class EmptyFilter(Rule):
     sender = "client"
     source = "2026-07-28 basic/patterns/subscriptions"
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         selection = member(seen.body.get("params"), "notifications")
         if not isinstance(selection, dict) or any(selection.values()):
             return ()
@@ -170,7 +170,7 @@ class EmptyFilter(Rule):
 # ---- shared by the rules
 
 
-def _beyond(filter_: Filter, other: Filter) -> list[str]:
+def _beyond(filter_: ListenFilter, other: ListenFilter) -> list[str]:
     """The members of a filter that select more than another filter does."""
     kinds = sorted(filter_.flags - other.flags)
     if any(uri not in other.uris for uri in filter_.uris):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, ClassVar, Final
 
-from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.session import CLIENT_CAPABILITIES
 from analysis.protocol.declared_capabilities import lacks
 from analysis.protocol.json_pointer import names, step
@@ -38,10 +38,10 @@ class _Interim(Rule):
     results: ClassVar[frozenset[ResultKind] | None] = frozenset({"interim"})
     source = _PAGE
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         return self.asks(seen, seen.body["result"])
 
-    def asks(self, _seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
+    def asks(self, _seen: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
         """Check an interim result."""
         return ()
 
@@ -60,10 +60,10 @@ class UnsupportedMethod(_Interim):
     id = "mrtr/unsupported-method"
     methods = None
 
-    def concerns(self, _hook: str, method: str, _like: Seen) -> bool:
+    def concerns(self, _hook: str, method: str, _like: MessageContext) -> bool:
         return method not in METHODS
 
-    def asks(self, seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
+    def asks(self, seen: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
         text = f"{short(seen.method)} is answered with an interim result"
         return [self.finding(seen, text, pointer="/result/resultType")]
 
@@ -84,7 +84,7 @@ class InHandshakeEra(_Interim):
     methods = None
     source = "2026-07-28 changelog"
 
-    def asks(self, seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
+    def asks(self, seen: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
         text = "an interim result in a revision that does not have them"
         return [self.finding(seen, text, pointer="/result/resultType")]
 
@@ -102,7 +102,7 @@ class Empty(_Interim):
 
     id = "mrtr/empty"
 
-    def asks(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:
+    def asks(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
         if result.get("inputRequests") is not None or result.get("requestState") is not None:
             return ()
         text = "an interim result has neither inputRequests nor requestState"
@@ -130,10 +130,10 @@ class InvalidInputRequest(Rule):
     era = "modern"
     source = _PAGE
 
-    def on_problems(self, seen: Seen, problems: list[Problem]) -> Iterable[Finding]:
+    def on_problems(self, seen: MessageContext, problems: list[Problem]) -> Iterable[Finding]:
         return self.most(self._misfits(seen, problems))
 
-    def _misfits(self, seen: Seen, problems: list[Problem]) -> Iterator[Finding]:
+    def _misfits(self, seen: MessageContext, problems: list[Problem]) -> Iterator[Finding]:
         if seen.answered is None or seen.answered.outcome is not _INPUT_REQUIRED:
             return
         for problem in problems:
@@ -160,7 +160,7 @@ class EnvelopeInInputRequest(_Interim):
     level = NOTE
     once = True
 
-    def asks(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
+    def asks(self, seen: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
         questions = result.get("inputRequests")
         for key, value in islice(questions.items() if isinstance(questions, dict) else (), MOST):
             name = next((name for name in ("jsonrpc", "id") if isinstance(value, dict) and name in value), None)
@@ -188,7 +188,7 @@ class UndeclaredCapability(_Interim):
     members = ASKED
     source = "2026-07-28 basic/patterns/mrtr, basic/index"
 
-    def asks(self, seen: Seen, _result: dict[str, Any]) -> Iterator[Finding]:
+    def asks(self, seen: MessageContext, _result: dict[str, Any]) -> Iterator[Finding]:
         request = seen.request
         declared = None if request is None else request.meta.get(CLIENT_CAPABILITIES)
         if request is None or not isinstance(declared, dict):
@@ -217,10 +217,10 @@ class WrongResultType(_Interim):
     replaces = ("modern/missing-result-type", "modern/unknown-result-type")
     source = "2026-07-28 basic/index, basic/patterns/mrtr"
 
-    def concerns(self, _hook: str, method: str, _like: Seen) -> bool:
+    def concerns(self, _hook: str, method: str, _like: MessageContext) -> bool:
         return method != "tasks/get"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         result = seen.body["result"]
         if not isinstance(result, dict) or result.get("inputRequests") is None:
             return ()
@@ -245,7 +245,7 @@ class ManyRounds(_Interim):
     level = NOTE
     impact = Impact.COST
 
-    def asks(self, seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
+    def asks(self, seen: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
         round_ = seen.round
         if round_ is None or round_.number != ROUNDS:
             return ()

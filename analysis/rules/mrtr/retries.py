@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
-from analysis.conversation.call import Outcome, Seen, seen_of
+from analysis.conversation.call import MessageContext, Outcome, context_of
 from analysis.conversation.message import Request, id_of
 from analysis.conversation.multi_round import Chain, Round, Turn, fingerprint, target_of
 from analysis.conversation.session import Session
@@ -41,7 +41,7 @@ class _Retry(Rule):
     members = _OWN
     source = _PAGE
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         round_ = seen.round
         if round_ is None or not isinstance(seen.message, Request):
             return ()
@@ -52,7 +52,9 @@ class _Retry(Rule):
             return ()  # the retry may answer another interim result, which was lost
         return self.check_retry(seen, round_, interim, params)
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Turn, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(
+        self, seen: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
+    ) -> Iterable[Finding]:
         """Check one retry.
 
         Args:
@@ -78,7 +80,9 @@ class SameId(_Retry):
 
     id = "mrtr/same-id"
 
-    def check_retry(self, seen: Seen, _round: Round, interim: Turn, _params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(
+        self, seen: MessageContext, _round: Round, interim: Turn, _params: dict[str, Any]
+    ) -> Iterable[Finding]:
         if not isinstance(seen.message, Request) or seen.message.id != interim.request.id:
             return ()
         text = "the retry has the id of the request that it repeats"
@@ -99,7 +103,9 @@ class StateNotEchoed(_Retry):
     id = "mrtr/state-not-echoed"
     impact = Impact.COST
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Turn, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(
+        self, seen: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
+    ) -> Iterable[Finding]:
         given = params.get("requestState", "")
         if round_.by != "keys" or round_.chain.state is None or not isinstance(given, str):
             return ()
@@ -125,7 +131,9 @@ class StateInvented(_Retry):
     id = "mrtr/state-invented"
     impact = Impact.WRONG
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Turn, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(
+        self, seen: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
+    ) -> Iterable[Finding]:
         if round_.by != "keys" or round_.chain.state is not None or not isinstance(params.get("requestState"), str):
             return ()
         text = "the retry has a requestState, but the interim result had none"
@@ -154,7 +162,7 @@ class StateOnOtherRequest(Rule):
     replaces = ("mrtr/state-not-echoed", "mrtr/state-invented")
     source = _PAGE
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         params, session = seen.body.get("params"), seen.session
         if not isinstance(params, dict) or "requestState" not in params or session.lost_seq >= 0:
             return ()
@@ -183,7 +191,9 @@ class ResponsesMissing(_Retry):
     impact = Impact.COST
     source = "2026-07-28 basic/patterns/mrtr, schema InputResponseRequestParams"
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Turn, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(
+        self, seen: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
+    ) -> Iterable[Finding]:
         questions, answers = round_.chain.input_requests, params.get("inputResponses", {})
         if not questions or not isinstance(answers, dict) or questions.keys() <= answers.keys():
             return ()
@@ -208,7 +218,9 @@ class UnknownResponseKey(_Retry):
     id = "mrtr/unknown-response-key"
     level = WARNING
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Turn, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(
+        self, seen: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
+    ) -> Iterable[Finding]:
         questions, answers = round_.chain.input_requests, params.get("inputResponses")
         if not isinstance(answers, dict) or answers.keys() <= questions.keys():
             return ()
@@ -233,7 +245,9 @@ class InvalidInputResponse(_Retry):
     replaces = ("schema/invalid-params",)
     source = "2026-07-28 schema InputResponses"
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Turn, params: dict[str, Any]) -> Iterator[Finding]:
+    def check_retry(
+        self, seen: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
+    ) -> Iterator[Finding]:
         questions, answers = round_.chain.input_requests, params.get("inputResponses")
         for key, answer in islice(answers.items() if isinstance(answers, dict) else (), MOST):
             method = member(questions.get(key), "method")
@@ -260,7 +274,9 @@ class ParamsChanged(_Retry):
     level = WARNING
     impact = Impact.WRONG
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Turn, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(
+        self, seen: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
+    ) -> Iterable[Finding]:
         before = round_.chain.params
         now = None if before is None else fingerprint(params)
         if now is None or now == before:
@@ -292,7 +308,7 @@ class Unsolicited(Rule):
     needs_start = True
     source = _PAGE
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         params = seen.body.get("params")
         if not isinstance(params, dict) or seen.round is not None:
             return ()
@@ -332,10 +348,10 @@ class NotRetried(Rule):
     at_end = True
     source = _PAGE
 
-    def concerns(self, _hook: str, _method: str, like: Seen) -> bool:
+    def concerns(self, _hook: str, _method: str, like: MessageContext) -> bool:
         return like.message.sender == "server"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.round is not None:
             kept: OrderedDict[int, Chain] = self.memory(seen.session, OrderedDict)
             chain = seen.round.chain
@@ -355,7 +371,7 @@ class NotRetried(Rule):
             interim = chain.interim
             if not chain.is_waiting or interim is None:
                 continue
-            at = seen_of(interim.response, session, revision=interim.revision, era=interim.era)
+            at = context_of(interim.response, session, revision=interim.revision, era=interim.era)
             at.request = interim.request
             text = "the call was not repeated with the requested input"
             yield self.finding(at, text, pointer="/result/resultType", related=(interim.request.seq,))

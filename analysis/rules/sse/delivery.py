@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import STREAM, HttpExchange
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import only, since
@@ -36,7 +36,7 @@ class DataNotJson(Rule):
     sender = "server"
     source = _PAGE
 
-    def on_invalid(self, seen: Seen) -> Iterable[Finding]:
+    def on_invalid(self, seen: MessageContext) -> Iterable[Finding]:
         frame = seen.message.frames[0]
         if (
             frame.unit != "sse_event"
@@ -67,7 +67,7 @@ class EventType(Rule):
     sender = "server"
     source = _PAGE
 
-    def on_invalid(self, seen: Seen) -> Iterable[Finding]:
+    def on_invalid(self, seen: MessageContext) -> Iterable[Finding]:
         event = seen.message.frames[0].event
         if event is None or is_older(seen.http):
             return ()

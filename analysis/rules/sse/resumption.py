@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from analysis.conversation.http_exchange import STREAM, HttpExchange, Oddity, Repeat
-from analysis.conversation.mark import Mark
+from analysis.conversation.http_exchange import STREAM, HttpExchange, Oddity, RepeatedEventId
+from analysis.conversation.mark import RecordRef
 from analysis.conversation.resumption import LAST_EVENT_ID
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import MODERN_ERA, only
@@ -43,15 +43,15 @@ class _Repeated(OverHttp):
     def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         return self.look(http, session) if self.repeats_of(http) and self.can_judge(http) else ()
 
-    def repeats_of(self, http: HttpExchange) -> list[Repeat]:
+    def repeats_of(self, http: HttpExchange) -> list[RepeatedEventId]:
         """The repeated events that it reports."""
         return [repeat for repeat in http.repeats if repeat.kind == self.kind]
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        rank, era = http.spoken(session)
+        rank, era = http.revision_and_era(session)
         return [
             self.finding(
-                Mark(repeat.seq, repeat.t_ns),
+                RecordRef(repeat.seq, repeat.t_ns),
                 self.text,
                 level=self.level_at(rank, era),
                 related=(repeat.earlier,),
@@ -76,7 +76,7 @@ class DuplicateEventId(_Repeated):
     kind = "changed"
     text = "an event has the id of another event of this session"
 
-    def repeats_of(self, http: HttpExchange) -> list[Repeat]:
+    def repeats_of(self, http: HttpExchange) -> list[RepeatedEventId]:
         return [*super().repeats_of(http), *_changed_at_once(http)]
 
 
@@ -314,7 +314,7 @@ class ResumptionInModern(Rule):
     source = "2026-07-28 basic/transports/streamable-http"
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
-        return hook == "answered" or like.media == STREAM
+        return hook == "answered" or like.media_type == STREAM
 
     def on_answered(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
         if LAST_EVENT_ID not in http.fields or not http.is_modern:
@@ -330,9 +330,9 @@ class ResumptionInModern(Rule):
 # ---- shared by the rules
 
 
-def _changed_at_once(http: HttpExchange) -> list[Repeat]:
+def _changed_at_once(http: HttpExchange) -> list[RepeatedEventId]:
     """Received events with the id of the preceding event, but other data."""
-    repeats: list[Repeat] = []
+    repeats: list[RepeatedEventId] = []
     named: Frame | None = None
     """The last event with an explicit id."""
     if http.session_id is None or http.started is None or not http.is_unbroken:
@@ -343,7 +343,7 @@ def _changed_at_once(http: HttpExchange) -> list[Repeat]:
             continue
         is_same = named is not None and named.event_id == frame.event_id
         if named is not None and is_same and frame.id_again and named.raw != frame.raw:
-            repeats.append(Repeat(frame.seq, frame.t_ns, "changed", named.seq))
+            repeats.append(RepeatedEventId(frame.seq, frame.t_ns, "changed", named.seq))
         if frame.id_again or not is_same:
             named = frame
     return repeats
@@ -371,5 +371,5 @@ def _first_of(http: HttpExchange) -> HttpExchange | None:
 
 def _is_alive(http: HttpExchange) -> bool:
     """Whether the session is still open."""
-    known = None if http.session_id is None else http.session_ids.of(http.session_id)
+    known = None if http.session_id is None else http.session_ids.get(http.session_id)
     return known is None or (known.is_alive and not known.tried)

@@ -57,7 +57,7 @@ class Learning(OverHttp):
     def rank_for(self, http: HttpExchange, session: Session | None) -> int | None:
         """The rank of an exchange's revision, or of the oldest revision in use; None if none is known."""
         if http.sent or VERSION_FIELD in http.fields:
-            rank = http.spoken(session)[0]
+            rank = http.revision_and_era(session)[0]
             if rank is not None:
                 self.ranks.add(rank)
                 return rank
@@ -101,5 +101,5 @@ def scheme_of(http: HttpExchange) -> str:
 
 def default_rank(http: HttpExchange, session: Session | None) -> int:
     """The rank of an exchange's revision; the newest rank if it is unknown."""
-    rank = http.spoken(session)[0]
+    rank = http.revision_and_era(session)[0]
     return NEWEST if rank is None else rank

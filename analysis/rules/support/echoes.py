@@ -1,9 +1,9 @@
 """Echoes over HTTP: a response that is the request's own body."""
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 
 
-def echoed(seen: Seen) -> Seen | None:
+def echoed(seen: MessageContext) -> MessageContext | None:
     """The client's message whose bytes come back as the body of the response to it; None if there is none."""
     http, frame = seen.http, seen.message.frames[0]
     if http is None or frame.unit != "http_body" or seen.message.sender != "server":

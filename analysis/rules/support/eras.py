@@ -5,7 +5,7 @@ All functions accept any JSON in any place, and return None or nothing if a valu
 
 from typing import Any, Final
 
-from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Message, Request, Response
 from analysis.conversation.session import PROTOCOL_VERSION
@@ -25,7 +25,7 @@ class Everywhere(Span):
         return True
 
 
-def speaks_modern(seen: Seen) -> bool:
+def speaks_modern(seen: MessageContext) -> bool:
     """Whether the request of a message certainly belongs to the modern era.
 
     If a request does not show its era, other requests of the peer do. Over HTTP the peer is uncertain, so the header
@@ -76,7 +76,7 @@ def listed(response: Response) -> tuple[str, ...] | None:
     return tuple(version for version in versions[:LISTED] if isinstance(version, str) and len(version) <= LONGEST)
 
 
-def outcome_of(seen: Seen) -> Outcome | None:
+def outcome_of(seen: MessageContext) -> Outcome | None:
     """The outcome of the request that a message answers; None if it answers none."""
     return seen.answered.outcome if seen.answered is not None else None
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from analysis.conversation.addressing import Key
-from analysis.conversation.call import Call, Seen
+from analysis.conversation.addressing import RequestKey
+from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.mark import Mark
+from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Notification, Request, Response
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
@@ -40,7 +40,7 @@ class OverHttp(Rule):
     messages may explain it, and where the client is sent to another address, which has yet to answer."""
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - the same for all hooks
-        if self.media is not None and like.media != self.media:
+        if self.media is not None and like.media_type != self.media:
             return False
         return like.method in self.http_methods and (self.statuses is None or like.status in self.statuses)
 
@@ -74,11 +74,16 @@ class OverHttp(Rule):
         return self._findings(http.over, http, session, text, None)
 
     def _findings(
-        self, at: Seen | Mark | None, http: HttpExchange, session: Session | None, text: str, level: Level | None
+        self,
+        at: MessageContext | RecordRef | None,
+        http: HttpExchange,
+        session: Session | None,
+        text: str,
+        level: Level | None,
     ) -> list[Finding]:
         if at is None:
             return []
-        level = level or self.level_at(*http.spoken(session))
+        level = level or self.level_at(*http.revision_and_era(session))
         finding = self.finding(at, text, level=level, session=session)
         method = http.sent[0].method if http.sent else ""
         return [finding if finding.method else finding._replace(method=method[:256])]
@@ -90,18 +95,18 @@ class Learning(Rule):
     taught_by: ClassVar[frozenset[str]] = frozenset({"initialize", "server/discover"})
     """Methods whose results list the versions."""
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return like.message.sender == "server" and (hook == "error" or method in self.taught_by)
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         self.learn(seen)
         return ()
 
-    def on_error(self, seen: Seen) -> Iterable[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
         self.learn(seen)
         return ()
 
-    def learn(self, seen: Seen) -> None:
+    def learn(self, seen: MessageContext) -> None:
         """Note the versions in a response."""
         raise NotImplementedError
 
@@ -120,12 +125,12 @@ class Over(OverHttp):
         return self.look(http, session) if self.can_judge(http) else ()
 
 
-def messages_of(http: HttpExchange) -> list[Seen]:
+def messages_of(http: HttpExchange) -> list[MessageContext]:
     """The client's messages in an exchange, without invalid ones."""
     return [seen for seen in http.sent if isinstance(seen.message, (Request, Notification, Response))]
 
 
-def requests_of(http: HttpExchange) -> list[Seen]:
+def requests_of(http: HttpExchange) -> list[MessageContext]:
     """The client's requests in an exchange, without notifications that have an id."""
     return [seen for seen in http.sent if isinstance(seen.message, Request) and not _is_notification(seen.message)]
 
@@ -137,8 +142,8 @@ def lacks_session(http: HttpExchange) -> bool:
     """
     id_ = http.fields.get(FIELD)
     if id_ is None:
-        return not http.is_opening and bool(http.session_ids.given_to(http.client))
-    known = http.session_ids.of(id_)
+        return not http.is_opening and bool(http.session_ids.issued_to(http.client))
+    known = http.session_ids.get(id_)
     return known is None or known.given is None or not known.is_alive
 
 
@@ -147,24 +152,24 @@ def is_cut(http: HttpExchange) -> bool:
     return http.latest is not None and not http.latest.message.frames[-1].whole
 
 
-def is_open(seen: Seen, fold: Fold) -> bool:
+def is_open(seen: MessageContext, fold: Fold) -> bool:
     """Whether a response is missed: the request was not cancelled, or only after it had failed."""
     waiting = waiting_for(seen, fold)
     return waiting is not None and waiting.is_due
 
 
-def is_cancelled(seen: Seen, fold: Fold) -> bool:
+def is_cancelled(seen: MessageContext, fold: Fold) -> bool:
     """Whether a request was cancelled while it could be answered, and is still unanswered."""
     waiting = waiting_for(seen, fold)
     return waiting is not None and not waiting.is_due
 
 
-def waiting_for(seen: Seen, fold: Fold) -> Call | None:
+def waiting_for(seen: MessageContext, fold: Fold) -> Call | None:
     """What is known of a request that has no response; None if it has one, or has failed."""
     message = seen.message
     if not isinstance(message, Request):
         return None
-    return fold.tables[message.sender].get(Key(message.frames[0].exchange, message.id))
+    return fold.tables[message.sender].get(RequestKey(message.frames[0].exchange, message.id))
 
 
 def is_body_lost(http: HttpExchange) -> bool:

@@ -9,7 +9,7 @@ import binascii
 import re
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Invalid, Request
 from analysis.conversation.session import PROTOCOL_VERSION
@@ -57,7 +57,7 @@ def body_version(http: HttpExchange) -> str | None:
     return version if isinstance(version, str) else None
 
 
-def faults_of(seen: Seen) -> list[Fault]:
+def faults_of(seen: MessageContext) -> list[Fault]:
     """The faults in the headers of a modern request; none for other requests, or if its head is lost."""
     http = seen.http
     if http is None or not http.method:
@@ -73,7 +73,7 @@ def known_faults(http: HttpExchange) -> list[Fault]:
     return faults
 
 
-def _faults(seen: Seen, http: HttpExchange) -> list[Fault]:
+def _faults(seen: MessageContext, http: HttpExchange) -> list[Fault]:
     request = seen.message
     if not isinstance(request, Request) or request.index is not None or not speaks_modern(seen):
         return []
@@ -116,7 +116,7 @@ def _look_at_name(in_body: str, name: str, http: HttpExchange, faults: list[Faul
         faults.append(Fault("http/name-header", text, pointer))
 
 
-def _look_at_params(seen: Seen, request: Request, http: HttpExchange, faults: list[Fault]) -> None:
+def _look_at_params(seen: MessageContext, request: Request, http: HttpExchange, faults: list[Fault]) -> None:
     name, arguments = member(request.params, "name"), member(request.params, "arguments")
     if request.t_ns > seen.session.memory.get(FRESH_UNTIL, request.t_ns):
         return

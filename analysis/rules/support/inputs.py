@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Message
 from analysis.protocol.json_pointer import step
 from analysis.rules.support.eras import member
@@ -20,7 +20,7 @@ InputRequest: TypeAlias = tuple[str, str, dict[str, Any]]
 _KEY: Final = "input requests"
 
 
-def input_requests(seen: Seen) -> list[InputRequest]:
+def input_requests(seen: MessageContext) -> list[InputRequest]:
     """The entries of `inputRequests` in a result: pointer, method, params; invalid entries are skipped."""
     memory, message = seen.session.memory, seen.message
     kept: tuple[Message, list[InputRequest]] | None = memory.get(_KEY)
@@ -30,7 +30,7 @@ def input_requests(seen: Seen) -> list[InputRequest]:
     return kept[1]
 
 
-def _entries(seen: Seen) -> Iterator[InputRequest]:
+def _entries(seen: MessageContext) -> Iterator[InputRequest]:
     questions = member(seen.body.get("result"), "inputRequests")
     if not isinstance(questions, dict):
         return

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from analysis.conversation.addressing import Key
-from analysis.conversation.call import Seen
+from analysis.conversation.addressing import RequestKey
+from analysis.conversation.call import MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Notification, Request
 from analysis.conversation.session import Session
-from analysis.conversation.subscriptions import CHANGES, LISTEN, SUBSCRIPTION_ID, Listening
+from analysis.conversation.subscriptions import CHANGES, LISTEN, SUBSCRIPTION_ID, ListenSubscription
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import Rule, Who
 from analysis.rules.finding import Finding
@@ -29,11 +29,11 @@ class OfListening(Rule):
 class InSubscription(OfListening):
     """A rule about notifications that belong to a `subscriptions/listen`."""
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         listening = seen.subscription
-        return self.check(seen, listening) if isinstance(listening, Listening) else ()
+        return self.check(seen, listening) if isinstance(listening, ListenSubscription) else ()
 
-    def check(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+    def check(self, seen: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
         """Findings for a notification of a `subscriptions/listen`."""
         raise NotImplementedError
 
@@ -57,18 +57,18 @@ class OfStream(Rule):
         for seen in http.sent:
             request = seen.message
             if isinstance(request, Request) and request.method == LISTEN:
-                key = Key(request.frames[0].exchange, request.id)
+                key = RequestKey(request.frames[0].exchange, request.id)
                 listening = self.fold.links.subscriptions.listening(seen.session, key)
                 is_left = listening is None or listening.cancelled_by_client_ns is not None or listening.is_refused
                 if listening is not None and not is_left and is_sure(listening):
                     yield from self.closed(http, listening)
 
-    def closed(self, http: HttpExchange, listening: Listening) -> Iterable[Finding]:
+    def closed(self, http: HttpExchange, listening: ListenSubscription) -> Iterable[Finding]:
         """Findings for the end of a `subscriptions/listen` stream that the server has closed."""
         raise NotImplementedError
 
 
-def is_sure(listening: Listening) -> bool:
+def is_sure(listening: ListenSubscription) -> bool:
     """Whether all messages of the server since the request are known."""
     session = listening.session
     return max(session.lost_seq, session.unjudged.get("server", -1)) < listening.seq
@@ -79,17 +79,17 @@ def is_listening(session: Session, fold: Fold) -> bool:
     return fold.links.subscriptions.is_listening(session)
 
 
-def is_change(seen: Seen) -> bool:
+def is_change(seen: MessageContext) -> bool:
     """Whether it is a notification of a change."""
     return isinstance(seen.message, Notification) and seen.message.method in CHANGES
 
 
-def requests_in(seen: Seen) -> list[Request]:
+def requests_in(seen: MessageContext) -> list[Request]:
     """The client's requests in the exchange of a message; empty on stdio."""
     sent = () if seen.http is None else seen.http.sent
     return [seen_request.message for seen_request in sent if isinstance(seen_request.message, Request)]
 
 
-def is_named(seen: Seen) -> bool:
+def is_named(seen: MessageContext) -> bool:
     """Whether a message names the `subscriptions/listen` to which it belongs."""
     return isinstance(seen.message, Notification) and SUBSCRIPTION_ID in seen.message.meta

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import orjson
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Id, Message, Request, id_of
 from analysis.conversation.session import Session
 from analysis.facts import size_of
@@ -116,7 +116,7 @@ class Listing:
         self._last: tuple[Message, Page] | None = None
         self._single: tuple[_Walk, Page, bytes | None] | None = None
 
-    def take(self, seen: Seen) -> Page:
+    def take(self, seen: MessageContext) -> Page:
         """Take a result of the list. The first rule that calls this records it; the others get the same page."""
         if self._last is not None and self._last[0] is seen.message:
             return self._last[1]
@@ -124,7 +124,7 @@ class Listing:
         self._last = seen.message, page
         return page
 
-    def changed(self, seen: Seen) -> None:
+    def changed(self, seen: MessageContext) -> None:
         """Note a notification that the list has changed."""
         self._changed = seen.message.seq
         self._open.clear()
@@ -142,7 +142,7 @@ class Listing:
             return False
         return name not in self._walk.entries
 
-    def _take(self, seen: Seen) -> Page:
+    def _take(self, seen: MessageContext) -> Page:
         result, request = seen.body.get("result"), seen.request
         items = result.get(self._member) if isinstance(result, dict) else None
         if not isinstance(items, list) or request is None or not isinstance(result, dict):
@@ -168,7 +168,7 @@ class Listing:
         self._single = (walk, page, result_digest(seen)) if is_plain and len(items) == len(page.items) else None
         return page
 
-    def _again(self, request: Request, result: dict[str, Any], items: list[Any], seen: Seen) -> Page | None:
+    def _again(self, request: Request, result: dict[str, Any], items: list[Any], seen: MessageContext) -> Page | None:
         """The previous page if the whole list comes again unchanged on one page, as usual; else None."""
         if self._single is None or self._walk is not self._single[0] or self._epoch != seen.session.epoch:
             return None
@@ -186,7 +186,7 @@ class Listing:
         is_overtaken = self._walk is not None and request.seq < self._changed < self._requested
         return not is_overtaken and request.seq > session.lost_seq
 
-    def _walk_of(self, seen: Seen, request: Request) -> _Walk:
+    def _walk_of(self, seen: MessageContext, request: Request) -> _Walk:
         cursor = _cursor(request)
         if cursor is None:
             return _Walk()
@@ -196,7 +196,7 @@ class Listing:
             walk.is_whole = False
         return walk
 
-    def _complete(self, walk: _Walk, request: Request, seen: Seen) -> int | None:
+    def _complete(self, walk: _Walk, request: Request, seen: MessageContext) -> int | None:
         known, order = self._walk, list(walk.entries)
         is_same = known is not None and self._epoch == seen.session.epoch and _is_same(known, walk)
         if not is_same:
@@ -214,7 +214,7 @@ def _cursor(request: Request) -> Any:
     return params.get("cursor") if isinstance(params, dict) else None
 
 
-def _add(walk: _Walk, items: list[Any], name: str, seen: Seen) -> list[tuple[int, int]]:
+def _add(walk: _Walk, items: list[Any], name: str, seen: MessageContext) -> list[tuple[int, int]]:
     repeats: list[tuple[int, int]] = []
     walk.size += size_of(seen.message.frames)
     if walk.size > BYTES or len(walk.entries) + len(items) > MOST:

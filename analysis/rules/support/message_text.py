@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from analysis.conversation.assembly import MOST_ON_A_LINE
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Invalid, Message, is_as_written
 from analysis.facts import raw_of
 from analysis.protocol.json_pointer import step
@@ -63,15 +63,15 @@ class _LastRead(Generic[T]):
 class FrameRule(Rule):
     """A rule about the bytes of frames that are, or begin with, something that is not a message."""
 
-    def on_invalid(self, seen: Seen) -> Iterator[Finding]:
+    def on_invalid(self, seen: MessageContext) -> Iterator[Finding]:
         """Check a frame, once."""
         return self.look(seen) if is_first(seen.message) else iter(())
 
-    def look(self, seen: Seen) -> Iterator[Finding]:
+    def look(self, seen: MessageContext) -> Iterator[Finding]:
         """The faults of the frame; `seen` is its first message."""
         raise NotImplementedError
 
-    def of_frame(self, seen: Seen, text: str, *, pointer: str = "", item: int | None = None) -> Finding:
+    def of_frame(self, seen: MessageContext, text: str, *, pointer: str = "", item: int | None = None) -> Finding:
         """A finding about the frame as a whole or one item of it."""
         related = tuple({frame.seq: None for frame in seen.message.frames[-1:] if frame.seq != seen.message.seq})
         return self.finding(seen, text, pointer=pointer, related=related)._replace(item=item)
@@ -80,7 +80,7 @@ class FrameRule(Rule):
 class AnyFrameRule(FrameRule):
     """A rule about the bytes of any frame: called once for each, however many messages it holds."""
 
-    def on_odd(self, seen: Seen) -> Iterator[Finding]:
+    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
         """Check a frame that begins with a message, once."""
         return self.look(seen) if is_first(seen.message) else iter(())
 
@@ -121,7 +121,7 @@ def object_of(message: Message) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def is_not_json(seen: Seen) -> bool:
+def is_not_json(seen: MessageContext) -> bool:
     """Whether it is a whole HTTP body that is not JSON."""
     frame = seen.message.frames[0]
     if frame.unit != "http_body" or not frame.whole or not isinstance(seen.message, Invalid):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.rules.error.codes import params_of
 from analysis.rules.support.eras import member
@@ -14,12 +14,12 @@ MOST: Final = 1000
 """The most arguments of one prompt that are examined."""
 
 
-def prompt_of(seen: Seen, request: Request) -> Entry | None:
+def prompt_of(seen: MessageContext, request: Request) -> Entry | None:
     """The requested prompt, as listed before the request; None if unknown."""
     return prompts_of(seen.session).entry(params_of(request).get("name"), request, seen.session)
 
 
-def missing_arguments(seen: Seen, request: Request) -> list[str]:
+def missing_arguments(seen: MessageContext, request: Request) -> list[str]:
     """Arguments that a prompt requires and a request lacks."""
     entry, given = prompt_of(seen, request), params_of(request).get("arguments", {})
     if entry is None or not isinstance(given, dict):

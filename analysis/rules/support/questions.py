@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, ClassVar, Final
 
-from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.message import Request
 from analysis.protocol.json_pointer import step
 from analysis.rules.base import ResultKind, Rule, Who
@@ -28,25 +28,25 @@ class Question(Rule):
     """The method of the question."""
     results: ClassVar[frozenset[ResultKind] | None] = frozenset({"interim"})
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if like.message.sender != "server":
             return False
         if hook == "result":
             return method in METHODS and like.era == "modern"
         return hook not in ("request", "notification") or method == self.about
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         params = member(seen.body, "params")
         return self.check_question(seen, params, "/params") if isinstance(params, dict) else ()
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         found: list[Finding] = []
         for pointer, method, params in input_requests(seen):
             if method == self.about:
                 found += self.check_question(seen, params, f"{pointer}/params")
         return found
 
-    def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         """Check one question.
 
         Args:
@@ -64,22 +64,22 @@ class Reply(Rule):
     about: ClassVar[str]
     """The method of the question."""
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if like.message.sender != "client":
             return False
         if hook == "request":
             return method in METHODS and like.era == "modern"
         return method == self.about or (hook == "result" and method == "tasks/result")
 
-    def members_of(self, hook: str, _method: str, _like: Seen) -> frozenset[str]:
+    def members_of(self, hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
         return _REPLIES if hook == "request" else frozenset()
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.round is None or not isinstance(seen.message, Request):
             return ()
         return self._in_round(seen, seen.round.chain.input_requests)
 
-    def _in_round(self, seen: Seen, interim: dict[str, Any]) -> Iterator[Finding]:
+    def _in_round(self, seen: MessageContext, interim: dict[str, Any]) -> Iterator[Finding]:
         replies = member(member(seen.body, "params"), "inputResponses")
         for key, reply in islice(replies.items() if isinstance(replies, dict) else (), MOST):
             question = interim.get(key)
@@ -88,7 +88,7 @@ class Reply(Rule):
                 pointer = f"/params/inputResponses/{step(key, MOST)}"
                 yield from self.check_reply(seen, params if isinstance(params, dict) else {}, reply, pointer)
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         request, result = seen.request, seen.body.get("result")
         if request is None or seen.answered is None or seen.answered.outcome is not _RESULT:
             return ()
@@ -101,7 +101,7 @@ class Reply(Rule):
         return self.check_reply(seen, request.params if isinstance(request.params, dict) else {}, result, "/result")
 
     def check_reply(
-        self, seen: Seen, question: dict[str, Any], reply: dict[str, Any], pointer: str
+        self, seen: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
         """Check one reply.
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Final, NamedTuple
 
-from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Notification, Response, Side, id_of
 from analysis.conversation.session import Session
-from analysis.conversation.tasks import LISTED, LONGEST, OVER, REQUESTS, Report, Task, has_stub
+from analysis.conversation.tasks import LISTED, LONGEST, OVER, REQUESTS, StatusReport, Task, has_stub
 from analysis.facts import code_of
 from analysis.protocol.error_codes import INVALID_PARAMS
 from analysis.protocol.revisions import Span, only
@@ -53,7 +53,7 @@ class TaskReport(NamedTuple):
     """Whether it creates the task."""
 
 
-def reports_in(seen: Seen, fold: Fold) -> Iterator[TaskReport]:
+def reports_in(seen: MessageContext, fold: Fold) -> Iterator[TaskReport]:
     """The reports about tasks in an executor's message."""
     message, task = seen.message, seen.task
     if isinstance(message, Notification):
@@ -78,7 +78,7 @@ def reports_in(seen: Seen, fold: Fold) -> Iterator[TaskReport]:
         yield TaskReport(task, result["task"], "/result/task", is_new=True)
 
 
-def _listed(seen: Seen, result: dict[str, Any], fold: Fold) -> Iterator[TaskReport]:
+def _listed(seen: MessageContext, result: dict[str, Any], fold: Fold) -> Iterator[TaskReport]:
     items, tasks = result.get("tasks"), fold.links.tasks
     for index, item in enumerate(islice(items, LISTED) if isinstance(items, list) else ()):
         if isinstance(item, dict):
@@ -93,18 +93,18 @@ class Reports(Rule):
     methods: ClassVar[frozenset[str] | None] = REPORTS
     source = PAGE
 
-    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - the same for all hooks
+    def members_of(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the same for all hooks
         if method == "tasks/list":
             return _LIST
         return _NEW if method in CALLS and like.era != "modern" else _ONE
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         return [finding for report in reports_in(seen, self.fold) for finding in self.on_report(seen, report)]
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         return [finding for report in reports_in(seen, self.fold) for finding in self.on_report(seen, report)]
 
-    def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
+    def on_report(self, seen: MessageContext, report: TaskReport) -> Iterable[Finding]:
         """Check the report of one task."""
         raise NotImplementedError
 
@@ -112,7 +112,7 @@ class Reports(Rule):
 class Changed(Reports):
     """A finished task is reported with a different status."""
 
-    def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
+    def on_report(self, seen: MessageContext, report: TaskReport) -> Iterable[Finding]:
         task, status = report.task, report.body.get("status")
         if task is None or task.ended_ns is None or not isinstance(status, str):
             return ()
@@ -145,7 +145,7 @@ class PolledTooFast(Rule):
     needs_time = True
     once = True
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         task, message = seen.task, seen.message
         if task is None:
             return ()
@@ -160,7 +160,7 @@ class PolledTooFast(Rule):
         text = f"the task is polled again after {waited_ns // 1_000_000} ms, less than half of the requested interval"
         return [self.finding(seen, text, related=(last.seq, last.answer))]
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         task, request = seen.task, seen.request
         last: _Poll | None = task.memory.get(self.id) if task is not None else None
         if task is not None and last is not None and request is not None and last.seq == request.seq:
@@ -171,12 +171,12 @@ class PolledTooFast(Rule):
 # ---- shared by the rules
 
 
-def end_of(task: Task) -> Report | None:
+def end_of(task: Task) -> StatusReport | None:
     """The first report that a task has ended."""
     return next((report for report in task.reports if report.status in OVER), None)
 
 
-def may_cross(seen: Seen, t_ns: int) -> bool:
+def may_cross(seen: MessageContext, t_ns: int) -> bool:
     """Whether a message may have crossed an earlier one of its side, as two HTTP streams have no order."""
     return seen.session.is_http and seen.message.t_ns - t_ns <= RACE_NS
 
@@ -190,7 +190,7 @@ def is_creating(session: Session, executor: Side, fold: Fold) -> bool:
     return any(isinstance(param, dict) and "task" in param for param in params)
 
 
-def wrong_code(seen: Seen, *, is_over_too: bool = False) -> str | None:
+def wrong_code(seen: MessageContext, *, is_over_too: bool = False) -> str | None:
     """The finding for an error about a task with the wrong code; None if the code is right.
 
     Args:

@@ -13,8 +13,8 @@ records are lost, all tokens are forgotten with the rest of a session's state.
 from collections import OrderedDict
 from typing import Final
 
-from analysis.conversation.addressing import Key
-from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.addressing import RequestKey
+from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Message, Request, Side, id_of, other_side
 from analysis.conversation.session import Session
@@ -47,7 +47,7 @@ class Token:
         """The exchange to which it belongs; None if it belongs to the session."""
         self.seq = -1
         """Number of the request's frame; -1 if the request was not seen."""
-        self.key: Key | None = None
+        self.key: RequestKey | None = None
         """The key by which responses find the request."""
         self.conn = 0
         self.earlier: int | None = None
@@ -75,7 +75,7 @@ class Tokens:
         self._last_request: tuple[int, int | None, Token | None] = (-1, None, None)
         self._last_report: tuple[Message | None, Id | None, Token | None] = (None, None, None)
 
-    def take_request(self, seen: Seen, fold: Fold) -> Token | None:
+    def take_request(self, seen: MessageContext, fold: Fold) -> Token | None:
         """Record a request, once, and return its token, if it carries one."""
         request = seen.message
         frame, index = request.frames[0], request.index
@@ -86,11 +86,11 @@ class Tokens:
         self._last_request = frame.seq, index, known
         return known
 
-    def _create(self, seen: Seen, request: Request, token: Id, fold: Fold) -> Token:
+    def _create(self, seen: MessageContext, request: Request, token: Id, fold: Fold) -> Token:
         frame, sender = request.frames[0], request.sender
         exchange = frame.exchange if seen.era == "modern" and not seen.session.is_legacy else None
         new = Token(token, sender, exchange)
-        new.seq, new.key, new.conn = frame.seq, Key(frame.exchange, request.id), frame.conn
+        new.seq, new.key, new.conn = frame.seq, RequestKey(frame.exchange, request.id), frame.conn
         before = self._last.get((sender, token))
         if before is not None and before.key is not None and is_open(before, fold):
             new.is_shared = before.exchange == exchange
@@ -100,7 +100,7 @@ class Tokens:
         self._hold(new)
         return new
 
-    def take_result(self, seen: Seen) -> None:
+    def take_result(self, seen: MessageContext) -> None:
         """Record a response that created a task."""
         call = seen.answered
         if call is None or call.outcome is not _TASK:
@@ -111,7 +111,7 @@ class Tokens:
         if known is not None and known.seq == request.seq:
             known.is_of_task, known.task = True, seen.task
 
-    def report(self, seen: Seen) -> tuple[Id | None, Token | None]:
+    def report(self, seen: MessageContext) -> tuple[Id | None, Token | None]:
         """The token that a progress notification names, None if it cannot be one; and what is known of that token."""
         message, token, known = self._last_report
         if message is not seen.message:
@@ -172,12 +172,12 @@ def is_open(token: Token, fold: Fold) -> bool:
     return waiting is not None and waiting.request.seq == token.seq
 
 
-def is_of_session(seen: Seen) -> bool:
+def is_of_session(seen: MessageContext) -> bool:
     """Whether the session of a message is certain; over HTTP it is not without a session id."""
     http = seen.http
     return http is None or seen.session.is_legacy or (seen.era != "modern" and http.session_id is not None)
 
 
-def _is_of_one_peer(token: Token, seen: Seen) -> bool:
+def _is_of_one_peer(token: Token, seen: MessageContext) -> bool:
     """Whether a request certainly comes from the client to which the token belongs."""
     return is_of_session(seen) or token.conn == seen.message.frames[0].conn

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, ClassVar, Final, NamedTuple
 
-from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.message import Request
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding
@@ -32,7 +32,7 @@ class Result(NamedTuple):
     """The place of the result in its message."""
 
 
-def result_of(seen: Seen) -> Result | None:
+def result_of(seen: MessageContext) -> Result | None:
     """The complete result of a call in a message, directly or as the result of a task."""
     request, body, call = seen.request, seen.body.get("result"), seen.answered
     if request is None or call is None or not isinstance(body, dict):
@@ -60,7 +60,7 @@ class Answered(Rule):
     who = "server"
     methods = RESULTS
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the same for all hooks
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the same for all hooks
         return like.message.sender == "server"
 
 
@@ -74,30 +74,30 @@ class Known(Rule):
     result_members: ClassVar[frozenset[str]] = frozenset()
     """A result is checked only if it has one of these members; empty for any."""
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         by_server, is_known = like.message.sender == "server", _KNOWN in like.session.learned
         if hook == "request":
             return method == CALL and not by_server and is_known
         return by_server and (method in (LIST, CHANGED) or (method in self.about and is_known))
 
-    def members_of(self, hook: str, method: str, _like: Seen) -> frozenset[str]:
+    def members_of(self, hook: str, method: str, _like: MessageContext) -> frozenset[str]:
         return self.result_members if hook == "result" and method in self.about else frozenset()
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.request is not None and seen.request.method == LIST:
             tools_of(seen.session).take(seen)
             return ()
         return self.answered(seen)
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         tools_of(seen.session).changed(seen)
         return ()
 
-    def answered(self, _seen: Seen) -> Iterable[Finding]:
+    def answered(self, _seen: MessageContext) -> Iterable[Finding]:
         """Check a result."""
         return ()
 
-    def entry(self, seen: Seen, call: Request | None = None) -> Entry | None:
+    def entry(self, seen: MessageContext, call: Request | None = None) -> Entry | None:
         """The tool of a call, as listed before it; without `call`, the call of the message."""
         call = call or seen.request
         if call is None:

@@ -6,7 +6,7 @@ numbers of cursors and items are bounded; beyond that, nothing new is recorded.
 
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Id, Message, Request, Side, id_of
 from analysis.conversation.session import Session
 
@@ -89,7 +89,7 @@ class Walks:
         given = self._given.get((request.sender, cursor), {})
         return frozenset(method for method, issued in given.items() if issued.seq < request.seq)
 
-    def take(self, seen: Seen) -> Page:
+    def take(self, seen: MessageContext) -> Page:
         """Record a result of a list, once, and return it as a page."""
         if self._last is None or self._last[0] is not seen.message:
             self._last = seen.message, self._take(seen)
@@ -102,7 +102,7 @@ class Walks:
                 self._items -= len(self._walks[method].items)
                 self._walks[method].items = {}
 
-    def _take(self, seen: Seen) -> Page:
+    def _take(self, seen: MessageContext) -> Page:
         result, request = seen.body.get("result"), seen.request
         if request is None or not isinstance(result, dict):
             return Page()

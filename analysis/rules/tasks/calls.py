@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request, Response, Side
 from analysis.conversation.session import Session
 from analysis.conversation.tasks import has_stub
@@ -32,10 +32,10 @@ class _Required(Known):
     methods = _CALLED
     source = PAGE
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return (method != CALL or _KEY in like.session.learned) and super().concerns(hook, method, like)
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.request is not None and seen.request.method == LIST:
             page = tools_of(seen.session).take(seen)
             if any(member(member(tool, "execution"), "taskSupport") == "required" for tool in page.items):
@@ -44,7 +44,7 @@ class _Required(Known):
             return ()
         return self.answered(seen) if _KEY in seen.session.memory else ()
 
-    def entry_without_task(self, seen: Seen) -> Entry | None:
+    def entry_without_task(self, seen: MessageContext) -> Entry | None:
         """The tool of a call, if the tool runs only as a task but the call does not ask for one; else None."""
         params = seen.request.params if seen.request is not None else None
         if _KEY not in seen.session.memory or not isinstance(params, dict) or "task" in params:
@@ -73,10 +73,10 @@ class ForbiddenTool(Known):
     source = PAGE
     impact = Impact.MESSAGE
 
-    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - the same for all methods
+    def members_of(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the same for all methods
         return frozenset({"task"}) if hook == "request" else frozenset()
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         params = seen.body.get("params")
         if not isinstance(params, dict) or "task" not in params:
             return ()
@@ -103,7 +103,7 @@ class RequiredTool(_Required):
     who = "client"
     impact = Impact.MESSAGE
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         entry = self.entry_without_task(seen) if _KEY in seen.session.memory else None
         if entry is None:
             return ()
@@ -129,14 +129,14 @@ class RequiredNotRefused(_Required):
     who = "server"
     about = frozenset({CALL})
 
-    def answered(self, seen: Seen) -> Iterable[Finding]:
+    def answered(self, seen: MessageContext) -> Iterable[Finding]:
         entry = self.entry_without_task(seen)
         if entry is None or seen.request is None:
             return ()
         text = "a tool that runs only as a task is run without one"
         return [self.finding(seen, text, pointer="/result", related=(entry.seq, seen.request.seq))]
 
-    def on_error(self, seen: Seen) -> Iterable[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
         code, response = code_of(seen.message), seen.message
         if code is None or code == METHOD_NOT_FOUND or not isinstance(response, Response) or response.id is None:
             return ()
@@ -169,10 +169,10 @@ class UnsupportedMethod(Rule):
     impact = Impact.MESSAGE
     source = PAGE
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return method in METHODS and method not in CALLS
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         params = seen.body.get("params")
         if not isinstance(params, dict) or not isinstance(params.get("task"), dict):
             return ()
@@ -198,27 +198,27 @@ class NotCreated(Known):
     impact = Impact.MESSAGE
     methods = frozenset({LIST, CHANGED, *CALLS})
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if method in CALLS:
             is_asked = self.id in like.session.learned
             return hook == "request" or (is_asked and like.message.sender not in METHODS[method].senders(like.rank))
         return super().concerns(hook, method, like)
 
-    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - the same for all methods
+    def members_of(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the same for all methods
         return frozenset({"task"}) if hook == "request" else frozenset()
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         seen.session.learned |= {self.id}
         seen.session.memory[self.id] = True  # responses are checked only after the first such request
         return ()
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         if request is None or request.method == LIST:
             return super().on_result(seen)
         return self._look(seen, request) if self.id in seen.session.memory else ()
 
-    def _look(self, seen: Seen, request: Request) -> Iterable[Finding]:
+    def _look(self, seen: MessageContext, request: Request) -> Iterable[Finding]:
         task, result = member(request.params, "task"), seen.body["result"]
         if not isinstance(task, dict) or not isinstance(result, dict) or result.get("task") is not None:
             return ()
@@ -252,10 +252,10 @@ class CreatedUnasked(Rule):
     replaces = ("schema/*",)
     source = PAGE
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return not method.startswith("tasks/")
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         request, response = seen.request, seen.message
         if seen.task is None or request is None or not isinstance(response, Response) or not has_stub(response):
             return ()
@@ -284,7 +284,7 @@ class InitialStatus(Reports):
     needs_session = True
     methods = CALLS
 
-    def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
+    def on_report(self, seen: MessageContext, report: TaskReport) -> Iterable[Finding]:
         status = report.body.get("status")
         if not report.is_new or not isinstance(status, str) or status not in STATUSES or status == "working":
             return ()
@@ -306,7 +306,7 @@ class DuplicateId(Reports):
     needs_session = True
     methods = CALLS
 
-    def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
+    def on_report(self, seen: MessageContext, report: TaskReport) -> Iterable[Finding]:
         if not report.is_new or report.task is None or not report.task.repeats:
             return ()
         text = "a new task has the id of an earlier task"
@@ -316,7 +316,7 @@ class DuplicateId(Reports):
 # ---- shared by the rules
 
 
-def _support(rule: Known, seen: Seen) -> tuple[Entry, Any] | None:
+def _support(rule: Known, seen: MessageContext) -> tuple[Entry, Any] | None:
     """The tool of a call and its `taskSupport`; None if the server does not support tasks for calls."""
     declared = seen.session.declared.get("handshake")
     if declared is None or "tasks" not in declared.capabilities or not has(declared.capabilities, _CALLING):

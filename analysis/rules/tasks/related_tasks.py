@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Notification, Request, Response, Side, id_of
 from analysis.conversation.session import Session
@@ -40,20 +40,20 @@ class RelatedTaskUnknown(Rule):
     needs_start = True
     source = PAGE
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         meta = seen.body["params"]["_meta"]
         return self._look(seen, meta, "params") if isinstance(meta, dict) and RELATED in meta else ()
 
     on_notification = on_request
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         meta = seen.body["result"]["_meta"]
         return self._look(seen, meta, "result") if isinstance(meta, dict) and RELATED in meta else ()
 
-    def _look(self, seen: Seen, meta: dict[str, Any], part: str) -> Iterable[Finding]:
+    def _look(self, seen: MessageContext, meta: dict[str, Any], part: str) -> Iterable[Finding]:
         session, id_ = seen.session, member(meta[RELATED], "taskId")
         tasks = self.fold.links.tasks
-        if not isinstance(id_, str) or tasks.forgotten or tasks.names(session, id_):
+        if not isinstance(id_, str) or tasks.forgotten or tasks.knows(session, id_):
             return ()
         reported: set[Id] = self.memory(session, set)
         key = id_of(id_)
@@ -85,17 +85,17 @@ class RelatedTaskMissing(Rule):
     methods = _ASKING
     source = PAGE
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         session, sender = seen.session, seen.message.sender
         if RELATED in _meta(seen.message) or session.lost_seq >= 0:
             return ()
-        waiting = self.fold.links.tasks.asking(session, sender)
+        waiting = self.fold.links.tasks.awaiting_input(session, sender)
         if len(waiting) != 1 or _may_work_for(session, sender, self.fold):
             return ()
         text = f"{seen.method} does not name the task that waits for input"
         return [self.finding(seen, text, pointer="/params", related=(waiting[0].reports[-1].seq,))]
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         request, response = seen.request, seen.message
         if request is None or not isinstance(response, Response) or not isinstance(response.result, dict):
             return ()
@@ -125,16 +125,16 @@ class RelatedTaskRedundant(Rule):
     once = True
     source = PAGE
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         return self._look(seen, "params")
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         return self._look(seen, "params")
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         return self._look(seen, "result")
 
-    def _look(self, seen: Seen, part: str) -> Iterable[Finding]:
+    def _look(self, seen: MessageContext, part: str) -> Iterable[Finding]:
         if RELATED not in _meta(seen.message):
             return ()
         text = "a message about a task also names it in _meta"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Id, Side, id_of
 from analysis.conversation.tasks import LISTED
 from analysis.rules.base import WARNING, Rule
@@ -65,17 +65,17 @@ class InvalidShape(Reports):
     replaces = ("schema/*",)
     source = f"{PAGE}, schema"
 
-    def on_problems(self, seen: Seen, problems: list[Problem]) -> Iterable[Finding]:
+    def on_problems(self, seen: MessageContext, problems: list[Problem]) -> Iterable[Finding]:
         return self.most(
             self.finding(seen, problem.text, pointer=problem.pointer)
             for problem in problems
             if _is_of_task(seen, problem)
         )
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         return [*super().on_result(seen)][:MOST]
 
-    def on_report(self, seen: Seen, report: TaskReport) -> Iterator[Finding]:
+    def on_report(self, seen: MessageContext, report: TaskReport) -> Iterator[Finding]:
         for name in _TIMES:
             text = report.body.get(name)
             if isinstance(text, str) and not _is_time(text):
@@ -120,7 +120,7 @@ class CreatedAtChanged(Reports):
     needs_session = True
     level = WARNING
 
-    def on_report(self, seen: Seen, report: TaskReport) -> Iterator[Finding]:
+    def on_report(self, seen: MessageContext, report: TaskReport) -> Iterator[Finding]:
         if report.task is None:
             return
         known: _Times = report.task.memory.setdefault(self.id, _Times())
@@ -150,7 +150,7 @@ class FailedWithoutMessage(Reports):
     impact = Impact.HINT
     methods = frozenset({"tasks/get"})
 
-    def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
+    def on_report(self, seen: MessageContext, report: TaskReport) -> Iterable[Finding]:
         if report.body.get("status") != "failed" or report.body.get("statusMessage") is not None:
             return ()
         if report.task is not None and report.task.memory.setdefault(self.id, seen.message.seq) != seen.message.seq:
@@ -175,7 +175,7 @@ class StatusFromRequestor(Rule):
     methods = frozenset({STATUS})
     source = PAGE
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         task, sender = seen.task, seen.message.sender
         if task is None or task.executor == sender or task.seq is None or seen.session.lost_seq >= 0:
             return ()
@@ -228,7 +228,7 @@ class MissingFromList(Rule):
     methods = frozenset({"tasks/list", "tasks/get"})
     source = PAGE
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         sides: dict[Side, _Lists] = self.memory(seen.session, dict)
         lists = sides.setdefault(seen.message.sender, _Lists())
         if seen.method == "tasks/list":
@@ -249,7 +249,7 @@ class MissingFromList(Rule):
         text = "an existing task was missing from the list"
         return [self.finding(seen, text, pointer="/result/taskId", related=(walk.requested_seq, walk.ended))]
 
-    def _take(self, seen: Seen, lists: _Lists) -> None:
+    def _take(self, seen: MessageContext, lists: _Lists) -> None:
         request, result = seen.request, seen.body["result"]
         items = member(result, "tasks")
         if request is None or not isinstance(items, list):
@@ -272,7 +272,7 @@ class MissingFromList(Rule):
 # ---- shared by the rules
 
 
-def _is_of_task(seen: Seen, problem: Problem) -> bool:
+def _is_of_task(seen: MessageContext, problem: Problem) -> bool:
     """Whether a problem concerns a member that each task must have."""
     if problem.kind not in ("shape", "scalar", "null"):
         return False
@@ -299,7 +299,7 @@ def _moment(value: object) -> datetime | None:
 
 
 def _contradictions(
-    seen: Seen, known: _Times, created: datetime | None, updated: datetime | None
+    seen: MessageContext, known: _Times, created: datetime | None, updated: datetime | None
 ) -> Iterator[tuple[str, str]]:
     if _is_before(updated, created):
         yield "lastUpdatedAt", "a task was last updated before it was created"

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Id, Notification, Request, Side, id_of
 from analysis.conversation.tasks import Task
 from analysis.facts import code_of
@@ -37,7 +37,7 @@ class UnknownTask(Rule):
     methods = frozenset({"tasks/get", "tasks/result", "tasks/cancel"})
     source = PAGE
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         task, seq = seen.task, seen.message.seq
         if task is None or task.is_known or task.memory.setdefault(self.id, seq) != seq:
             return ()
@@ -62,7 +62,7 @@ class ErrorCode(Rule):
     replaces = ("page/bad-cursor-code",)
     source = PAGE
 
-    def on_error(self, seen: Seen) -> Iterable[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.request is None:
             return ()
         if seen.request.method == "tasks/list":
@@ -92,7 +92,7 @@ class CancelOfTerminalAccepted(Rule):
     replaces = ("tasks/cancel-not-cancelled", "tasks/terminal-changed")
     source = PAGE
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         task, request = seen.task, seen.request
         end = end_of(task) if task is not None and task.ended_ns is not None else None
         if end is None or request is None or end.seq >= request.seq:
@@ -117,7 +117,7 @@ class CancelNotCancelled(Rule):
     methods = frozenset({"tasks/cancel"})
     source = PAGE
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         status = member(seen.body["result"], "status")
         if not isinstance(status, str) or status == "cancelled":
             return ()
@@ -161,7 +161,7 @@ class ProgressAfterTerminal(Rule):
     members = frozenset({"task"})
     source = "2025-11-25 basic/utilities/progress"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         task = seen.task
         if task is None or seen.request is None or task.request is not seen.request:
             return ()
@@ -175,7 +175,7 @@ class ProgressAfterTerminal(Rule):
         self.watch(seen.session, True)
         return ()
 
-    def on_message(self, seen: Seen) -> Iterable[Finding]:
+    def on_message(self, seen: MessageContext) -> Iterable[Finding]:
         message, tokens = seen.message, self._tokens(seen)
         if not tokens:
             self.watch(seen.session, False)
@@ -188,7 +188,7 @@ class ProgressAfterTerminal(Rule):
         return ()
 
     def _progress(
-        self, seen: Seen, message: Notification, tokens: OrderedDict[tuple[Side, Id], Task]
+        self, seen: MessageContext, message: Notification, tokens: OrderedDict[tuple[Side, Id], Task]
     ) -> Iterable[Finding]:
         token = member(message.params, "progressToken")
         if not isinstance(token, str | int):
@@ -202,7 +202,7 @@ class ProgressAfterTerminal(Rule):
         text = f"progress is reported for a task that was {end.status}"
         return [self.finding(seen, text, pointer="/params/progressToken", related=(end.seq,))]
 
-    def _tokens(self, seen: Seen) -> OrderedDict[tuple[Side, Id], Task]:
+    def _tokens(self, seen: MessageContext) -> OrderedDict[tuple[Side, Id], Task]:
         tokens: OrderedDict[tuple[Side, Id], Task] = self.memory(seen.session, OrderedDict)
         return tokens
 
@@ -210,7 +210,7 @@ class ProgressAfterTerminal(Rule):
 # ---- shared by the rules
 
 
-def _wrong_cursor_code(seen: Seen) -> str | None:
+def _wrong_cursor_code(seen: MessageContext) -> str | None:
     code = code_of(seen.message)
     if code is None or code == INVALID_PARAMS or "cursor" not in text_of(seen):
         return None

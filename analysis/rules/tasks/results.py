@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.tasks import RELATED
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Finding, Impact
@@ -39,17 +39,17 @@ class ResultTooEarly(Reports):
     needs_session = True
     methods = frozenset({_RESULT, "tasks/get", "tasks/list", "tasks/cancel", STATUS})
 
-    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - always the same
+    def members_of(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - always the same
         return frozenset()  # results need not name their task
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.method != _RESULT:
             return super().on_result(seen)
         if seen.task is not None and not seen.session.is_http and isinstance(seen.body["result"], dict):
             seen.task.memory.setdefault(self.id, seen.message.seq)
         return ()
 
-    def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
+    def on_report(self, seen: MessageContext, report: TaskReport) -> Iterable[Finding]:
         task, status = report.task, report.body.get("status")
         if task is None or task.ended_ns is not None or status not in ("working", "input_required"):
             return ()
@@ -76,7 +76,7 @@ class ResultShape(_Result):
     impact = Impact.MESSAGE
     source = f"{PAGE}, schema"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         request, result = seen.task.request if seen.task is not None else None, seen.body["result"]
         if request is None or seen.rank is None or not isinstance(result, dict):
             return ()
@@ -104,7 +104,7 @@ class ResultWithoutRelatedTask(_Result):
     needs_session = True
     impact = Impact.HINT
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         request, result = seen.request, seen.body["result"]
         requested = member(request.params, "taskId") if request is not None else None
         if request is None or not isinstance(requested, str) or not isinstance(result, dict):
@@ -133,10 +133,10 @@ class ErrorNotFailed(Reports):
     level = WARNING
     methods = frozenset({_RESULT, "tasks/get", "tasks/list", STATUS})
 
-    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - always the same
+    def members_of(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - always the same
         return frozenset()  # results need not name their task
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.method != _RESULT:
             return super().on_result(seen)
         task, result = seen.task, seen.body["result"]
@@ -150,7 +150,7 @@ class ErrorNotFailed(Reports):
         text = "the tool has failed, but its task is completed"
         return [self.finding(seen, text, pointer="/result/isError", related=(task.request.seq,))]
 
-    def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
+    def on_report(self, seen: MessageContext, report: TaskReport) -> Iterable[Finding]:
         if report.task is None or report.body.get("status") != "completed":
             return ()
         given = report.task.memory.pop(self.id, None)

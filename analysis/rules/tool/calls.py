@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import orjson
 
-from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.call import MessageContext, Outcome
 from analysis.protocol.revisions import MODERN, between, since
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
@@ -37,7 +37,7 @@ class Unlisted(Known):
     impact = Impact.COST
     source = "2024-11-05 server/tools"
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         name = member(request.params, "name") if request is not None else None
         if request is None or not isinstance(name, str):
@@ -64,7 +64,7 @@ class ArgumentsInvalid(Known):
     impact = Impact.WRONG
     source = "2024-11-05 server/tools"
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         entry, request = self.entry(seen), seen.request
         schema = entry.schema("inputSchema", seen.rank) if entry is not None else None
         if entry is None or schema is None or request is None:
@@ -96,7 +96,7 @@ class StructuredMissing(Known):
     about = RESULTS
     source = "2025-06-18 server/tools"
 
-    def answered(self, seen: Seen) -> Iterable[Finding]:
+    def answered(self, seen: MessageContext) -> Iterable[Finding]:
         if member(seen.body["result"], _STRUCTURED) is not None:
             return ()
         result = result_of(seen)
@@ -128,7 +128,7 @@ class StructuredInvalid(Known):
     result_members = STRUCTURED
     source = "2025-06-18 server/tools"
 
-    def answered(self, seen: Seen) -> Iterable[Finding]:
+    def answered(self, seen: MessageContext) -> Iterable[Finding]:
         result = result_of(seen)
         if result is None or _STRUCTURED not in result.body or result.body.get("isError") is True:
             return ()
@@ -160,7 +160,7 @@ class StructuredNotObject(Answered):
     members = STRUCTURED
     source = "2025-06-18 schema CallToolResult"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if isinstance(seen.body["result"].get(_STRUCTURED), dict | None):
             return ()
         tool_result = result_of(seen)
@@ -190,7 +190,7 @@ class StructuredNotMirrored(Answered):
     members = STRUCTURED
     source = "2025-06-18 server/tools"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         tool_result = result_of(seen)
         if (
             tool_result is None
@@ -223,7 +223,7 @@ class StructuredWithoutSchema(Known):
     result_members = STRUCTURED
     source = "2025-06-18 server/tools"
 
-    def answered(self, seen: Seen) -> Iterable[Finding]:
+    def answered(self, seen: MessageContext) -> Iterable[Finding]:
         result = result_of(seen)
         if result is None or _STRUCTURED not in result.body:
             return ()
@@ -249,11 +249,11 @@ class Failed(Answered):
     members = frozenset({"isError", "result"})
     source = "2024-11-05 server/tools"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         is_there = method == "tasks/get" or outcome_of(like) is _TOOL_ERROR
         return is_there and super().concerns(hook, method, like)
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         tool_result = result_of(seen)
         if tool_result is None or tool_result.body.get("isError") is not True:
             return ()
@@ -280,7 +280,7 @@ class ResourceWithoutCapability(Answered):
     word = b'"resource"'
     source = "2025-06-18 server/tools"
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         capabilities = seen.session.server_capabilities
         if capabilities is None or "resources" in capabilities:
             return ()

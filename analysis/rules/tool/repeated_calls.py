@@ -6,8 +6,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from analysis.conversation.call import Seen
-from analysis.conversation.mark import Mark
+from analysis.conversation.call import MessageContext
+from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Message, Request
 from analysis.conversation.session import Session
 from analysis.facts import size_of
@@ -50,10 +50,10 @@ class RepeatedCall(Rule):
     methods = frozenset({CALL, _CANCELLED})
     source = "2024-11-05 server/tools"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the hook tells whose message it is
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the hook tells whose message it is
         return like.message.sender == ("server" if hook == "response" else "client")
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         if request is None or seen.round is not None:
             return ()  # a further round of the same call
@@ -63,7 +63,7 @@ class RepeatedCall(Rule):
             calls.note(key, request)
         return ()
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         calls: _Calls | None = seen.session.memory.get(self.id)
         cancelled = seen.cancelled
         if calls is not None and cancelled is not None and cancelled.cancelled_ns is not None:
@@ -72,7 +72,7 @@ class RepeatedCall(Rule):
                 alike.waited_ns += max(0, cancelled.cancelled_ns - cancelled.started_ns)
         return ()
 
-    def on_response(self, seen: Seen) -> Iterable[Finding]:
+    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
         calls: _Calls | None = seen.session.memory.get(self.id)
         call = seen.answered
         if calls is not None and call is not None:
@@ -86,7 +86,7 @@ class RepeatedCall(Rule):
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:  # noqa: ARG002 - the same for all endings
         calls: _Calls | None = session.memory.get(self.id)
         for alike in calls.repeated() if calls is not None else ():
-            at, *related = (Mark(*frame) for frame in alike.frames)
+            at, *related = (RecordRef(*frame) for frame in alike.frames)
             text = f"{CALL} {alike.name} was called {alike.count:,} times with the same arguments"
             cost = f"{alike.waited_ns // 1_000_000:,} ms of waiting and {alike.bytes:,} bytes of responses"
             text = f"{text} (frames {at.seq} to {related[-1].seq}): {cost}"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.json_schema.validator import Schema
 from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import MODERN_ERA
@@ -125,7 +125,7 @@ class SchemaExternalRef(Plain):
     impact = Impact.SECURITY
     source = "2026-07-28 basic/index"
 
-    def listed(self, seen: Seen, page: Page) -> Iterator[Finding]:
+    def listed(self, seen: MessageContext, page: Page) -> Iterator[Finding]:
         for index, value, name in schemas_in(page):
             schema = page.schema(index, name, seen.rank)
             if schema is None:
@@ -153,7 +153,7 @@ class HeaderAnnotation(Plain):
     versions = MODERN_ERA
     source = "2026-07-28 basic/transports/streamable-http, server/tools"
 
-    def listed(self, seen: Seen, page: Page) -> Iterator[Finding]:
+    def listed(self, seen: MessageContext, page: Page) -> Iterator[Finding]:
         for index, value, name in schemas_in(page):
             schema = page.schema(index, name, seen.rank)
             if schema is None or name != "inputSchema":
@@ -180,7 +180,7 @@ class HeaderAnnotationSensitive(Plain):
     impact = Impact.SECURITY
     source = "2026-07-28 server/tools"
 
-    def listed(self, seen: Seen, page: Page) -> Iterator[Finding]:
+    def listed(self, seen: MessageContext, page: Page) -> Iterator[Finding]:
         for index, value, name in schemas_in(page):
             schema = page.schema(index, name, seen.rank)
             if schema is None or name != "inputSchema":
@@ -210,7 +210,7 @@ class HeaderAnnotationCalled(Known):
     needs_http = True
     source = "2026-07-28 server/tools"
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         entry, request = self.entry(seen), seen.request
         schema = entry.schema("inputSchema", seen.rank) if entry is not None else None
         if entry is None or schema is None or request is None or seen.session.is_legacy:

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import Call, Seen
-from analysis.conversation.envelope import lacks
+from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.message import Request, Response
+from analysis.conversation.request_meta import missing_meta
 from analysis.facts import code_of
 from analysis.protocol.error_codes import HEADER_MISMATCH, METHOD_NOT_FOUND, MODERN_CODES, UNSUPPORTED_VERSION
 from analysis.protocol.revisions import MODERN_ERA, REVISIONS
@@ -59,7 +59,7 @@ class DiscoverMissing(Rule):
         self._is_modern = False
         self._refused: list[Finding] = []
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if self._is_modern or seen.era != "modern" or not isinstance(seen.message, Response):
             return ()
         if result_type(seen.message) is None:
@@ -68,7 +68,7 @@ class DiscoverMissing(Rule):
         due, self._refused = self._refused, []
         return due
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         response = seen.message
         if seen.answered is None or seen.answered.request.method != "server/discover":
             return
@@ -79,7 +79,7 @@ class DiscoverMissing(Rule):
         elif len(self._refused) < _KEPT:
             self._refused.append(self._finding(seen))
 
-    def _finding(self, seen: Seen) -> Finding:
+    def _finding(self, seen: MessageContext) -> Finding:
         return self.finding(seen, "a server of the modern era does not support server/discover")
 
 
@@ -107,15 +107,15 @@ class FallbackDespiteModern(Rule):
         super().__init__()
         self._notices: dict[int, Notice] = {}
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return _may_list(like) and like.era == "modern" if hook == "response" else method == "initialize"
 
-    def on_response(self, seen: Seen) -> Iterable[Finding]:
+    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.answered is not None:
             self._learn(seen, seen.answered)
         return ()
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         if request is None or request.sender != "client":
             return ()
@@ -125,7 +125,7 @@ class FallbackDespiteModern(Rule):
         text = "the client falls back to initialize, although the server is known to support the modern era"
         return [self.finding(seen, text, related=(notice.seq,))]
 
-    def _learn(self, seen: Seen, call: Call) -> None:
+    def _learn(self, seen: MessageContext, call: Call) -> None:
         response = seen.message
         if not isinstance(response, Response):
             return
@@ -163,10 +163,10 @@ class Fallback(Rule):
         self._modern: dict[object, None] = {}
         """Clients that a modern server has answered, so that their requests are not probes."""
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return like.era == "modern" or (hook == "request" and method == "initialize")
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.message
         if not isinstance(request, Request) or request.sender != "client":
             return ()
@@ -182,7 +182,7 @@ class Fallback(Rule):
                 return [self.finding(seen, text, related=(probe,))]
         return ()
 
-    def on_response(self, seen: Seen) -> Iterable[Finding]:
+    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
         if not self._probed or seen.answered is None:
             return ()
         if _is_modern_answer(seen.answered.response):
@@ -211,15 +211,15 @@ class InitializeRefusedSilently(Rule):
         super().__init__()
         self._is_modern = False
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return like.era == "modern" if hook == "response" else method == "initialize"
 
-    def on_response(self, seen: Seen) -> Iterable[Finding]:
+    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.answered is not None and not self._is_modern:
             self._is_modern = seen.message.sender == "server" and _is_modern_answer(seen.answered.response)
         return ()
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         response = seen.message
         if seen.answered is None or not isinstance(response, Response) or response.sender != "server":
             return
@@ -251,13 +251,13 @@ class UnsupportedNotRejected(Rule):
         self._listed: tuple[str, ...] = ()
         self._listed_at = 0
 
-    def on_response(self, seen: Seen) -> Iterable[Finding]:
+    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.answered.request if seen.answered is not None else None
         # Nearly all requests name a listed version.
         is_usual = request is None or not self._listed or version_of(request) in self._listed
         return () if is_usual and not _may_list(seen) else self._look(seen)
 
-    def _look(self, seen: Seen) -> Iterator[Finding]:
+    def _look(self, seen: MessageContext) -> Iterator[Finding]:
         response, call = seen.message, seen.answered
         if not isinstance(response, Response) or call is None:
             return
@@ -265,7 +265,7 @@ class UnsupportedNotRejected(Rule):
         is_refused = code in (UNSUPPORTED_VERSION, HEADER_MISMATCH) or _is_spared(seen)
         is_unlisted = version is not None and bool(self._listed) and version not in self._listed
         # An incomplete request may be refused for that reason.
-        if version is not None and is_unlisted and not is_refused and lacks(call.request) is None:
+        if version is not None and is_unlisted and not is_refused and missing_meta(call.request) is None:
             text = f"the server has not listed {short(version)}, but does not refuse it with {UNSUPPORTED_VERSION}"
             yield self.finding(seen, text, related=(call.request.seq, self._listed_at))
         if code == UNSUPPORTED_VERSION or call.request.method == "server/discover":
@@ -277,14 +277,14 @@ class UnsupportedNotRejected(Rule):
 class _Refusal(Rule):
     """The base of the rules about refusals with -32022."""
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         response, call = seen.message, seen.answered
         if isinstance(response, Response) and call is not None and code_of(response) == UNSUPPORTED_VERSION:
             version = version_of(call.request)
             if version is not None and call.request.method != "initialize":
                 yield from self.refused(seen, response, version)
 
-    def refused(self, seen: Seen, response: Response, version: str) -> Iterator[Finding]:
+    def refused(self, seen: MessageContext, response: Response, version: str) -> Iterator[Finding]:
         """Check the refusal of a version."""
         raise NotImplementedError
 
@@ -304,7 +304,7 @@ class SupportedButRejected(_Refusal):
     versions = Everywhere(*MODERN_ERA)
     source = "2026-07-28 basic/versioning, schema"
 
-    def refused(self, seen: Seen, response: Response, version: str) -> Iterator[Finding]:
+    def refused(self, seen: MessageContext, response: Response, version: str) -> Iterator[Finding]:
         if version in (listed(response) or ()):
             text = f"{short(version)} is refused, although it is listed as supported"
             yield self.finding(seen, text, pointer="/error/data/supported")
@@ -328,7 +328,7 @@ class UnsupportedRequestedWrong(_Refusal):
     impact = Impact.WRONG
     source = "2026-07-28 schema UnsupportedProtocolVersionError"
 
-    def refused(self, seen: Seen, response: Response, version: str) -> Iterator[Finding]:
+    def refused(self, seen: MessageContext, response: Response, version: str) -> Iterator[Finding]:
         named = data_of(response).get("requested")
         if isinstance(named, str) and named != version:
             text = f"data.requested is {short(named)}, but the request names {short(version)}"
@@ -357,10 +357,10 @@ class RetryUnlisted(Rule):
         super().__init__()
         self._notices: dict[int, Notice] = {}
 
-    def concerns(self, hook: str, _method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, _method: str, like: MessageContext) -> bool:
         return hook != "response" or _may_list(like)
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.message
         notice = self._notices.get(_connection(seen)) if self._notices else None
         if notice is None or not isinstance(request, Request) or request.sender != "client":
@@ -376,7 +376,7 @@ class RetryUnlisted(Rule):
             self.finding(seen, f"{short(version)} is sent to a server that has not listed it", related=(notice.seq,))
         ]
 
-    def on_response(self, seen: Seen) -> Iterable[Finding]:
+    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
         response, call = seen.message, seen.answered
         if isinstance(response, Response) and call is not None:
             versions, is_refusal = listed(response), code_of(response) == UNSUPPORTED_VERSION
@@ -406,13 +406,13 @@ class MixedOnConnection(Rule):
     once = True
     source = _VERSIONING
 
-    def concerns(self, _hook: str, _method: str, like: Seen) -> bool:
+    def concerns(self, _hook: str, _method: str, like: MessageContext) -> bool:
         return like.http is None
 
-    def goes_by(self, _hook: str, _method: str, like: Seen) -> Words | None:
+    def goes_by(self, _hook: str, _method: str, like: MessageContext) -> Words | None:
         return "envelope" if like.era == "modern" else None
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         if len(seen.session.eras) > 1 and not _is_fallen_back(seen) and not self._is_reported(seen):
             return [self.finding(seen, "requests of both eras are sent over one connection")]
         if seen.era == "modern" and isinstance(seen.message, Request):
@@ -421,7 +421,7 @@ class MixedOnConnection(Rule):
                 return [self.finding(seen, "requests of one connection name different versions")]
         return ()
 
-    def _is_reported(self, seen: Seen) -> bool:
+    def _is_reported(self, seen: MessageContext) -> bool:
         """Whether this was already reported, even if another rule has replaced the finding."""
         is_reported: bool = seen.session.memory.get(_MIXED, False)
         seen.session.memory[_MIXED] = True
@@ -449,16 +449,16 @@ class StdioNoProbe(Rule):
     once = True
     source = "2026-07-28 basic/transports/stdio"
 
-    def goes_by(self, hook: str, _method: str, _like: Seen) -> Words | None:
+    def goes_by(self, hook: str, _method: str, _like: MessageContext) -> Words | None:
         return "envelope" if hook == "request" else None
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         request, memory = seen.message, seen.session.memory
         if self.id not in memory and request.sender == "client" and seen.http is None:
             memory[self.id] = request
         return ()
 
-    def on_response(self, seen: Seen) -> Iterable[Finding]:
+    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
         call = seen.answered
         if call is None or call.request is not seen.session.memory.get(self.id):
             return ()
@@ -471,28 +471,28 @@ class StdioNoProbe(Rule):
 # ---- shared by the rules
 
 
-def _connection(seen: Seen) -> int:
+def _connection(seen: MessageContext) -> int:
     """The connection of a message: the TCP connection over HTTP, and -1 on stdio."""
     return seen.message.frames[0].conn if seen.http is not None else -1
 
 
-def _client(seen: Seen) -> object:
+def _client(seen: MessageContext) -> object:
     """The client of a message: its address and name if known, as clients may share an address; else its connection."""
     name = seen.session.client
     return (seen.http.client, name) if seen.http is not None and name is not None else _connection(seen)
 
 
-def _is_fallen_back(seen: Seen) -> bool:
+def _is_fallen_back(seen: MessageContext) -> bool:
     """Whether only a probe before the handshake used the modern era, and no modern server has answered it."""
     return seen.era != "modern" and not seen.session.server_is_modern
 
 
-def _may_list(seen: Seen) -> bool:
+def _may_list(seen: MessageContext) -> bool:
     """Whether a response may list the server's versions: it answers a probe, or is an error."""
     return "error" in seen.body or seen.method == "server/discover"
 
 
-def _notice_of(seen: Seen, response: Response, versions: tuple[str, ...] | None) -> Notice:
+def _notice_of(seen: MessageContext, response: Response, versions: tuple[str, ...] | None) -> Notice:
     call = seen.answered
     took_ns = (call.latency_ns or 0) if call is not None else 0
     method = call.request.method if call is not None and response.is_error else ""
@@ -508,7 +508,7 @@ def _is_modern_answer(response: Response | None) -> bool:
     return result_type(response) is not None or listed(response) is not None
 
 
-def _is_spared(seen: Seen) -> bool:
+def _is_spared(seen: MessageContext) -> bool:
     """Whether the response may come from a gateway that has not read the request."""
     status = seen.http.status if seen.http is not None else None
     return status is not None and (status in _SPARED or status >= 500)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import PROTOCOL_VERSION
@@ -24,27 +24,27 @@ _ITEMS: Final = 100
 class _Unpublished(Rule):
     """The base of the rules about versions that were never published."""
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if hook == "result":
             return method == "initialize"
         # On stdio, the version that a request names is in force for it. Over HTTP the header names a version as well.
         is_usual = not like.session.is_http and (hook == "notification" or is_known(like.revision))
         return like.message.sender == "client" and not is_usual
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         return self._look(seen)
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         return self._look(seen)
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         return self._look(seen)
 
-    def _look(self, seen: Seen) -> Iterable[Finding]:
+    def _look(self, seen: MessageContext) -> Iterable[Finding]:
         odd = [(version, pointer) for version, pointer in _named(seen) if not is_known(version)]
         return [finding for version, pointer in odd for finding in self.look(seen, version, pointer)] if odd else ()
 
-    def look(self, seen: Seen, version: str, pointer: str) -> Iterator[Finding]:
+    def look(self, seen: MessageContext, version: str, pointer: str) -> Iterator[Finding]:
         """Check a version; `pointer` is its place."""
         raise NotImplementedError
 
@@ -65,7 +65,7 @@ class Unknown(_Unpublished):
     once = True
     source = _LIFECYCLE
 
-    def look(self, seen: Seen, version: str, pointer: str) -> Iterator[Finding]:
+    def look(self, seen: MessageContext, version: str, pointer: str) -> Iterator[Finding]:
         if is_date(version) or _is_draft(version):
             yield self.finding(seen, f"{short(version)} is not a published revision", pointer=pointer)
 
@@ -86,7 +86,7 @@ class Malformed(_Unpublished):
     impact = Impact.WRONG
     source = _LIFECYCLE
 
-    def look(self, seen: Seen, version: str, pointer: str) -> Iterator[Finding]:
+    def look(self, seen: MessageContext, version: str, pointer: str) -> Iterator[Finding]:
         if not is_date(version) and not _is_draft(version):
             yield self.finding(seen, f"the version {short(version)!r} is not a date", pointer=pointer)
 
@@ -109,7 +109,7 @@ class ModernInHandshake(Rule):
     replaces = ("schema/*", "version/fallback-despite-modern", "version/mixed-on-connection")
     source = "2026-07-28 basic/versioning"
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterator[Finding]:
         for version, pointer in _named(seen):
             if pointer and (rank_of(version) or 0) >= MODERN:
                 yield self.finding(seen, f"{short(version)} does not have initialize", pointer=pointer)
@@ -119,7 +119,7 @@ class ModernInHandshake(Rule):
             # All members of a handshake are missing in that case, which is one mistake, not several.
             yield self.finding(seen, f"{short(own)} does not have initialize", pointer="/params")
 
-    def on_result(self, seen: Seen) -> Iterator[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterator[Finding]:
         yield from self.on_request(seen)
 
 
@@ -141,7 +141,7 @@ class ServerChoseOther(Rule):
     methods = frozenset({"initialize"})
     source = _LIFECYCLE
 
-    def on_result(self, seen: Seen) -> Iterator[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterator[Finding]:
         requested, given = _requested(seen), _given(seen)
         if requested != given and is_known(requested) and is_known(given):
             text = f"the client requested {requested}, but the server chose {given}"
@@ -170,7 +170,7 @@ class RefusedThoughSupported(Rule):
         self._accepted: dict[str, tuple[int, int]] = {}
         self._listed: dict[str, int] = {}
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
+    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         requested, response = _requested(seen), seen.message
         if requested is None or not isinstance(response, Response):
             return
@@ -186,7 +186,7 @@ class RefusedThoughSupported(Rule):
             # Any other error says nothing about the version.
             yield from self._elsewhere(seen, requested, "refused")
 
-    def on_result(self, seen: Seen) -> Iterator[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterator[Finding]:
         requested, given = _requested(seen), _given(seen)
         if requested is None or given is None:
             return
@@ -199,7 +199,7 @@ class RefusedThoughSupported(Rule):
         else:
             yield from self._elsewhere(seen, requested, "not chosen")
 
-    def _elsewhere(self, seen: Seen, requested: str, how: str) -> Iterator[Finding]:
+    def _elsewhere(self, seen: MessageContext, requested: str, how: str) -> Iterator[Finding]:
         session, seq = self._accepted.get(requested, (seen.session.number, 0))
         if session != seen.session.number:
             yield self.finding(seen, f"{requested} was {how}, but accepted in another session", related=(seq,))
@@ -223,27 +223,27 @@ class NewerMember(Rule):
     once = True
     source = "the schema of the revision in force; 2025-06-18 basic/lifecycle"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         rank = like.rank
         if rank is None or rank >= MODERN or like.era == "modern" or method not in METHODS:
             return False
         return bool(_newer("result" if hook == "result" else "params", method, rank))
 
-    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:
+    def members_of(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:
         newer = _newer("result" if hook == "result" else "params", method, like.rank or 0)
         return frozenset(name for path, members in newer for name in ([path.removesuffix("*")] if path else members))
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
+    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         return self._look(seen, "params", seen.body.get("method"))
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         method = seen.body.get("method")
         return self._look(seen, "params", UNPREFIXED.get(method, method) if isinstance(method, str) else None)
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
+    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         return self._look(seen, "result", seen.request.method if seen.request is not None else None)
 
-    def _look(self, seen: Seen, part: Literal["params", "result"], method: object) -> Iterable[Finding]:
+    def _look(self, seen: MessageContext, part: Literal["params", "result"], method: object) -> Iterable[Finding]:
         rank, value = seen.rank, seen.body.get(part)
         if rank is None or rank >= MODERN or method not in METHODS or not isinstance(value, dict):
             return ()
@@ -254,7 +254,7 @@ class NewerMember(Rule):
                     return self._findings(seen, rank, value, newer)
         return ()
 
-    def _findings(self, seen: Seen, rank: int, value: dict[str, Any], newer: "_Newer") -> Iterator[Finding]:
+    def _findings(self, seen: MessageContext, rank: int, value: dict[str, Any], newer: "_Newer") -> Iterator[Finding]:
         part = "result" if isinstance(seen.message, Response) else "params"
         for path, members in newer:
             for index, place in enumerate(_places(value, path)):
@@ -322,7 +322,7 @@ def _steps(path: str, index: int) -> list[str]:
     return [path.removesuffix("*"), str(index)] if path.endswith("*") else [path] if path else []
 
 
-def _named(seen: Seen) -> list[tuple[str, str]]:
+def _named(seen: MessageContext) -> list[tuple[str, str]]:
     """The versions that a message and its header name, without duplicates, each with its pointer."""
     message, versions = seen.message, list[tuple[str, str]]()
     if isinstance(message, Response):
@@ -341,12 +341,12 @@ def _named(seen: Seen) -> list[tuple[str, str]]:
     return versions
 
 
-def _requested(seen: Seen) -> str | None:
+def _requested(seen: MessageContext) -> str | None:
     """The version that the answered `initialize` requested."""
     return version_of(seen.answered.request) if seen.answered is not None else None
 
 
-def _given(seen: Seen) -> str | None:
+def _given(seen: MessageContext) -> str | None:
     """The version in a result of `initialize`."""
     message = seen.message
     if not isinstance(message, Response) or seen.answered is None or seen.answered.request.method != "initialize":

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from analysis.conversation.call import ProbableAnswer
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges as Exchanges
-from analysis.conversation.mark import Mark
+from analysis.conversation.mark import RecordRef
 from analysis.conversation.session import Peer
 from analysis.reading import About, Lost, Reading
 from captures.index import Index
@@ -114,7 +114,7 @@ class Conversation:
         for row in self._http.rows(number):
             record = self._index.read_item(row)
             if isinstance(record, Record):
-                made.take(record.members, Mark(record.seq, record.t_ns))
+                made.on_record(record.members, RecordRef(record.seq, record.t_ns))
         return made.known(number)
 
     def take(self, news: dict[str, Any]) -> None:

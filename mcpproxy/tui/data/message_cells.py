@@ -1,6 +1,6 @@
 """Cells of messages, in the worker: what a message means, written into the columns of its rows."""
 
-from analysis.conversation.call import ERRORS, Seen
+from analysis.conversation.call import ERRORS, MessageContext
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response
 from mcpproxy.tui.data.columns import (
     AGAIN,
@@ -31,7 +31,7 @@ class MessageCells:
         self._has_begun = bytearray(1)
         """By the number of a session, whether it has begun."""
 
-    def take(self, event: Seen, row: int) -> None:
+    def take(self, event: MessageContext, row: int) -> None:
         """Write what a message means.
 
         Args:
@@ -67,14 +67,14 @@ class MessageCells:
                 self._join(message, at, row)
                 columns.call_of[at] = own
 
-    def _note_misfit(self, event: Seen, row: int) -> None:
+    def _note_misfit(self, event: MessageContext, row: int) -> None:
         """Note why a response belongs to no call, and for which it was probably meant."""
         if event.id_state in MISFITS:
             self._filling.columns.marks[row] |= MISFIT * (1 + MISFITS.index(event.id_state))
         if event.meant is not None:
             self._filling.notes.note("meant", row, event.meant.text)
 
-    def _note_cancellation(self, event: Seen, row: int) -> None:
+    def _note_cancellation(self, event: MessageContext, row: int) -> None:
         """Note what a cancellation names: a call, or else an id that had one before."""
         columns = self._filling.columns
         if event.cancels is None:
@@ -87,7 +87,7 @@ class MessageCells:
         if number < len(columns.calls):
             self._filling.notes.note("cancels", row, number, None if known is None else known.abandoned_ns)
 
-    def _call_of(self, event: Seen) -> int:
+    def _call_of(self, event: MessageContext) -> int:
         """The call to which a message belongs, or NONE."""
         message, call = event.message, event.call
         belongs = event.is_again or isinstance(message, Request) or event.answered is not None

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from analysis.conversation.assembly import Assembly
 from analysis.conversation.call import REASON, Call, Outcome
 from analysis.conversation.cancellations import CANCELLATIONS
-from analysis.conversation.mark import Mark
+from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import (
     Message,
     Notification,
@@ -55,7 +55,7 @@ def unusual_in(reading: Reading, row: int, frame: Frame) -> list[tuple[Message, 
     lines = [reading.index.read_item(line) for line in reading.lines_of(row)]
     assembly = Assembly()
     found = [message for line in (frame, *lines) if isinstance(line, Frame) for message in assembly.feed(line)]
-    found += assembly.end()
+    found += assembly.finish()
     return [(_as_taken(message, one.taken), one.call) for message, one in zip(found, unusual, strict=False)]
 
 
@@ -126,7 +126,7 @@ def _carry(reading: Reading, number: int, call: Call) -> None:
     if told is None:
         call.broken = call.http.over
     elif told.broken is not None and told.broken < len(reading.index):
-        call.broken = Mark(reading.index.entry(told.broken).seq, reading.index.t_ns(told.broken))
+        call.broken = RecordRef(reading.index.entry(told.broken).seq, reading.index.t_ns(told.broken))
 
 
 def late_ns(reading: Reading, number: int) -> int | None:
@@ -139,7 +139,7 @@ def late_ns(reading: Reading, number: int) -> int | None:
 def _cancel(reading: Reading, number: int, call: Call, row: int) -> None:
     """Note how a call was cancelled: by a message, or by the end of its HTTP exchange."""
     index = reading.index
-    mark = Mark(index.entry(row).seq, index.t_ns(row))
+    mark = RecordRef(index.entry(row).seq, index.t_ns(row))
     abandoned_ns = reading.abandoned_ns(number)
     if abandoned_ns is not None:
         call.stall_ns = max(0, mark.t_ns - call.request.t_ns - abandoned_ns)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.protocol.revisions import REVISIONS
 from analysis.rules.base import ERROR, Rule
@@ -206,7 +206,7 @@ def test_a_rule_that_raises_is_switched_off_and_named() -> None:
         id = "id/null"
         level = ERROR
 
-        def on_request(self, seen: Seen) -> list[Finding]:
+        def on_request(self, seen: MessageContext) -> list[Finding]:
             raise KeyError("oops")
 
     class BrokenEarlier(Broken):
@@ -214,7 +214,7 @@ def test_a_rule_that_raises_is_switched_off_and_named() -> None:
 
         id = "id/fraction"
 
-        def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
             raise IndexError(method)
 
     checker = Judged([Broken, BrokenEarlier])

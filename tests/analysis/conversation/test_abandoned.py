@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from analysis.conversation.call import Call, IdState, Outcome
 from analysis.conversation.fold import Fold
-from analysis.conversation.mark import Mark
+from analysis.conversation.mark import RecordRef
 from analysis.rules.finding import Level
 from captures.envelope import judge
 from captures.frame import Frame
@@ -121,7 +121,7 @@ def test_a_client_that_closes_the_response_before_2026_has_given_up_at_any_time(
     fold.feed(Record(9, "exchange", 3 * S // 2, {"exchange": 3, "stage": "end", "ended_by": "client"}))
     (exchange,) = unanswered(fold)
     assert (exchange.outcome, exchange.abandoned_ns, exchange.has_left) == (Outcome.CANCELLED, 3 * S // 2, True)
-    assert exchange.broken == Mark(9, 3 * S // 2)
+    assert exchange.broken == RecordRef(9, 3 * S // 2)
 
 
 STREAM: Final = {"status": 200, "headers": [["Content-Type", "text/event-stream"], ["Mcp-Session-Id", "a"]]}
@@ -154,7 +154,7 @@ def test_what_had_failed_before_it_was_cancelled_has_failed() -> None:
 def test_what_was_cancelled_before_it_failed_was_cancelled() -> None:
     exchange = left(begun(0, 3), call(exchange=3), *posted(30), stream_end(31))
     assert (exchange.outcome, exchange.abandoned_ns) == (Outcome.CANCELLED, 30 * S)
-    assert (exchange.failure, exchange.over, exchange.lasted_ns) == (None, Mark(11, 30 * S), 30 * S)
+    assert (exchange.failure, exchange.over, exchange.lasted_ns) == (None, RecordRef(11, 30 * S), 30 * S)
 
 
 def test_a_stream_that_is_resumed_has_not_failed_unless_that_ends_too() -> None:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from analysis.conversation.addressing import Addressing
-from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import id_of
 from captures.envelope import judge
@@ -32,21 +32,21 @@ class Talk:
         self.seq += 1
         self.session.feed(Record(self.seq, "exchange", self.seq, {"exchange": exchange, "stage": stage, **members}))
 
-    def say(self, exchange: int, dir_: Direction, **message: Any) -> Seen:
+    def say(self, exchange: int, dir_: Direction, **message: Any) -> MessageContext:
         raw = json.dumps({"jsonrpc": "2.0", **message}).encode()
         self.seq += 1
         frame = Frame(self.seq, self.seq, dir_, raw, judge(raw), exchange=exchange, unit="http_body")
         (seen,) = self.session.feed(frame)
         return seen
 
-    def ask(self, exchange: int, id_: int = 1, method: str = "ping", dir_: Direction = "c2s") -> Seen:
+    def ask(self, exchange: int, id_: int = 1, method: str = "ping", dir_: Direction = "c2s") -> MessageContext:
         return self.say(exchange, dir_, id=id_, method=method)
 
-    def answer(self, exchange: int, id_: int = 1, dir_: Direction = "s2c") -> Seen:
+    def answer(self, exchange: int, id_: int = 1, dir_: Direction = "s2c") -> MessageContext:
         return self.say(exchange, dir_, id=id_, result={})
 
 
-def asked_in(seen: Seen) -> int | None:
+def asked_in(seen: MessageContext) -> int | None:
     return None if seen.answered is None else seen.answered.request.frames[0].exchange
 
 
@@ -178,9 +178,9 @@ def test_a_record_without_heads_does_not_take_the_session_away() -> None:
     """The request's head is told once; the address that every POST has is no session where an id is known."""
     addressing = Addressing()
     headers = [["Mcp-Session-Id", "s1"]]
-    addressing.note({"exchange": 1, "stage": "request", "request": {"headers": headers}, "uri_key": "u"})
-    addressing.note({"exchange": 1, "stage": "response", "response": {"headers": []}, "uri_key": "u"})
-    addressing.note({"exchange": 2, "stage": "request", "request": {"headers": headers}, "uri_key": "u"})
+    addressing.on_exchange({"exchange": 1, "stage": "request", "request": {"headers": headers}, "uri_key": "u"})
+    addressing.on_exchange({"exchange": 1, "stage": "response", "response": {"headers": []}, "uri_key": "u"})
+    addressing.on_exchange({"exchange": 2, "stage": "request", "request": {"headers": headers}, "uri_key": "u"})
     frame = Frame(1, 1, "s2c", b"{}", judge(b"{}"), exchange=1)
     key = addressing.request("server", frame, id_of(5))
     assert key in list(addressing.elsewhere("server", 2, id_of(5)))
@@ -205,7 +205,7 @@ def test_a_client_that_closes_the_response_gave_up_in_either_era() -> None:
         assert talk.session.failed == (outcome is Outcome.FAILED)
 
 
-def redirected(talk: Talk, exchange: int, **message: Any) -> Seen:
+def redirected(talk: Talk, exchange: int, **message: Any) -> MessageContext:
     """A POST to `/mcp`, which is redirected to `/mcp/`."""
     request = {"method": "POST", "target": "/mcp", "headers": [["User-Agent", "one"]]}
     talk.record(exchange, "request", request=request)
@@ -214,7 +214,7 @@ def redirected(talk: Talk, exchange: int, **message: Any) -> Seen:
     return seen
 
 
-def repeated(talk: Talk, exchange: int, *, agent: str = "one", target: str = "/mcp/", **message: Any) -> Seen:
+def repeated(talk: Talk, exchange: int, *, agent: str = "one", target: str = "/mcp/", **message: Any) -> MessageContext:
     request = {"method": "POST", "target": target, "headers": [["User-Agent", agent]]}
     talk.record(exchange, "request", request=request)
     return talk.say(exchange, "c2s", **message)

@@ -29,7 +29,7 @@ def frames(*lines: str | bytes, direction: Direction = "s2c") -> list[Frame]:
 
 def read(*lines: str | bytes) -> list[Message]:
     made = Assembly()
-    return [message for frame in frames(*lines) for message in made.feed(frame)] + [*made.end()]
+    return [message for frame in frames(*lines) for message in made.feed(frame)] + [*made.finish()]
 
 
 @pytest.mark.parametrize("indent", [0, 1, 2, 4, "\t"])
@@ -83,8 +83,8 @@ def test_directions_do_not_mix() -> None:
     (one,), (two,) = frames("{", direction="c2s"), frames("}", direction="s2c")
     assert not [*assembly.feed(one)]
     assert [message.sender for message in assembly.feed(two)] == ["server"]
-    assert [message.sender for message in assembly.end("c2s")] == ["client"]
-    assert not [*assembly.end()]
+    assert [message.sender for message in assembly.finish("c2s")] == ["client"]
+    assert not [*assembly.finish()]
 
 
 def test_lines_without_end_are_let_go_and_take_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 from analysis.conversation.failure import failed_by
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges
-from analysis.conversation.mark import Mark
+from analysis.conversation.mark import RecordRef
 
 PAGE = "<html><h1>413 Request Entity Too Large</h1><hr>nginx/1.25.3</html>"
 
@@ -17,7 +17,7 @@ def ended(by: str, status: int | None = None, *, server: str = "", **members: An
     response: dict[str, Any] = {} if status is None else {"status": status, "headers": [["Server", server]]}
     response |= members.pop("response", {})
     told = {"exchange": 1, "stage": "end", "ended_by": by, **members}
-    http = exchanges.take(told | ({"response": response} if response else {}), Mark(1, 0))
+    http = exchanges.on_record(told | ({"response": response} if response else {}), RecordRef(1, 0))
     assert http is not None
     return http
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.conversation import call_table
-from analysis.conversation.addressing import Key
-from analysis.conversation.call import Call, IdState, Outcome, Seen
+from analysis.conversation.addressing import RequestKey
+from analysis.conversation.call import Call, IdState, MessageContext, Outcome
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Invalid, Request, Response, messages
@@ -35,21 +35,21 @@ class Talk:
         self.session = Fold()
         self.seq = 0
 
-    def raw(self, direction: Direction, raw: bytes) -> tuple[Seen, ...]:
+    def raw(self, direction: Direction, raw: bytes) -> tuple[MessageContext, ...]:
         self.seq += 1
         return self.session.feed(Frame(self.seq, self.seq * 1_000_000, direction, raw, judge(raw, direction)))
 
-    def all(self, direction: Direction, body: object) -> tuple[Seen, ...]:
+    def all(self, direction: Direction, body: object) -> tuple[MessageContext, ...]:
         return self.raw(direction, json.dumps(body).encode())
 
-    def say(self, direction: Direction, **members: Any) -> Seen:
+    def say(self, direction: Direction, **members: Any) -> MessageContext:
         (seen,) = self.all(direction, {"jsonrpc": "2.0", **members})
         return seen
 
-    def ask(self, id_: object = 1, method: str = "tools/call", **members: Any) -> Seen:
+    def ask(self, id_: object = 1, method: str = "tools/call", **members: Any) -> MessageContext:
         return self.say("c2s", id=id_, method=method, **members)
 
-    def answer(self, id_: object = 1, **members: Any) -> Seen:
+    def answer(self, id_: object = 1, **members: Any) -> MessageContext:
         return self.say("s2c", id=id_, **(members or {"result": {}}))
 
     def record(self, rec: str, **members: Any) -> None:
@@ -62,7 +62,7 @@ class Talk:
         self.say("c2s", method="notifications/initialized")
 
 
-def ended(seen: Seen) -> Call:
+def ended(seen: MessageContext) -> Call:
     assert seen.answered is not None
     return seen.answered
 
@@ -395,8 +395,8 @@ def number(value: int) -> Id:
     return Id("number", str(value))
 
 
-def key_of(request: Request) -> Key:
-    return Key(None, request.id)
+def key_of(request: Request) -> RequestKey:
+    return RequestKey(None, request.id)
 
 
 def test_the_oldest_of_too_many_open_requests_are_forgotten_and_counted() -> None:
@@ -404,8 +404,8 @@ def test_the_oldest_of_too_many_open_requests_are_forgotten_and_counted() -> Non
     for request in requests(25):
         table.open(Call(request), key_of(request))
     assert (len(table), table.evicted) == (10, 15)
-    assert table.answer(Key(None, number(14))) is None
-    assert table.answer(Key(None, number(15))) is not None
+    assert table.answer(RequestKey(None, number(14))) is None
+    assert table.answer(RequestKey(None, number(15))) is not None
     assert [waiting.request.id for waiting in table.waiting()] == [number(n) for n in range(16, 25)]
 
 
@@ -435,7 +435,7 @@ def test_answered_ids_are_forgotten_at_last_and_counted(monkeypatch: pytest.Monk
         table.open(Call(request), key_of(request))
         assert table.answer(key_of(request)) is not None
     assert table.forgotten == 5
-    assert (table.state(Key(None, number(4))), table.state(Key(None, number(5)))) == (
+    assert (table.state(RequestKey(None, number(4))), table.state(RequestKey(None, number(5)))) == (
         IdState.NEVER_SEEN,
         IdState.ANSWERED,
     )
@@ -447,7 +447,7 @@ def test_when_a_request_was_answered_is_remembered_with_its_id() -> None:
     table.open(Call(request), key)
     assert table.answered_ns(key) is None
     table.answer(key, 7)
-    assert (table.answered(key), table.answered_ns(key)) == (request.seq, 7)
+    assert (table.answered_seq(key), table.answered_ns(key)) == (request.seq, 7)
 
 
 def test_an_id_is_answered_when_all_its_requests_are() -> None:
@@ -456,9 +456,9 @@ def test_an_id_is_answered_when_all_its_requests_are() -> None:
     table.open(Call(first), key)
     table.open(Call(second), key)
     table.answer(key)
-    assert (table.answered(key), table.state(key)) == (None, IdState.OPEN)
+    assert (table.answered_seq(key), table.state(key)) == (None, IdState.OPEN)
     table.answer(key)
-    assert (table.answered(key), table.state(key)) == (second.seq, IdState.ANSWERED)
+    assert (table.answered_seq(key), table.state(key)) == (second.seq, IdState.ANSWERED)
 
 
 def test_the_first_cancellation_of_a_request_is_named(talk: Talk) -> None:
@@ -503,7 +503,7 @@ def test_pairing_agrees_with_a_plain_model(script: list[tuple[Direction, str, An
 @given(st.lists(st.tuples(st.sampled_from(["c2s", "s2c"]), st.binary(max_size=40)), max_size=5))
 def test_any_bytes_fold_without_raising(frames: list[tuple[Direction, bytes]]) -> None:
     talk = Talk()
-    seen = [one for direction, raw in frames for one in talk.raw(direction, raw)] + [*talk.session.rest()]
+    seen = [one for direction, raw in frames for one in talk.raw(direction, raw)] + [*talk.session.flush()]
     assert {frame.seq for one in seen for frame in one.message.frames} == set(range(1, len(frames) + 1))
     talk.session.open_calls()
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.call import Outcome, Seen
+from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Response
-from analysis.conversation.subscriptions import Listening, ResourceSubscription
+from analysis.conversation.subscriptions import ListenSubscription, ResourceSubscription
 from captures.frames import FrameAssembler
 from captures.record import decode
 from captures.verdict import Direction
@@ -22,10 +22,10 @@ ID = "io.modelcontextprotocol/subscriptionId"
 RELATED = "io.modelcontextprotocol/related-task"
 
 
-def fold_of(case: Case) -> tuple[Fold, list[Seen]]:
+def fold_of(case: Case) -> tuple[Fold, list[MessageContext]]:
     """A trace as the records of a capture, folded."""
     fold, assembler = Fold(), FrameAssembler()
-    seen: list[Seen] = []
+    seen: list[MessageContext] = []
     for _, line in case.records():
         record = decode(line.rstrip(b"\n"), 0, json.loads)
         assert record is not None
@@ -136,7 +136,7 @@ def test_subscriptions_of_both_eras_show_on_one_connection() -> None:
     assert isinstance(one, ResourceSubscription)
     assert talk.answer(1).subscription is one
     listening = talk.ask("l", "subscriptions/listen", notifications={"resourceSubscriptions": ["x:"]}).subscription
-    assert isinstance(listening, Listening)
+    assert isinstance(listening, ListenSubscription)
     updated = "notifications/resources/updated"
     assert talk.tell(updated, uri="x:a").subscription is one
     assert talk.tell(updated, uri="x:a", _meta={ID: "l"}).subscription is listening
@@ -154,7 +154,7 @@ def test_the_end_of_an_exchange_ends_what_was_listened_to_in_it() -> None:
     talk.http(1)
     seen = talk.ask("l", "subscriptions/listen", 1, notifications={"toolsListChanged": True})
     acknowledged = talk.tell("notifications/subscriptions/acknowledged", 1, notifications={}, _meta={ID: "l"})
-    assert isinstance(seen.subscription, Listening)
+    assert isinstance(seen.subscription, ListenSubscription)
     assert acknowledged.subscription is seen.subscription
     talk.http_end(1, by="server")
     assert (seen.subscription.stream_ended_by, seen.subscription.ended_ns) == ("server", talk.seq * MS)
@@ -177,10 +177,13 @@ def test_a_stream_that_goes_on_with_another_says_so() -> None:
     (seen,) = talk.raw("s2c", answer, 2, event_id="a-1", **place)
     assert isinstance(seen.message, Response)
     assert seen.http is not None
-    assert seen.http.resumes is talk.fold.exchanges.of(1)
+    assert seen.http.resumes is talk.fold.exchanges.get_or_create(1)
     talk.http(3, "GET", mcp_session_id="s")
     talk.record("stream", exchange=3, dir="s2c", event="opened", last_event_id="zz")
-    assert (talk.fold.exchanges.of(3).resumption, talk.fold.exchanges.of(3).resumes) == ("unknown", None)
+    assert (talk.fold.exchanges.get_or_create(3).resumption, talk.fold.exchanges.get_or_create(3).resumes) == (
+        "unknown",
+        None,
+    )
 
 
 def test_odd_records_of_streams_are_passed_over() -> None:
@@ -193,7 +196,7 @@ def test_odd_records_of_streams_are_passed_over() -> None:
     ]
     for members in odd:
         talk.record("stream", **{"event": "opened", "last_event_id": "a", **members})
-    assert talk.fold.exchanges.of(1).resumption is None
+    assert talk.fold.exchanges.get_or_create(1).resumption is None
 
 
 def threads_are_whole(every_nth: int) -> None:
@@ -209,7 +212,7 @@ def threads_are_whole(every_nth: int) -> None:
                 assert call.round is not None
         counts["chains"] += fold.links.chains.count
         counts["tasks"] += fold.links.tasks.count
-        counts["listenings"] += sum(isinstance(one.subscription, Listening) for one in seen)
+        counts["listenings"] += sum(isinstance(one.subscription, ListenSubscription) for one in seen)
     assert all(counts.values()), counts
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.call import Call, Outcome, Seen
+from analysis.conversation.call import Call, MessageContext, Outcome
 from analysis.conversation.message import Request, Response, id_of
 from analysis.conversation.multi_round import PLACES, ROUNDS, Chain, Chains, Round, Turn
 from tests.analysis.talk import MS, Talk
@@ -25,17 +25,17 @@ class Calls(Talk):
         self.exchanges: dict[int, Call] = {}
         super().__init__(transport)
 
-    def follow(self, seen: Seen) -> None:
+    def follow(self, seen: MessageContext) -> None:
         message = seen.message
         if isinstance(message, Request) and message.sender == "client":
-            self.rounds[message.seq] = self.chains.asked(message, seen.session)
+            self.rounds[message.seq] = self.chains.on_request(message, seen.session)
         elif isinstance(message, Response) and seen.answered is not None and message.sender == "server":
             call = self.exchanges[message.seq] = seen.answered
             turn, is_interim = (
                 Turn(call.request, message, call.revision, call.era),
                 call.outcome is Outcome.INPUT_REQUIRED,
             )
-            call.round = self.chains.answered(turn, seen.session, is_interim=is_interim) or call.round
+            call.round = self.chains.on_response(turn, seen.session, is_interim=is_interim) or call.round
 
     def call(self, id_: object, exchange: int | None = None, name: str = "echo", **params: Any) -> Round | None:
         arguments = params.pop("arguments", {"message": "m"})
@@ -262,7 +262,7 @@ def test_a_retry_that_failed_may_be_sent_again() -> None:
         assert (made.chain, made.number) == (chain, 2)
         assert chain.round_count == 2
         request = calls.fold.open_calls()[0].request
-        calls.chains.failed(request)
+        calls.chains.on_failed(request)
         calls.http_end(number, 401)
         assert chain.is_waiting
         assert (chain.round_count, len(chain.rounds), chain.client_ns) == (1, 1, 0)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.http_exchange import KEPT, HttpExchange, Stray
+from analysis.conversation.http_exchange import KEPT, CrossStreamEvent, HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges
-from analysis.conversation.mark import Mark
+from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import id_of
 from analysis.conversation.resumption import EventIds
 from mcpproxy.importers.trace import Case, cases
@@ -30,17 +30,17 @@ class Streams:
         fields += [[name.replace("_", "-"), value] for name, value in more.pop("fields", {}).items()]
         request = {"method": method, "target": "/mcp", "headers": fields}
         told = {"exchange": number, "stage": "request", "peer": "127.0.0.1:5", "request": request, **more}
-        http = self.exchanges.take(told)
+        http = self.exchanges.on_record(told)
         assert http is not None
-        self.exchanges.take({"exchange": number, "stage": "response", "response": {"status": 200, "headers": []}})
+        self.exchanges.on_record({"exchange": number, "stage": "response", "response": {"status": 200, "headers": []}})
         if after is not None:
-            self.ids.opened(http, after)
+            self.ids.on_stream_opened(http, after)
         return http
 
     def send(self, http: HttpExchange, *ids: str) -> None:
         for event_id in ids:
             self.seq += 1
-            self.ids.sent(http, event_id, self.seq)
+            self.ids.on_event(http, event_id, self.seq)
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_ids_are_of_their_session(streams: Streams) -> None:
 def test_the_session_may_be_given_out_by_the_response(streams: Streams) -> None:
     first = streams.begin(1, session=None)
     answer = {"status": 200, "headers": [["mcp-session-id", "s"]]}
-    streams.exchanges.take({"exchange": 1, "stage": "response", "response": answer})
+    streams.exchanges.on_record({"exchange": 1, "stage": "response", "response": answer})
     streams.send(first, "a")
     assert streams.begin(2, "GET", after="a").resumes is first
 
@@ -114,7 +114,7 @@ def test_an_id_that_two_streams_sent_could_mean_either(streams: Streams) -> None
     one, other = streams.begin(1), streams.begin(2)
     streams.send(one, "1")
     streams.send(other, "1")
-    assert other.strays == (Stray(2, 1),)
+    assert other.strays == (CrossStreamEvent(2, 1),)
     third = streams.begin(3, "GET", after="1")
     assert (third.resumption, third.resumes, third.stream) == ("ambiguous", None, 3)
 
@@ -125,7 +125,7 @@ def test_an_event_of_another_stream_is_a_stray(streams: Streams) -> None:
     streams.send(other, "b-0", "b-1")
     resumed = streams.begin(3, "GET", after="a-0")
     streams.send(resumed, "a-1", "b-1")
-    assert (resumed.replays, resumed.strays) == (1, (Stray(6, 2),))
+    assert (resumed.replays, resumed.strays) == (1, (CrossStreamEvent(6, 2),))
 
 
 @pytest.mark.parametrize(
@@ -153,10 +153,10 @@ def test_only_the_beginning_of_a_stream_resumes(streams: Streams) -> None:
     first, second = streams.begin(1), streams.begin(2, "GET")
     streams.send(first, "a")
     streams.send(second, "b")
-    streams.ids.opened(second, "a")
+    streams.ids.on_stream_opened(second, "a")
     assert second.resumption is None
     third = streams.begin(3, "GET", after="a")
-    streams.ids.opened(third, "b")
+    streams.ids.on_stream_opened(third, "b")
     assert third.resumes is first
 
 
@@ -165,7 +165,7 @@ def test_an_exchange_that_is_forgotten_is_resumed_by_its_number(streams: Streams
     streams.send(first, "a")
     second = streams.begin(2, "GET", after="a")
     for number in (1, *range(10, KEPT + 20)):
-        streams.exchanges.take({"exchange": number, "stage": "end"})
+        streams.exchanges.on_record({"exchange": number, "stage": "end"})
     assert streams.exchanges.known(1) is None
     assert (second.resumes, second.resumed) == (None, 1)
     again = streams.begin(1, "GET")  # another exchange with that number
@@ -203,7 +203,7 @@ def test_nothing_raises_and_no_stream_goes_on_with_itself(script: list[tuple[int
     streams = Streams(limit=3)
     for number, act, text, session in script:
         if act == "send":
-            streams.send(streams.exchanges.of(number), text)
+            streams.send(streams.exchanges.get_or_create(number), text)
         else:
             streams.begin(number, act, session, after=text)
     assert len(streams.ids) <= 3
@@ -218,14 +218,14 @@ def say(streams: Streams, http: HttpExchange, event_id: str, raw: bytes) -> list
     """What is odd about an event, beside what was before."""
     before = len(http.repeats)
     streams.seq += 1
-    streams.ids.sent(http, event_id, streams.seq, streams.seq * 10, raw)
+    streams.ids.on_event(http, event_id, streams.seq, streams.seq * 10, raw)
     return [one.kind for one in http.repeats[before:]]
 
 
 def asking(streams: Streams, number: int, after: str | None = None) -> HttpExchange:
     """The stream of a GET, of whose request all is known."""
     http = streams.begin(number, "GET", after=after, fields={"Last_Event_ID": after} if after else {})
-    http.started = Mark(streams.seq, 0)
+    http.started = RecordRef(streams.seq, 0)
     return http
 
 

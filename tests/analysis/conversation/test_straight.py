@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from analysis.conversation.call import Call, Seen
+from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO
 from analysis.conversation.straight import Straight
 from analysis.conversation.straight_http import StraightHttp
@@ -41,8 +41,8 @@ def told(lines: bytes) -> list[Any]:
     return found
 
 
-def _seen(seen: Seen) -> dict[str, Any]:
-    known = {name: getattr(seen, name) for name in Seen.__struct_fields__}
+def _seen(seen: MessageContext) -> dict[str, Any]:
+    known = {name: getattr(seen, name) for name in MessageContext.__struct_fields__}
     numbers = {name: None if (call := known.pop(name)) is None else call.number for name in ("call", "answered")}
     cancelled, request, cancels = known.pop("cancelled"), known.pop("request"), known.pop("cancels")
     meant, http = known.pop("meant"), known.pop("http")
@@ -69,7 +69,7 @@ def _seen(seen: Seen) -> dict[str, Any]:
     }
 
 
-def _session(seen: Seen) -> dict[str, Any]:
+def _session(seen: MessageContext) -> dict[str, Any]:
     session = seen.session
     left_out = ("memory", "lasting", "initialize", "likeness")
     return {name: repr(getattr(session, name)) for name in session.__slots__ if name not in left_out}
@@ -261,10 +261,10 @@ def test_the_whole_corpus_is_understood_alike(monkeypatch: pytest.MonkeyPatch) -
 
 def share_taken(maker: Maker, way: Any, monkeypatch: pytest.MonkeyPatch) -> float:
     """The share of messages that went a straight way."""
-    taken: list[Seen | None] = []
+    taken: list[MessageContext | None] = []
     take = way.take
 
-    def counted(self: Any, *what: Any) -> Seen | None:
+    def counted(self: Any, *what: Any) -> MessageContext | None:
         taken.append(take(self, *what))
         return taken[-1]
 

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Id, Invalid, Notification, Request, Response
 from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import (
     LONGEST,
     NOTIFICATIONS,
     REQUESTS,
-    Listening,
+    ListenSubscription,
     ResourceSubscription,
     Subscription,
     Subscriptions,
-    Uris,
+    UriPrefixSet,
 )
 from tests.analysis.talk import META, MS, Talk
 
@@ -33,20 +33,20 @@ class Ear(Talk):
         self.of: dict[int, Subscription | None] = {}
         super().__init__(transport)
 
-    def follow(self, seen: Seen) -> None:
+    def follow(self, seen: MessageContext) -> None:
         message, session, all_ = seen.message, seen.session, self.subscriptions
         found: Subscription | None = None
         if message.sender == "server" and not isinstance(message, Invalid):
-            found = all_.heard(message, message.meta, session, message.frames[0].exchange)
+            found = all_.on_server_message(message, message.meta, session, message.frames[0].exchange)
         if isinstance(message, Request) and message.sender == "client" and message.method in REQUESTS:
-            found = all_.asked(message, session)
+            found = all_.on_request(message, session)
         elif isinstance(message, Response) and seen.answered is not None:
             if seen.answered.request.method in REQUESTS:
-                found = all_.answered(seen.answered.request, message, session)
+                found = all_.on_response(seen.answered.request, message, session)
         elif seen.cancels is not None and isinstance(message, Notification):
-            found = all_.cancelled(seen.cancels, message, session)
+            found = all_.on_cancelled(seen.cancels, message, session)
         elif isinstance(message, Notification) and message.method in NOTIFICATIONS and found is None:
-            found = all_.updated(message, session)
+            found = all_.on_resource_updated(message, session)
         self.of[message.seq] = found
 
     @property
@@ -64,9 +64,9 @@ class Ear(Talk):
     def update(self, uri: object, **more: Any) -> Subscription | None:
         return self.of[self.tell("notifications/resources/updated", uri=uri, **more).message.seq]
 
-    def listen(self, id_: object = "l", exchange: int | None = None, **chosen: Any) -> Listening:
+    def listen(self, id_: object = "l", exchange: int | None = None, **chosen: Any) -> ListenSubscription:
         found = self.of[self.ask(id_, "subscriptions/listen", exchange, notifications=chosen).message.seq]
-        assert isinstance(found, Listening)
+        assert isinstance(found, ListenSubscription)
         return found
 
     def hear(self, method: str, id_: object = "l", exchange: int | None = None, **params: Any) -> Subscription | None:
@@ -217,7 +217,7 @@ def test_filters_say_what_they_select() -> None:
         found = Ear()
         seen = found.say("c2s", id=1, method="subscriptions/listen", params={"notifications": told, "_meta": META})
         none = found.of[seen.message.seq]
-        assert isinstance(none, Listening)
+        assert isinstance(none, ListenSubscription)
         assert not none.requested.types
 
 
@@ -288,7 +288,7 @@ def test_over_http_what_is_on_its_stream_belongs_to_it() -> None:
     ear.http(3)
     ear.ask(1, "tools/call", 3)
     assert ear.hear("tools/list_changed", "l", 3) is None
-    http = ear.fold.exchanges.of(1)
+    http = ear.fold.exchanges.get_or_create(1)
     ear.http_end(1, by="server")
     ear.subscriptions.stream_ended(1, ear.seq * MS, http.ended_by)
     assert (one.stream_ended_by, one.stream_ended_ns, one.is_open) == ("server", ear.seq * MS, False)
@@ -312,7 +312,7 @@ texts = st.text(alphabet="ab", max_size=6)
 
 @given(st.lists(st.tuples(st.booleans(), texts)), texts)
 def test_covering_agrees_with_a_plain_model(script: list[tuple[bool, str]], uri: str) -> None:
-    uris, model = Uris(), set[str]()
+    uris, model = UriPrefixSet(), set[str]()
     for adds, one in script:
         (uris.add if adds else uris.discard)(one)
         (model.add if adds else model.discard)(one)
@@ -321,7 +321,7 @@ def test_covering_agrees_with_a_plain_model(script: list[tuple[bool, str]], uri:
 
 
 def test_a_giant_uri_stands_for_itself_alone() -> None:
-    uris = Uris(["x" * LONGEST, "y" * (LONGEST + 1)])
+    uris = UriPrefixSet(["x" * LONGEST, "y" * (LONGEST + 1)])
     assert uris.covering("x" * (LONGEST + 9)) == "x" * LONGEST
     assert uris.covering("y" * (LONGEST + 1)) is not None
     assert uris.covering("y" * (LONGEST + 9)) is None

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import MISSING, Notification, Request, Response
 from analysis.conversation.tasks import NOTIFICATIONS, REPORTS, REQUESTS, Task, Tasks, has_stub
 from tests.analysis.talk import MS, Talk
@@ -28,21 +28,21 @@ class Work(Talk):
         self.of: dict[int, Task | None] = {}
         super().__init__(transport)
 
-    def follow(self, seen: Seen) -> None:
+    def follow(self, seen: MessageContext) -> None:
         message, session = seen.message, seen.session
         found: Task | None = None
         if isinstance(message, Request) and message.method in REQUESTS:
-            found = self.tasks.asked(message, session)
+            found = self.tasks.on_request(message, session)
         elif isinstance(message, Response) and seen.answered is not None:
             request = seen.answered.request
-            found = self.tasks.answered(request, message, session) or self.tasks.part_of(request)
+            found = self.tasks.on_response(request, message, session) or self.tasks.part_of(request)
         elif isinstance(message, Notification) and message.method in NOTIFICATIONS:
-            found = self.tasks.told(message, session)
+            found = self.tasks.on_notification(message, session)
         if found is None and isinstance(message, Request | Response | Notification):
             found = self.tasks.related(message, message.meta, session)
         self.of[message.seq] = found
 
-    def about(self, seen: Seen) -> Task:
+    def about(self, seen: MessageContext) -> Task:
         found = self.of[seen.message.seq]
         assert found is not None
         return found
@@ -278,23 +278,23 @@ def test_a_task_of_a_client_stays_in_its_session() -> None:
 def test_which_tasks_wait_for_input_is_known_for_each_side(work: Work) -> None:
     session = work.fold.routing.begin(0)
     a, b = work.create("a"), work.create("b")
-    assert work.tasks.asking(session, "server") == []
+    assert work.tasks.awaiting_input(session, "server") == []
     for id_ in ("a", "b"):
         work.tell("notifications/tasks/status", **stub(id_, "input_required"))
-    assert work.tasks.asking(session, "server") == [a, b]
-    assert work.tasks.asking(session, "client") == []
+    assert work.tasks.awaiting_input(session, "server") == [a, b]
+    assert work.tasks.awaiting_input(session, "client") == []
     work.ask(5, "tasks/get", taskId="a")
     work.answer(5, **stub("a", "working"))
-    assert work.tasks.asking(session, "server") == [b]
+    assert work.tasks.awaiting_input(session, "server") == [b]
     work.create("b")  # another one, which is working
-    assert work.tasks.asking(session, "server") == []
+    assert work.tasks.awaiting_input(session, "server") == []
 
 
 def test_an_id_may_name_a_task_that_was_created_or_asked_for(work: Work) -> None:
     session = work.fold.routing.begin(0)
     work.create("a")
     work.ask(5, "tasks/get", taskId="b")
-    assert [work.tasks.names(session, id_) for id_ in "abc"] == [True, True, False]
+    assert [work.tasks.knows(session, id_) for id_ in "abc"] == [True, True, False]
 
 
 # Memory.

@@ -108,7 +108,7 @@ def frames_are_those_of_the_reader(path: Path, connection: duckdb.DuckDBPyConnec
 
 def requests_and_their_ends_are_those_of_the_fold(path: Path, connection: duckdb.DuckDBPyConnection) -> None:
     fold = Fold()
-    seen = [one for item in read_frames(Capture(path)) for one in fold.feed(item)] + [*fold.rest()]
+    seen = [one for item in read_frames(Capture(path)) for one in fold.feed(item)] + [*fold.flush()]
     asked = Counter((one.message.seq, one.message.index) for one in seen if isinstance(one.message, Request))
     ended: list[tuple[Any, ...]] = [
         (
@@ -138,7 +138,7 @@ def capture_is_accounted_for(path: Path, connection: duckdb.DuckDBPyConnection) 
     fold = Fold()
     for item in items:
         fold.feed(item)
-    fold.rest()
+    fold.flush()
     frames = [item for item in items if isinstance(item, Frame)]
     found = row(connection, "select * from captures")
     assert found["frames"] == len(frames)
@@ -945,7 +945,7 @@ def test_anything_can_be_loaded_and_agrees_with_the_fold(
     for item in read_frames(Capture(path)):
         frames += isinstance(item, Frame)
         requests += sum(isinstance(one.message, Request) for one in fold.feed(item))
-    requests += sum(isinstance(one.message, Request) for one in fold.rest())
+    requests += sum(isinstance(one.message, Request) for one in fold.flush())
     with loaded(path, findings=True) as connection:
         assert rows(connection, "select count(*), count(distinct seq) from frames") == [(frames, frames)]
         assert rows(connection, "select count(*) from exchanges") == [(requests,)]

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.call import Call, Seen
+from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Message, Notification, Request, Response
 from analysis.rules.finding import Finding
@@ -108,7 +108,7 @@ class Told:
                 self._take(seen, asked, ended)
             if isinstance(item, Record) and item.rec == "exchange":
                 ended.update({call.request: call for call in unanswered(fold)})
-        for seen in fold.rest():
+        for seen in fold.flush():
             self._take(seen, asked, ended)
         self.findings += checker.finish("closed" if checker.fold.ending is not None else "killed")
         left = {call.request: call for call in fold.open_calls()}
@@ -119,7 +119,7 @@ class Told:
             outcome = str(call.outcome) if call else "failed" if request.id.pairs else "unanswered"
             self.calls.append(Asked(request, session, outcome, call))
 
-    def _take(self, seen: Seen, asked: list[tuple[int, Request]], ended: dict[Request, Call]) -> None:
+    def _take(self, seen: MessageContext, asked: list[tuple[int, Request]], ended: dict[Request, Call]) -> None:
         message = seen.message
         self.messages.append((seen.session.number, message))
         if isinstance(message, Request):

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.limited import Forgotten
+from analysis.conversation.bounded_dict import Forgotten
 from analysis.rules.discovery import rules
 from analysis.rules.finding import Level
 from mcpproxy.examination.result import LocatedFinding, Place

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import analysis
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
@@ -213,7 +213,7 @@ FILTERS = (
 def selected_by(path: Path, only: Filter) -> set[int]:
     """The frames that a filter selects by the facts of the fold, when all outcomes are known."""
     fold, wanted = Fold(), set()
-    seen: list[Seen] = []
+    seen: list[MessageContext] = []
     for item in read_frames(Capture(path)):
         seen += fold.feed(item)
         if isinstance(item, Frame) and item.verdict.kind == "batch" and only.matches(facts_of_batch(item)):

@@ -5,9 +5,9 @@ from typing import Any
 import orjson
 import pytest
 
-from analysis.conversation.call import Call, IdState, seen_of
+from analysis.conversation.call import Call, IdState, context_of
 from analysis.conversation.http_exchanges import HttpExchanges
-from analysis.conversation.mark import Mark
+from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Request, Response, messages
 from analysis.conversation.session import Session
 from captures.envelope import judge
@@ -37,7 +37,7 @@ def answered(at_s: float) -> Response:
 
 
 def a_call(*, method: str = METHOD, cancelled_s: float | None = None, reason: str | None = None, **what: Any) -> Call:
-    mark = None if cancelled_s is None else Mark(9, round(cancelled_s * S))
+    mark = None if cancelled_s is None else RecordRef(9, round(cancelled_s * S))
     return Call(asked(method), cancellation=mark, cancel_reason=reason, **what)
 
 
@@ -89,9 +89,9 @@ def test_what_has_no_answer_says_its_outcome_and_by_what_it_was_cancelled() -> N
 
 
 def test_a_call_cancelled_by_closing_its_exchange_says_so_once_and_after_how_long() -> None:
-    http = HttpExchanges().take({"exchange": 1, "stage": "end", "ended_by": "client"})
+    http = HttpExchanges().on_record({"exchange": 1, "stage": "end", "ended_by": "client"})
     assert http is not None
-    http.over = Mark(9, 2 * S)
+    http.over = RecordRef(9, 2 * S)
     call = a_call(cancelled_s=2, http=http)
     assert [*became(call)] == [
         Fact("outcome", "cancelled after 1.0 s"),
@@ -110,16 +110,16 @@ def test_a_subscription_is_due_no_answer() -> None:
 def test_a_response_says_what_it_answers_or_why_it_answers_nothing() -> None:
     call, response = a_call(), answered(2)
     call.answer(response)
-    paired = seen_of(response, SESSION, call)
+    paired = context_of(response, SESSION, call)
     assert [*facts(paired, None)] == [Fact("answers", "frame 3 after 1.0 s: ok")]
     assert title(paired) == "answer to tools/call #7 add"
-    alone = seen_of(response, SESSION, id_state=IdState.ANSWERED)
+    alone = context_of(response, SESSION, id_state=IdState.ANSWERED)
     assert [*facts(alone, None)] == [Fact("answers", "nothing: answered before, ok 3", is_bad=True)]
     assert title(alone) == "answer #7"
 
 
 def test_a_cancellation_names_what_it_cancels() -> None:
     notification = message(9, 5, "c2s", {"method": "notifications/cancelled", "params": {"requestId": 7}})
-    seen = seen_of(notification, SESSION, cancels=asked())
+    seen = context_of(notification, SESSION, cancels=asked())
     assert [*facts(seen, None)] == [Fact("cancels", "tools/call #7 add (frame 3)")]
     assert title(seen) == "notifications/cancelled"

@@ -10,7 +10,7 @@ from mcpproxy.wording.failures import failure
 
 
 def ended(**members: Any) -> HttpExchange:
-    http = HttpExchanges().take({"exchange": 1, "stage": "end", "ended_by": "server", **members})
+    http = HttpExchanges().on_record({"exchange": 1, "stage": "end", "ended_by": "server", **members})
     assert http is not None
     return http
 

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from analysis.conversation.call import Call, IdState
-from analysis.conversation.mark import Mark
+from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Request, Response, message_of, messages, parse_exactly
 from captures.envelope import judge
 from captures.frame import Frame
@@ -150,7 +150,7 @@ def test_a_request_is_told_once_more_with_what_became_of_it() -> None:
 
 def test_a_late_answer_says_how_late_it_was() -> None:
     call = answered({"id": 7, "error": {"code": -32602, "message": "no such\npage"}}, 2500)
-    call.cancellation = Mark(2, 100 * MS)
+    call.cancellation = RecordRef(2, 100 * MS)
     status = of_response(call).status
     assert status is not None
     assert (status.word, status.short) == ("error -32602, 2.4 s late", "error -32602, late")

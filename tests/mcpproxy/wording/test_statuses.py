@@ -8,7 +8,7 @@ import pytest
 from analysis.conversation.call import Call, Outcome, ProbableAnswer
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges
-from analysis.conversation.mark import Mark
+from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Request, messages
 from captures.envelope import judge
 from captures.frame import Frame
@@ -26,19 +26,19 @@ def call(**what: Any) -> Call:
 
 def refused() -> HttpExchange:
     response = {"status": 502, "headers": []}
-    http = HttpExchanges().take({"exchange": 1, "stage": "end", "ended_by": "server", "response": response})
+    http = HttpExchanges().on_record({"exchange": 1, "stage": "end", "ended_by": "server", "response": response})
     assert http is not None
     return http
 
 
 def left() -> HttpExchange:
-    http = HttpExchanges().take({"exchange": 1, "stage": "end", "ended_by": "client"})
+    http = HttpExchanges().on_record({"exchange": 1, "stage": "end", "ended_by": "client"})
     assert http is not None
-    http.over = Mark(9, 2 * S)
+    http.over = RecordRef(9, 2 * S)
     return http
 
 
-LEFT: dict[str, Any] = {"broken": Mark(9, 2 * S), "has_left": True}
+LEFT: dict[str, Any] = {"broken": RecordRef(9, 2 * S), "has_left": True}
 
 
 @pytest.mark.parametrize(
@@ -50,23 +50,32 @@ LEFT: dict[str, Any] = {"broken": Mark(9, 2 * S), "has_left": True}
             'unanswered, probably answered by frame 9 with id "7"',
             True,
         ),
-        ({"cancellation": Mark(9, 2 * S)}, "cancelled after 2.0 s", False),
+        ({"cancellation": RecordRef(9, 2 * S)}, "cancelled after 2.0 s", False),
         (
-            {"cancellation": Mark(9, 2 * S), "cancel_reason": "the user\nleft"},
+            {"cancellation": RecordRef(9, 2 * S), "cancel_reason": "the user\nleft"},
             r"cancelled after 2.0 s: the user\nleft",
             False,
         ),
-        ({"cancellation": Mark(9, 2 * S), "http": left()}, "cancelled after 2.0 s by closing its HTTP exchange", False),
-        ({"cancellation": Mark(9, 7 * S), "cancel_reason": "slow"}, "abandoned after 7.0 s: slow", True),
-        ({"cancellation": Mark(9, 1 * S), "cancel_reason": "timed out"}, "abandoned after 1.0 s: timed out", True),
+        (
+            {"cancellation": RecordRef(9, 2 * S), "http": left()},
+            "cancelled after 2.0 s by closing its HTTP exchange",
+            False,
+        ),
+        ({"cancellation": RecordRef(9, 7 * S), "cancel_reason": "slow"}, "abandoned after 7.0 s: slow", True),
+        ({"cancellation": RecordRef(9, 1 * S), "cancel_reason": "timed out"}, "abandoned after 1.0 s: timed out", True),
         (LEFT, "abandoned after 2.0 s", True),
         (
-            {"broken": Mark(9, S), "http": refused()},
+            {"broken": RecordRef(9, S), "http": refused()},
             "failed: HTTP status 502 by a gateway",
             True,
         ),
         (
-            {"broken": Mark(9, S), "http": refused(), "cancellation": Mark(10, 7 * S), "fault": Outcome.FAILED},
+            {
+                "broken": RecordRef(9, S),
+                "http": refused(),
+                "cancellation": RecordRef(10, 7 * S),
+                "fault": Outcome.FAILED,
+            },
             "failed: HTTP status 502 by a gateway, abandoned after 7.0 s",
             True,
         ),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final, Literal
 
-from analysis.conversation.call import Seen
+from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Message, Response
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO
 from analysis.protocol.methods import METHODS
@@ -50,7 +50,7 @@ _PARAMS: Final[dict[str, tuple[tuple[str, _Kind], ...]]] = {
 }
 
 
-def plain_bytes(message: Message) -> bytes | None:
+def searchable_bytes(message: Message) -> bytes | None:
     """The bytes in which a message's words can be searched; None if the search would be inconclusive.
 
     So it is where letters are written with escapes, and of an item of a batch: to look through the whole batch for each
@@ -66,14 +66,14 @@ def plain_bytes(message: Message) -> bytes | None:
     return raw
 
 
-def unusual_metas(seen: Seen, raw: bytes | None) -> list[tuple[str, Any]]:
+def unusual_metas(seen: MessageContext, raw: bytes | None) -> list[tuple[str, Any]]:
     """Every `_meta` of a message that is no object, or has a key that is not usual; each with its JSON Pointer.
 
     That of the params or the result comes first. Nearly all messages have none.
 
     Args:
         seen: the message.
-        raw: as `plain_bytes` tells.
+        raw: as `searchable_bytes` tells.
     """
     part = part_of(seen)
     body = seen.body.get(part)
@@ -82,7 +82,7 @@ def unusual_metas(seen: Seen, raw: bytes | None) -> list[tuple[str, Any]]:
     if isinstance(body, dict) and own and not _is_usual(body["_meta"]):
         found.append((f"/{part}/_meta", body["_meta"]))
     if raw is None or raw.count(META_WORD) > own:
-        further = [(pointer, place["_meta"]) for pointer, place in places(seen) if "_meta" in place]
+        further = [(pointer, place["_meta"]) for pointer, place in annotated_objects(seen) if "_meta" in place]
         found += [(f"{pointer}/_meta", meta) for pointer, meta in further if not _is_usual(meta)]
     return found
 
@@ -91,7 +91,7 @@ def _is_usual(meta: object) -> bool:
     return isinstance(meta, dict) and USUAL.issuperset(meta)
 
 
-def places(seen: Seen) -> Iterator[tuple[str, dict[str, Any]]]:
+def annotated_objects(seen: MessageContext) -> Iterator[tuple[str, dict[str, Any]]]:
     """Objects in a message that may have `_meta`, icons, annotations or a MIME type, each with its JSON Pointer."""
     part = part_of(seen)
     body = seen.body.get(part)
@@ -122,7 +122,7 @@ def has_places(part: Literal["params", "result"], method: str, era: Era | None) 
     return method in METHODS and (era != "handshake" or method in (_RESULTS if part == "result" else _PARAMS))
 
 
-def part_of(seen: Seen) -> Literal["params", "result"]:
+def part_of(seen: MessageContext) -> Literal["params", "result"]:
     """The member that holds the body of a message."""
     return "result" if isinstance(seen.message, Response) else "params"
 

@@ -8,20 +8,20 @@ from typing import Any, Literal, TypeAlias
 from analysis.conversation.message import Request
 from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 
-Lack: TypeAlias = Literal["meta", "version", "capabilities"]
+MissingMetaMember: TypeAlias = Literal["meta", "version", "capabilities"]
 """The first thing missing from the envelope of a request."""
 
 
-def envelope(request: Request) -> dict[str, Any] | None:
+def request_meta(request: Request) -> dict[str, Any] | None:
     """`params._meta` of a request; None if it is not an object."""
     params = request.body.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
     return meta if isinstance(meta, dict) else None
 
 
-def lacks(request: Request) -> Lack | None:
+def missing_meta(request: Request) -> MissingMetaMember | None:
     """What is missing from a modern request that every one must have; None if it is complete."""
-    meta = envelope(request)
+    meta = request_meta(request)
     if meta is None:
         return "meta"
     if not isinstance(meta.get(PROTOCOL_VERSION), str):

@@ -33,7 +33,7 @@ class Forgotten(NamedTuple):
         return {"what": self.what, "count": self.times}
 
 
-class Limited(OrderedDict[K, V]):
+class BoundedDict(OrderedDict[K, V]):
     """A table with a limit. Replaced entries keep their place; `move_to_end` makes an entry the newest."""
 
     __slots__ = ("forgotten", "limit")
@@ -49,7 +49,7 @@ class Limited(OrderedDict[K, V]):
         self.forgotten = 0
         """Entries that had to be forgotten."""
 
-    def keep(self, key: K, value: V) -> V | None:
+    def put(self, key: K, value: V) -> V | None:
         """Enter a value; return the oldest value if that had to be forgotten for it."""
         self[key] = value
         if len(self) <= self.limit:

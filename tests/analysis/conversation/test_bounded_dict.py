@@ -5,12 +5,12 @@ import json
 
 import pytest
 
-from analysis.conversation.addressing import Key
+from analysis.conversation.addressing import RequestKey
+from analysis.conversation.bounded_dict import BoundedDict
 from analysis.conversation.call import Call
 from analysis.conversation.call_table import CROWD, CallTable
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.limited import Limited
 from analysis.conversation.message import messages
 from tests.analysis.conversation.limits import Limits
 from tests.analysis.conversation.test_crowds import INITIALIZE, Tape
@@ -25,15 +25,15 @@ def folded(tape: Tape) -> Fold:
 
 
 def test_a_table_forgets_the_oldest_first_and_counts() -> None:
-    table: Limited[int, str] = Limited(2)
-    assert [table.keep(number, f"{number}") for number in range(4)] == [None, None, "0", "1"]
+    table: BoundedDict[int, str] = BoundedDict(2)
+    assert [table.put(number, f"{number}") for number in range(4)] == [None, None, "0", "1"]
     assert (list(table), table.forgotten) == ([2, 3], 2)
 
 
 def test_an_entry_that_is_replaced_pushes_nothing_out() -> None:
-    table: Limited[int, str] = Limited(2)
+    table: BoundedDict[int, str] = BoundedDict(2)
     for number in (1, 2, 1):
-        table.keep(number, "")
+        table.put(number, "")
     assert (list(table), table.forgotten) == ([1, 2], 0)
 
 
@@ -137,7 +137,7 @@ def test_of_very_many_open_requests_all_are_answered_with_what_they_asked() -> N
         tape.raw("c2s", json.dumps({"jsonrpc": "2.0", "id": number, "method": "a", "params": {"n": number}}).encode())
     for item in tape.items[1:]:
         (request,) = messages(item)  # type: ignore[arg-type]
-        table.open(Call(request), Key(None, request.id))  # type: ignore[arg-type, union-attr]
+        table.open(Call(request), RequestKey(None, request.id))  # type: ignore[arg-type, union-attr]
     assert [one.request.params["n"] for one in table.waiting()] == list(range(CROWD + 500))
 
 
