@@ -288,7 +288,7 @@ class Reading:
             return Step(record, item, self._understand(item), self._under_way.changed)
         if not checker.is_due(item):
             messages = self._understand(item)
-            return Step(record, item, messages, self._under_way.changed, checker.look(item, messages))
+            return Step(record, item, messages, self._under_way.changed, checker.check(item, messages))
         assert not isinstance(item, Damage)
         whole = item
         if item.skipped:
@@ -296,7 +296,7 @@ class Reading:
             whole = replace(item, skipped=0) if isinstance(item, Frame) else item._replace(skipped=0)
         due = checker.advance(whole.t_ns)
         messages = self._understand(whole)
-        return Step(record, item, messages, self._under_way.changed, checker.look(item, messages, due))
+        return Step(record, item, messages, self._under_way.changed, checker.check(item, messages, due))
 
 
 def read(path: Path | str) -> Reading:

@@ -57,7 +57,7 @@ COSTS: Final[dict[str, float]] = {
 OTHERS: Final = 0.03
 """What any other rule costs."""
 
-TESTS: Final = {"on_odd": 1.4, "on_problems": 3.0, "on_meta": 0.7}
+TESTS: Final = {"on_anomaly": 1.4, "on_problems": 3.0, "on_meta": 0.7}
 """What a checker spends on messages if it has any rule with this hook, whatever the rule finds."""
 
 REASONS: Final[dict[str, str]] = {}

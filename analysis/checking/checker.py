@@ -1,6 +1,6 @@
 """Checker: turns the messages of a capture into findings, by the rules that apply to each.
 
-Only `analysis.reading` makes one. Sans-IO and streaming: `look`, `advance` and `finish` return the findings that are
+Only `analysis.reading` makes one. Sans-IO and streaming: `check`, `advance` and `finish` return the findings that are
 now certain, in the order of `place_of`. Decisions depend only on the bytes and times in the capture, and what a rule
 finds does not depend on which others run, except those that replace its findings (`shares`). The rules for a message
 are looked up by its kind, method, revision, era and transport (`plans`), so a rule that does not apply costs nothing.
@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from functools import cache, partial
 from typing import Final, Literal, NamedTuple
 
-from analysis.checking.plans import Bound, Calls, Hook, Plan, kind_of, named
+from analysis.checking.plans import BoundHookPlan, BoundHookPlans, Calls, Hook, kind_of, named
 from analysis.checking.profile import Costs
 from analysis.conversation.annotated_objects import META_WORD, searchable_bytes, unusual_metas
 from analysis.conversation.bounded_dict import BoundedDict
@@ -26,7 +26,7 @@ from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.session import Session
-from analysis.rules.base import Ending, Later, Rule
+from analysis.rules.base import CaptureEnd, Later, Rule
 from analysis.rules.discovery import numbers, rules
 from analysis.rules.finding import Finding
 from analysis.rules.odd import NOTHING, oddities_of
@@ -74,7 +74,7 @@ class Checker:
         """How many findings follow from a cause: by the rule of the cause, its session, and their own rule."""
         self._causes: BoundedDict[int, dict[str, None]] = BoundedDict(SESSIONS)
         """The rules that have reported a cause, by session."""
-        self._bound = Bound(rules().values() if picked is None else picked, costs, self._prepare)
+        self._bound = BoundHookPlans(rules().values() if picked is None else picked, costs, self._prepare)
         self._timers: list[tuple[int, int, Rule, Later]] = []
         self._timer_count = 0
         self._watching: dict[int, dict[Rule, None]] = {}
@@ -90,7 +90,7 @@ class Checker:
         """Whether `advance` must be called before the fold takes an item: checks were deferred, perhaps until then."""
         return bool(self._timers) and not isinstance(item, Damage)
 
-    def look(
+    def check(
         self, item: Frame | Record | Damage, messages: tuple[MessageContext, ...], due: list[Finding] | None = None
     ) -> list[Finding]:
         """Take the next item of a capture, which the fold has taken.
@@ -106,7 +106,7 @@ class Checker:
             if reported:
                 findings += self._settled(reported)
         elif messages:
-            findings += self._look(messages, item)
+            findings += self._check(messages, item)
         if isinstance(item, Record):
             findings += self._look_at_record(item)
         return findings if len(findings) < 2 else sorted(findings, key=place_of)
@@ -131,7 +131,7 @@ class Checker:
         """
         findings: list[Finding] = []
         if rest:
-            findings += self._look(rest, None)
+            findings += self._check(rest, None)
         findings += self.advance(self._fold.t_ns)
         ended: list[Finding] = []
         by_session: dict[int, list[Call]] = {}
@@ -140,14 +140,14 @@ class Checker:
                 by_session.setdefault(call.session.number, []).append(call)
         for session in self._fold.routing.open():
             own = tuple(by_session.get(session.number, ()))
-            ending = Ending(reason, self._fold.t_ns, own, is_clear=self._fold.is_clear)
+            ending = CaptureEnd(reason, self._fold.t_ns, own, is_clear=self._fold.is_clear)
             for rule, hook in self._bound.of_session("end", session):
                 ended += self._ask(rule, hook, session, ending)
         return sorted(findings + self._settled(ended), key=place_of)
 
     # ---- calling the rules
 
-    def _look(self, seen: tuple[MessageContext, ...], item: object) -> list[Finding]:
+    def _check(self, seen: tuple[MessageContext, ...], item: object) -> list[Finding]:
         findings: list[Finding] = []
         for message in seen:
             findings += self._settled(self._look_at(message))
@@ -167,7 +167,7 @@ class Checker:
         findings: list[Finding] = []
         if self._watching and seen.session.number in self._watching:
             findings += self._tell_watchers(seen)
-        if plan.outline.odd and (oddities := oddities_of(seen)) is not NOTHING:
+        if plan.outline.anomaly and (oddities := oddities_of(seen)) is not NOTHING:
             self._run(plan.odd_for(oddities), seen, findings)
         if plan.usual:
             self._run(plan.usual, seen, findings)
@@ -175,7 +175,7 @@ class Checker:
             self._look_closer(plan, seen, findings)
         return findings
 
-    def _look_closer(self, plan: Plan, seen: MessageContext, findings: list[Finding]) -> None:
+    def _look_closer(self, plan: BoundHookPlan, seen: MessageContext, findings: list[Finding]) -> None:
         """Call the hooks that run only if a member or word is present, or if the envelope or list is new."""
         outline = plan.outline
         body = seen.body.get(outline.part)
@@ -203,7 +203,7 @@ class Checker:
         if envelope is not None and not is_known and len(findings) == before:
             plan.clean_words.add(envelope)
 
-    def _look_at_list(self, plan: Plan, seen: MessageContext, findings: list[Finding]) -> None:
+    def _look_at_list(self, plan: BoundHookPlan, seen: MessageContext, findings: list[Finding]) -> None:
         """Call the hooks that depend on the list alone, if it is new, or if it led to findings before."""
         words, before = words_of(seen, "result"), len(findings)
         if words is not None and words in plan.clean_words:
@@ -213,7 +213,7 @@ class Checker:
         if words is not None and len(findings) == before:
             plan.clean_words.add(words)
 
-    def _look_at_shape(self, plan: Plan, seen: MessageContext, findings: list[Finding]) -> None:
+    def _look_at_shape(self, plan: BoundHookPlan, seen: MessageContext, findings: list[Finding]) -> None:
         if plan.outline.needs_no_params and "params" not in seen.body:
             return
         problems = problems_of(seen)
@@ -249,13 +249,13 @@ class Checker:
             session = self._fold.routing.session_of_exchange(http)
             odd = oddities_in(http, session)
             if is_answer:
-                self._run_on(self._bound.of_exchange("answered", http, session, odd), http, session, findings)
+                self._run_on(self._bound.of_exchange("response_start", http, session, odd), http, session, findings)
             if is_end:
-                self._run_on(self._bound.of_exchange("over", http, session, odd), http, session, findings)
+                self._run_on(self._bound.of_exchange("exchange_end", http, session, odd), http, session, findings)
                 messages = http.received or http.sent
                 if messages:
                     own = messages[0].session
-                    self._run_on(self._bound.of_exchange("http", http, own, odd), http, own, findings)
+                    self._run_on(self._bound.of_exchange("messages_exchanged", http, own, odd), http, own, findings)
         return findings
 
     def _run_on(self, calls: Calls, http: HttpExchange, session: Session | None, findings: list[Finding]) -> None:

@@ -1,8 +1,8 @@
 """Decides which rule hooks run on each kind of message, HTTP exchange and record.
 
 Whether a rule concerns a kind is a fact about the rule, not about a capture. Asking all rules takes longer than
-checking a small capture, so the process keeps the answers as `Outline`s, and each checker binds them to rules of its
-own (`Bound`). Rules are created when they are first bound, because most captures need only some of them.
+checking a small capture, so the process keeps the answers as `HookPlan`s, and each checker binds them to rules of its
+own (`BoundHookPlans`). Rules are created when they are first bound, because most captures need only some of them.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -59,11 +59,11 @@ _OUTCOMES: Final[dict[Outcome, ResultKind | Literal["error"]]] = {
 }
 
 
-class Outline:
+class HookPlan:
     """The hooks for one kind of message, and what must be true of a message for each to be called."""
 
     def __init__(self) -> None:
-        self.odd: Wants = ()
+        self.anomaly: Wants = ()
         """Called if one of the oddities that the rule names is found in the message."""
         self.meta: Wants = ()
         """Called if its `_meta` is unusual."""
@@ -96,13 +96,13 @@ class Outline:
         return bool(waits or self.meta or self.problems or self.is_list)
 
 
-class Plan:
+class BoundHookPlan:
     """An outline with hooks of one checker's own rules, and what these have not objected to so far.
 
     Hooks are bound when a message first needs them: most captures hold nothing odd.
     """
 
-    def __init__(self, outline: Outline, bind: Callable[[Wants], Calls]) -> None:
+    def __init__(self, outline: HookPlan, bind: Callable[[Wants], Calls]) -> None:
         self.outline, self._bind = outline, bind
         self.usual = bind(outline.usual)
         self.looks_closer = outline.looks_closer
@@ -147,7 +147,7 @@ class Plan:
         """The hooks that any of these oddities triggers."""
         calls = self._for_oddities.get(oddities)
         if calls is None:
-            calls = self._bind(tuple((rule, hook) for rule, hook in self.outline.odd if rule.oddities & oddities))
+            calls = self._bind(tuple((rule, hook) for rule, hook in self.outline.anomaly if rule.oddities & oddities))
             _keep(self._for_oddities, oddities, calls)
         return calls
 
@@ -171,10 +171,10 @@ class _Outlines:
         self.faults: dict[str, str] = {}
         """Exceptions by the id of the rule that raised them."""
         self._with_hook: dict[str, list[Rule]] = {}
-        self._messages: dict[Hashable, Outline] = {}
+        self._messages: dict[Hashable, HookPlan] = {}
         self._others: dict[Hashable, Wants] = {}
 
-    def of_messages(self, key: Hashable, kind: str, where: MessageContext, method: str) -> Outline:
+    def of_messages(self, key: Hashable, kind: str, where: MessageContext, method: str) -> HookPlan:
         """The hooks for messages like this one."""
         outline = self._messages.get(key)
         if outline is None:
@@ -196,7 +196,7 @@ class _Outlines:
                 if (not rule.exchanges or rule.exchanges & odd)
                 # What is decided for the messages of an exchange depends on the revision of each.
                 and (
-                    hook == "http"
+                    hook == "messages_exchanged"
                     or rule.versions.holds(*(transported if rule.id.startswith(_OF_TRANSPORT) else spoken))
                 )
                 and self._concerns(rule, rule.concerns_exchange, hook, http)
@@ -213,11 +213,11 @@ class _Outlines:
             _keep(self._others, key, wants)
         return wants
 
-    def _outline(self, kind: str, where: MessageContext, method: str) -> Outline:
-        outline = Outline()
+    def _outline(self, kind: str, where: MessageContext, method: str) -> HookPlan:
+        outline = HookPlan()
         is_shaped = kind in _SHAPED
         if kind not in ("invalid", "aside", "batch"):
-            outline.odd = self._wants("odd", where, method)
+            outline.anomaly = self._wants("anomaly", where, method)
         if is_shaped:
             outline.problems, outline.meta = self._wants("problems", where, method), self._wants("meta", where, method)
         outline.is_list = kind in _OF_RESULTS and kind != "interim" and method in LISTS
@@ -266,7 +266,7 @@ class _Outlines:
             return False
 
 
-class Bound:
+class BoundHookPlans:
     """The hooks of one checker's own rules, by kinds of messages, exchanges and sessions."""
 
     def __init__(self, picked: Iterable[type[Rule]], costs: Costs | None, prepare: Callable[[Rule], None]) -> None:
@@ -281,10 +281,10 @@ class Bound:
         self.faults: dict[str, str] = {}
         """Exceptions by the id of the rule that raised them; the hooks of these rules are not bound."""
         self._rules: dict[type[Rule], Rule] = {}
-        self._messages: dict[Hashable, Plan] = {}
+        self._messages: dict[Hashable, BoundHookPlan] = {}
         self._others: dict[Hashable, Calls] = {}
 
-    def of_message(self, kind: str, where: MessageContext, method: str) -> Plan:
+    def of_message(self, kind: str, where: MessageContext, method: str) -> BoundHookPlan:
         """The plan for messages like this one.
 
         Args:
@@ -302,12 +302,16 @@ class Bound:
         if plan is None:
             outline = self._outlines.of_messages(key, kind, where, method)
             self._note_faults()
-            plan = Plan(outline, self._bind)
+            plan = BoundHookPlan(outline, self._bind)
             _keep(self._messages, key, plan)
         return plan
 
     def of_exchange(
-        self, hook: Literal["answered", "over", "http"], http: HttpExchange, session: Session | None, odd: OddExchange
+        self,
+        hook: Literal["response_start", "exchange_end", "messages_exchanged"],
+        http: HttpExchange,
+        session: Session | None,
+        odd: OddExchange,
     ) -> Calls:
         """The hooks for HTTP exchanges like this one, about which this is odd."""
         media = http.media_type if http.media_type in _MEDIA else ""
@@ -373,17 +377,17 @@ def _keep(cached: dict[Any, Any], key: Hashable, value: object) -> None:
     cached[key] = value
 
 
-def _add(outline: Outline, rule: Rule, hook: str, method: str, like: MessageContext, *, is_shaped: bool) -> None:
+def _add(outline: HookPlan, rule: Rule, hook: str, method: str, like: MessageContext, *, is_shaped: bool) -> None:
     """Add a hook; only requests, notifications and results can contain the members or words that trigger it."""
     want = (type(rule), hook)
-    goes_by = rule.goes_by(hook, method, like) if is_shaped else None
+    goes_by = rule.decisive_words(hook, method, like) if is_shaped else None
     if goes_by == "result" and outline.is_list:
         outline.by_result += (want,)
     elif goes_by == "envelope":
         outline.by_envelope += (want,)
-    elif is_shaped and (word := rule.word_of(hook, method, like)):
+    elif is_shaped and (word := rule.required_word_for(hook, method, like)):
         outline.worded[word] = (*outline.worded.get(word, ()), want)
-    elif is_shaped and (members := rule.members_of(hook, method, like)):
+    elif is_shaped and (members := rule.required_members_for(hook, method, like)):
         outline.by_members += ((members, *want),)
     else:
         outline.usual += (want,)

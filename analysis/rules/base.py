@@ -111,18 +111,19 @@ class Rule:
     """The era of the messages that it checks; None for both."""
     states: ClassVar[frozenset[State] | None] = None
     """It is called only if the handshake is in one of these states before the message; None for all."""
-    word: ClassVar[bytes] = b""
+    required_word: ClassVar[bytes] = b""
     """A word in the bytes of all requests, notifications and results that it checks; empty for all.
-    `word_of` overrides it for a kind of message."""
-    members: ClassVar[frozenset[str]] = frozenset()
+    `required_word_for` overrides it for a kind of message."""
+    required_members: ClassVar[frozenset[str]] = frozenset()
     """Members of the params or the result; all requests, notifications and results that it checks have at least one of
-    them; empty for any. `members_of` overrides it for a kind of message."""
+    them; empty for any. `required_members_for` overrides it for a kind of message."""
     results: ClassVar[frozenset[ResultKind] | None] = None
     """The results that it checks, in `on_result` and `on_response`; None for all."""
     oddities: ClassVar[Odd] = NOTHING
-    """For `on_odd`: it is called for messages with any of these."""
+    """For `on_anomaly`: it is called for messages with any of these."""
     exchanges: ClassVar[OddExchange] = USUAL
-    """For `on_answered`, `on_over` and `on_http`: it is called for exchanges with any of these; `USUAL` for all."""
+    """For `on_response_start`, `on_exchange_end` and `on_messages_exchanged`: it is called for exchanges with any of
+    these; `USUAL` for all."""
     source: ClassVar[str] = ""
     """The source of the obligation: a page of the specification, or an RFC."""
 
@@ -147,7 +148,7 @@ class Rule:
         """
         return True
 
-    def members_of(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:
+    def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:
         """Members of which the messages of a kind that it checks have at least one; empty for any.
 
         Args:
@@ -155,9 +156,9 @@ class Rule:
             method: of the message.
             like: a message of the kind.
         """
-        return self.members
+        return self.required_members
 
-    def word_of(self, hook: str, method: str, like: MessageContext) -> bytes:
+    def required_word_for(self, hook: str, method: str, like: MessageContext) -> bytes:
         """A word in the bytes of all messages of a kind that it checks; empty if none is required.
 
         Args:
@@ -165,9 +166,9 @@ class Rule:
             method: of the message.
             like: a message of the kind.
         """
-        return self.word
+        return self.required_word
 
-    def goes_by(self, hook: str, method: str, like: MessageContext) -> "Words | None":
+    def decisive_words(self, hook: str, method: str, like: MessageContext) -> "Words | None":
         """The only words on which it bases its decision about messages of a kind, besides what it has already reported.
 
         It is not called again for words that led to no finding.
@@ -199,7 +200,7 @@ class Rule:
         """A frame, or an item of one, that is not a message."""
         return ()
 
-    def on_odd(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_anomaly(self, seen: MessageContext) -> Iterable[Finding]:
         """A message with one of the rule's `oddities`."""
         return ()
 
@@ -243,22 +244,22 @@ class Rule:
         """A record that is not a frame: `eof`, `process`, `signal`, `stderr`, …; on stdio only."""
         return ()
 
-    def on_http(self, http: HttpExchange, session: Session) -> Iterable[Finding]:
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterable[Finding]:
         """The end of an HTTP exchange; its messages are `http.sent` and `http.received`."""
         return ()
 
-    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         """The beginning of an exchange's response, or its end without one; with or without messages.
 
         The client's messages are `http.sent`. The server's are `http.received` if the response is not a stream.
         """
         return ()
 
-    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         """The end of an exchange, with or without messages."""
         return ()
 
-    def on_end(self, session: Session, ending: "Ending") -> Iterable[Finding]:
+    def on_end(self, session: Session, ending: "CaptureEnd") -> Iterable[Finding]:
         """The end of the capture; `ending` says how it ended, and which requests are open."""
         return ()
 
@@ -321,7 +322,7 @@ class Rule:
         )
 
     @staticmethod
-    def most(findings: Iterable[Finding], limit: int = MOST_REPORTED) -> list[Finding]:
+    def capped(findings: Iterable[Finding], limit: int = MOST_REPORTED) -> list[Finding]:
         """The first findings about a message; the last of these counts the others, up to `MOST_COUNTED` in all.
 
         Args:
@@ -344,7 +345,7 @@ class Rule:
             return min([cls.level, *may_hold])
         return next((level for span, level in cls.levels.items() if span.holds(rank, era)), cls.level)
 
-    def memory(self, session: Session, make: Callable[[], Any]) -> Any:
+    def state_for(self, session: Session, make: Callable[[], Any]) -> Any:
         """This rule's state for a session; created at first use."""
         kept = session.memory.get(self.id)
         if kept is None:
@@ -352,7 +353,7 @@ class Rule:
         return kept
 
 
-class Ending:
+class CaptureEnd:
     """How a capture ended, and which requests are open."""
 
     def __init__(

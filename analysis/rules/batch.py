@@ -43,16 +43,16 @@ class ArrayRule(Rule):
 
     oddities = Odd.SEVERAL
 
-    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
+    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
         """An array that begins with a message."""
-        return self.look(seen) if seen.message.index == 0 and is_item(seen.message) else iter(())
+        return self.check_array(seen) if seen.message.index == 0 and is_item(seen.message) else iter(())
 
     def on_invalid(self, seen: MessageContext) -> Iterator[Finding]:
         """An array that begins with something else, or is empty."""
         is_start = seen.message.index == 0 and is_item(seen.message)
-        return self.look(seen) if is_start or reason(seen.message) == "batch/empty" else iter(())
+        return self.check_array(seen) if is_start or reason(seen.message) == "batch/empty" else iter(())
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_array(self, seen: MessageContext) -> Iterator[Finding]:
         """What is wrong with the array."""
         raise NotImplementedError
 
@@ -77,7 +77,7 @@ class NotSupportedVersion(ArrayRule):
     levels: ClassVar[Mapping[Span, Level]] = {only("2024-11-05"): WARNING}
     source = "2025-06-18 changelog, basic/transports; 2025-03-26 basic/lifecycle"
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_array(self, seen: MessageContext) -> Iterator[Finding]:
         if not _is_early(seen):
             yield self.of_array(seen, "an array of messages, which this revision does not have")
 
@@ -98,7 +98,7 @@ class BeforeNegotiation(ArrayRule):
     needs_start = True
     source = "2025-03-26 basic/lifecycle"
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_array(self, seen: MessageContext) -> Iterator[Finding]:
         if _is_early(seen) and not any(map(_opens_batches, items_of(seen.message))):
             yield self.of_array(seen, "an array of messages before initialize was answered")
 
@@ -162,7 +162,7 @@ class ItemNotObject(Rule):
         message = seen.message
         if reason(message) != self.id or not is_item(message):
             return
-        counts: dict[str, int] = self.memory(seen.session, dict)
+        counts: dict[str, int] = self.state_for(seen.session, dict)
         if counts.get("of") != message.seq:
             counts["of"], counts["count"] = message.seq, 0
         counts["count"] += 1
@@ -185,7 +185,7 @@ class MixedKinds(ArrayRule):
     versions = _BATCHES
     source = "2025-03-26 basic/transports, schema JSONRPCBatchRequest and JSONRPCBatchResponse"
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_array(self, seen: MessageContext) -> Iterator[Finding]:
         kinds = {_kind(item) for item in items_of(seen.message)}
         if "answer" in kinds and not kinds.isdisjoint({"request", "notification"}):
             yield self.of_array(seen, "an array mixes responses with requests or notifications")
@@ -198,7 +198,7 @@ class RefusalRule(ArrayRule):
 
     def on_message(self, seen: MessageContext) -> Iterable[Finding]:
         """If another message is hard to read as well, it is unclear which of the two was refused."""
-        sent: dict[Side, int] = self.memory(seen.session, dict)
+        sent: dict[Side, int] = self.state_for(seen.session, dict)
         if not is_item(seen.message) and is_hard_to_read(seen):
             sent.pop(seen.message.sender, None)
         if not sent:
@@ -207,13 +207,13 @@ class RefusalRule(ArrayRule):
 
     def remember(self, seen: MessageContext) -> None:
         """Remember an array that may be answered in the wrong way."""
-        sent: dict[Side, int] = self.memory(seen.session, dict)
+        sent: dict[Side, int] = self.state_for(seen.session, dict)
         sent[seen.message.sender] = seen.message.seq
         self.watch(seen.session, True)
 
-    def answered(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_response(self, seen: MessageContext) -> Iterator[Finding]:
         """A finding if an array of the other side is remembered."""
-        sent: dict[Side, int] = self.memory(seen.session, dict)
+        sent: dict[Side, int] = self.state_for(seen.session, dict)
         array_seq = sent.pop(other_side(seen.message.sender), None)
         if array_seq is not None:
             yield self.array_finding(seen, array_seq)
@@ -250,21 +250,21 @@ class EmptyResponse(RefusalRule):
     source = "JSON-RPC 2.0 §6"
     text = "an array of notifications is answered"
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_array(self, seen: MessageContext) -> Iterator[Finding]:
         items = items_of(seen.message)
         if seen.http is not None:
             return
         if not items:
-            yield from self.answered(seen)
+            yield from self.check_response(seen)
         elif all(_kind(item) == "notification" for item in items):
             self.remember(seen)
 
     def on_response(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.http is None and seen.answered is None and _is_nameless(seen):
-            yield from self.answered(seen)
+            yield from self.check_response(seen)
         self.read_on(seen)
 
-    def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
         first = _array_sent(http)
         if first is None or not all(isinstance(seen.message, Notification) for seen in http.sent):
             return
@@ -297,17 +297,17 @@ class ReceiveUnsupported(RefusalRule):
     source = "2025-03-26 basic/index"
     text = "an array is refused, although it is valid"
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_array(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.http is None and _is_well_formed(seen):
             self.remember(seen)
         return iter(())
 
     def on_response(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.http is None and _is_refusal(seen):
-            yield from self.answered(seen)
+            yield from self.check_response(seen)
         self.read_on(seen)
 
-    def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
         first = _array_sent(http)
         if first is None or http.status is None or not _is_well_formed(first):
             return

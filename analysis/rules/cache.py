@@ -32,7 +32,7 @@ _CHANGES: Final = {
 }
 
 
-class _Cacheable(Rule):
+class _CacheableResultRule(Rule):
     """A rule about complete results that may be kept."""
 
     who: ClassVar[Who] = "server"
@@ -46,14 +46,14 @@ class _Cacheable(Rule):
         result = seen.body["result"]
         if not isinstance(result, dict) or result.get("resultType") != "complete":
             return ()
-        return self.look(seen, result)
+        return self.check_result(seen, result)
 
-    def look(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
+    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
         """What is wrong with a result."""
         raise NotImplementedError
 
 
-class MissingHints(_Cacheable):
+class MissingHints(_CacheableResultRule):
     """A result that may be kept does not say how long, or for whom.
 
     **Why it matters.** A client that caches it may show outdated data; a client that does not has to request it again
@@ -67,12 +67,12 @@ class MissingHints(_Cacheable):
     id = "cache/missing-hints"
     replaces = ("schema/*",)
 
-    def look(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
+    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
         lacking = [name for name in _HINTS if name not in result]
         return [self.finding(seen, f"the result has no {name}", pointer=f"/result/{name}") for name in lacking]
 
 
-class InvalidHints(_Cacheable):
+class InvalidHints(_CacheableResultRule):
     """A hint on how long a result may be kept, or for whom, is invalid.
 
     **Why it matters.** Clients ignore a hint that they cannot read, or refuse the whole result.
@@ -86,7 +86,7 @@ class InvalidHints(_Cacheable):
     impact = Impact.COST
     replaces = ("schema/*",)
 
-    def look(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
+    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
         findings = []
         if "ttlMs" in result and _ttl(result["ttlMs"]) is None:
             text = "ttlMs is not an integer of 0 or more"
@@ -115,7 +115,7 @@ class HintsOnInterim(Rule):
     sender = "server"
     era = "modern"
     results = frozenset({"interim"})
-    members = frozenset(_HINTS)
+    required_members = frozenset(_HINTS)
     source = _SOURCE
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
@@ -138,7 +138,7 @@ class HintsElsewhere(Rule):
     level = NOTE
     once = True
     sender = "server"
-    members = frozenset(_HINTS)
+    required_members = frozenset(_HINTS)
     source = _SOURCE
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
@@ -155,7 +155,7 @@ class HintsElsewhere(Rule):
         return [self.finding(seen, f"the result of {seen.method} has {name}", pointer=f"/result/{name}")]
 
 
-class ScopeDiffersBetweenPages(_Cacheable):
+class ScopeDiffersBetweenPages(_CacheableResultRule):
     """Two pages of one list have different `cacheScope` values.
 
     **Why it matters.** A user may be shown the public part of a list that was made for another user.
@@ -170,7 +170,7 @@ class ScopeDiffersBetweenPages(_Cacheable):
     methods = _PAGED
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        page = walks_of(seen.session).take(seen) if seen.method in LISTS else None
+        page = walks_of(seen.session).record_page(seen) if seen.method in LISTS else None
         if page is None or page.other_scope is None:
             return ()
         scope, seq = page.other_scope
@@ -178,7 +178,7 @@ class ScopeDiffersBetweenPages(_Cacheable):
         return [self.finding(seen, text, pointer="/result/cacheScope", related=(seq,))]
 
 
-class PublicWithAuthorization(_Cacheable):
+class PublicWithAuthorization(_CacheableResultRule):
     """The answer to a request with credentials may be cached for all users.
 
     **Why it matters.** Any cache on the way may give that copy to others, who have different credentials or none.
@@ -194,14 +194,14 @@ class PublicWithAuthorization(_Cacheable):
     needs_http = True
     once = True
 
-    def look(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
+    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
         if result.get("cacheScope") != "public" or seen.http is None or "authorization" not in seen.http.fields:
             return ()
         text = "the response to a request with credentials may be cached for all users"
         return [self.finding(seen, text, pointer="/result/cacheScope")]
 
 
-class ChangedWhileFresh(_Cacheable):
+class ChangedWhileFresh(_CacheableResultRule):
     """A result differs from the previous one, which should still be valid.
 
     **Why it matters.** A client that kept the first result shows outdated data. It is legal: the time is a hint.
@@ -221,15 +221,15 @@ class ChangedWhileFresh(_Cacheable):
         _fresh_of(seen.session).forget(_CHANGES.get(seen.method, ()))
         return ()
 
-    def look(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:  # noqa: ARG002 - the store decides
-        before = _fresh_of(seen.session).take(seen)
+    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:  # noqa: ARG002 - the store decides
+        before = _fresh_of(seen.session).record(seen)
         if before is None:
             return ()
         text = f"the result of {seen.method} has changed while the earlier one was still valid"
         return [self.finding(seen, text, pointer="/result", related=(before,))]
 
 
-class RefetchedWhileFresh(_Cacheable):
+class RefetchedWhileFresh(_CacheableResultRule):
     """A client requests again a result that it could have kept.
 
     **Why it matters.** It costs a round trip. It is legal: clients need not cache.
@@ -259,8 +259,8 @@ class RefetchedWhileFresh(_Cacheable):
         _fresh_of(seen.session).forget(_CHANGES.get(seen.method, ()))
         return ()
 
-    def look(self, seen: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:  # noqa: ARG002 - as above
-        _fresh_of(seen.session).take(seen)
+    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:  # noqa: ARG002 - as above
+        _fresh_of(seen.session).record(seen)
         return iter(())
 
 
@@ -289,7 +289,7 @@ class _Fresh:
         kept = self._kept.get(key) if key is not None else None
         return kept.seq if kept is not None and seen.message.t_ns < kept.until_ns else None
 
-    def take(self, seen: MessageContext) -> int | None:
+    def record(self, seen: MessageContext) -> int | None:
         """Keep a complete result; return the number of an earlier, different one that should still be valid."""
         if self._last is None or self._last[0] is not seen.message:
             self._last = seen.message, self._take(seen)

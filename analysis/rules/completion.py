@@ -82,7 +82,7 @@ class UnknownReference(Rule):
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         listing = _LISTS.get(seen.method)
         if listing is not None:
-            listing(seen.session).take(seen)
+            listing(seen.session).record_page(seen)
         return ()
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:

@@ -43,10 +43,10 @@ class Feature(Rule):
             return method == "notifications/message"
         return method == "server/discover" or method in INTERIM
 
-    def members_of(self, hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
+    def required_members_for(self, hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
         return frozenset({"capabilities", "inputRequests"}) if hook == "result" else frozenset()
 
-    def goes_by(self, hook: str, _method: str, _like: MessageContext) -> Words | None:
+    def decisive_words(self, hook: str, _method: str, _like: MessageContext) -> Words | None:
         return "envelope" if hook == "request" else None
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
@@ -69,7 +69,7 @@ class Feature(Rule):
         return self._report(seen, used, "/result/inputRequests")
 
     def _report(self, seen: MessageContext, used: list[str], pointer: str) -> list[Finding]:
-        reported: set[str] = self.memory(seen.session, dict).setdefault(seen.message.sender, set())
+        reported: set[str] = self.state_for(seen.session, dict).setdefault(seen.message.sender, set())
         if reported.issuperset(used):
             return []
         new = [name for name in dict.fromkeys(used) if name not in reported]
@@ -93,7 +93,7 @@ class IncludeContext(Rule):
     level = NOTE
     once = True
     sender = "server"
-    members = frozenset({"inputRequests", "includeContext"})
+    required_members = frozenset({"inputRequests", "includeContext"})
     source = "2025-11-25 client/sampling; 2026-07-28 deprecated"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:

@@ -45,7 +45,7 @@ class Null(Rule):
     oddities = Odd.ENVELOPE
     source = "2024-11-05 basic/messages"
 
-    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
+    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
         request = _request_of(seen)
         if request is not None and request.id.type == "null":
             yield self.finding(seen, "a request has the id null, so it cannot be answered", pointer="/id")
@@ -65,7 +65,7 @@ class NotStringOrInteger(Rule):
     oddities = Odd.ENVELOPE
     source = "2024-11-05 basic/messages"
 
-    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
+    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
         request = _request_of(seen)
         if request is None or request.id.type in ("null", "string") or isinstance(request.body.get("id"), str):
             return
@@ -88,7 +88,7 @@ class FloatInteger(Rule):
     level = NOTE
     source = "2024-11-05 schema RequestId"
 
-    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
+    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
         request = _request_of(seen)
         if request is not None and _is_fraction(request.body.get("id")) and _is_integer(_number(request)):
             yield self.finding(seen, f"the id {_id(seen)} is written as a fraction", pointer="/id")
@@ -111,7 +111,7 @@ class UnsafeInteger(Rule):
     level = WARNING
     source = "RFC 8259 §6"
 
-    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
+    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
         request = _request_of(seen)
         number = _number(request) if request is not None else None
         if number is not None and _is_integer(number) and _is_beyond(number):
@@ -134,7 +134,7 @@ class DuplicateInFlight(Rule):
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages; 2026-07-28 basic/index"
 
-    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
+    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.earlier is None or seen.earlier.state not in (IdState.OPEN, IdState.CANCELLED):
             return
         if _request_of(seen) is None or _is_replay(seen):
@@ -164,7 +164,7 @@ class DuplicateRequest(Rule):
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages"
 
-    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
+    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
         is_answered = seen.earlier is not None and seen.earlier.state is IdState.ANSWERED
         if seen.earlier is not None and is_answered and _request_of(seen) is not None and not _is_replay(seen):
             text = f"the id {_id(seen)} was used before in this session"
@@ -191,7 +191,7 @@ class UnknownResponse(Rule):
 
     def on_unpaired(self, seen: MessageContext) -> Iterator[Finding]:
         if _is_unknown(seen, self.fold) and _own(seen, self.fold) is IdState.NEVER_SEEN:
-            looked: list[int] = self.memory(seen.session, list)
+            looked: list[int] = self.state_for(seen.session, list)
             elsewhere = None
             if len(looked) < _LOOKED:
                 looked.append(seen.message.seq)
@@ -240,7 +240,7 @@ class TypeChanged(Rule):
     needs_session = True
     source = "2024-11-05 basic/messages"
 
-    def on_odd(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_anomaly(self, seen: MessageContext) -> Iterable[Finding]:
         if not seen.is_converted or seen.request is None or _may_answer_lost(seen, self.fold):
             return ()
         text = f"request {_cut(seen.request.id)} is answered as {_id(seen)}: the id changed its JSON type"
@@ -264,9 +264,9 @@ class DuplicateResponse(Rule):
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages; JSON-RPC 2.0 §5"
 
-    def on_odd(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_anomaly(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.is_converted and seen.request is not None and _may_answer_lost(seen, self.fold):
-            doubtful: set[int] = self.memory(seen.session, set)
+            doubtful: set[int] = self.state_for(seen.session, set)
             if len(doubtful) < _KEPT:
                 doubtful.add(seen.request.seq)
         return ()

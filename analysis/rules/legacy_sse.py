@@ -18,7 +18,7 @@ from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.sse.delivery import NOT_JSON, is_older
-from analysis.rules.support.exchanges import POST, SUCCESS, OverHttp
+from analysis.rules.support.exchanges import POST, SUCCESS, HttpRule
 from analysis.rules.support.message_text import reason
 from analysis.rules.support.origins import is_own
 
@@ -31,7 +31,7 @@ _FORBIDDEN: Final = frozenset(map(chr, (*range(0x21), *b'"<>\\^`{|}', 0x7F)))
 """ASCII characters that URI references may not contain."""
 
 
-class _OfStream(OverHttp):
+class _OfStream(HttpRule):
     """A rule about streams, applied when they end."""
 
     who = "server"
@@ -39,19 +39,19 @@ class _OfStream(OverHttp):
     media = STREAM
     source = _PAGE
 
-    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return () if http.is_ours else self.look(http, session)
+    def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return () if http.is_ours else self.check_exchange(http, session)
 
 
-class _OfPost(OverHttp):
+class _OfPost(HttpRule):
     """A rule about POSTs, applied when they are answered."""
 
     who = "client"
     http_methods: ClassVar[frozenset[str]] = POST
     source = _PAGE
 
-    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return () if http.is_ours or not http.sent else self.look(http, session)
+    def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return () if http.is_ours or not http.sent else self.check_exchange(http, session)
 
 
 class NoEndpointFirst(_OfStream):
@@ -68,7 +68,7 @@ class NoEndpointFirst(_OfStream):
     id = "legacy-sse/no-endpoint-first"
     impact = Impact.CONNECTION
 
-    def look(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
         if not http.received or http.session_id is not None or http.started is None:
             return ()
         first = http.received[0]
@@ -95,7 +95,7 @@ class EndpointInvalid(_OfStream):
     id = "legacy-sse/endpoint-invalid"
     impact = Impact.CONNECTION
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.announced is None or not http.endpoints:
             return ()
         address = http.endpoints[0]
@@ -132,7 +132,7 @@ class EndpointAgain(_OfStream):
     id = "legacy-sse/endpoint-again"
     level = WARNING
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.announced_again is None:
             return ()
         return [self.finding(http.announced_again, "a stream has a second endpoint event", session=session)]
@@ -158,9 +158,9 @@ class WrongPostUri(_OfPost):
         """POSTs to addresses that were not announced yet."""
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
-        return like.method == "POST" if hook == "answered" else like.method == "GET" and like.media_type == STREAM
+        return like.method == "POST" if hook == "response_start" else like.method == "GET" and like.media_type == STREAM
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         key = http.uri_key
         if key is None or http.started is None or http.announced_by is not None or not http.is_whole:
             return ()
@@ -174,7 +174,7 @@ class WrongPostUri(_OfPost):
         is_probe = http.status is not None and 400 <= http.status < 500 and _is_older_place(http)
         return () if is_probe else self.in_request(http, session, "a POST does not go to the announced address")
 
-    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         early = self._early.pop(http.uri_key, None) if http.uri_key is not None and self._early else None
         if early is None or http.announced is None or http.started is None or not http.is_whole:
             return ()
@@ -212,7 +212,7 @@ class EventType(Rule):
         return [self.finding(seen, "the data of an event is not JSON")] if reason(seen.message) == NOT_JSON else ()
 
 
-class AnswerInPost(OverHttp):
+class AnswerInPost(HttpRule):
     """A message of the server comes in the response to a POST.
 
     **Why it matters.** On this transport the server sends messages only on the stream. Clients do not read the body of
@@ -231,7 +231,7 @@ class AnswerInPost(OverHttp):
     exchanges = OddExchange.OLDER
     source = _PAGE
 
-    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.received or not http.is_for_stream or isinstance(http.received[0].message, Invalid):
             return ()
         text = "a message is sent in the response to a POST instead of on the stream"
@@ -253,7 +253,7 @@ class PostAfterClose(_OfPost):
     exchanges = OddExchange.OLDER
     source = "2024-11-05 basic/transports"
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         stream = http.announced_by
         if stream is None or stream.over is None or http.started is None or not http.is_for_stream:
             return ()
@@ -280,7 +280,7 @@ class NoVersionHeader(_OfPost):
     exchanges = OddExchange.OLDER
     source = "2025-06-18 basic/lifecycle"
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if VERSION_FIELD in http.fields or not http.is_for_stream or http.is_opening:
             return ()
         if session is None or session.state not in ("init-answered", "ready"):

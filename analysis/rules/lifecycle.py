@@ -12,7 +12,7 @@ from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import Everywhere, listed, modern_initialize, short
+from analysis.rules.support.eras import AllEras, listed, modern_initialize, short
 
 _INITIALIZED: Final = "notifications/initialized"
 _LIFECYCLE: Final = "2024-11-05 basic/lifecycle"
@@ -95,7 +95,7 @@ class RequestBeforeInitialize(_Handshake):
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - there is one hook
         return like.status in _REFUSALS
 
-    def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
         if http.is_ours or http.session_id or len(self.begun) >= _CLIENTS or session.lost_seq >= 0:
             return
         if http.client in self.begun:
@@ -122,7 +122,7 @@ class NotificationBeforeInitialize(Rule):
     needs_session = True
     states = frozenset({"new"})
     who = "client"
-    versions = Everywhere(*HANDSHAKE_ERA)
+    versions = AllEras(*HANDSHAKE_ERA)
     level = WARNING
     needs_start = True
     source = _LIFECYCLE
@@ -192,7 +192,7 @@ class EarlyInitialized(_Handshake):
     needs_session = True
     states = frozenset({"new", "init-sent"})
     who = "client"
-    versions = Everywhere(*HANDSHAKE_ERA)
+    versions = AllEras(*HANDSHAKE_ERA)
     needs_start = True
     source = _LIFECYCLE
 
@@ -201,12 +201,12 @@ class EarlyInitialized(_Handshake):
         return is_named and super().concerns(hook, method, like)
 
     def check_request(self, seen: MessageContext) -> Iterable[Finding]:
-        return () if _method(seen.message) != _INITIALIZED else self._look(seen)
+        return () if _method(seen.message) != _INITIALIZED else self._check(seen)
 
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         return self.check_request(seen)
 
-    def _look(self, seen: MessageContext) -> Iterator[Finding]:
+    def _check(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.message.sender != "client" or seen.era == "modern":
             return
         if not self.is_sure(seen) or _is_settled_elsewhere(seen):
@@ -252,7 +252,7 @@ class InitializedMissing(_Handshake):
         if seen.http is None:
             yield self._finding(seen)
             return
-        waiting = self.memory(seen.session, dict).setdefault("waiting", {})
+        waiting = self.state_for(seen.session, dict).setdefault("waiting", {})
         if len(waiting) < _KEPT:
             waiting[seen.message.seq, seen.message.index] = self._finding(seen)
 
@@ -263,7 +263,7 @@ class InitializedMissing(_Handshake):
 
     def _answered(self, seen: MessageContext, request: Request) -> Iterator[Finding]:
         session = seen.session
-        waiting = self.memory(session, dict).get("waiting", {}).pop((request.seq, request.index), None)
+        waiting = self.state_for(session, dict).get("waiting", {}).pop((request.seq, request.index), None)
         if waiting is None or session.state != "init-answered" or session.has_initialized:
             return
         # Another handshake may have begun at this address meanwhile.
@@ -297,7 +297,7 @@ class DuplicateInitialized(_Handshake):
     def on_notification(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.message.sender != "client" or seen.era != "handshake":
             return
-        memory = self.memory(seen.session, dict)
+        memory = self.state_for(seen.session, dict)
         before: HttpExchange | None = memory.get("post")
         is_first = "post" not in memory  # as far as known: records may be lost
         memory["post"] = seen.http
@@ -334,7 +334,7 @@ class RepeatedInitialize(Rule):
     def on_request(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.message.sender != "client":
             return
-        memory, session = self.memory(seen.session, dict), seen.session
+        memory, session = self.state_for(seen.session, dict), seen.session
         # In the older transport the stream is opened first, and is the session.
         is_stream = memory.setdefault("stream", session.observed_start and session.opened_ns < seen.message.t_ns)
         is_carried = seen.http is None or (is_stream and not seen.http.session_id)
@@ -385,7 +385,7 @@ class ServerFrameBeforeInitialize(Rule):
     needs_session = True
     states = frozenset({"new"})
     who = "server"
-    versions = Everywhere(*HANDSHAKE_ERA)
+    versions = AllEras(*HANDSHAKE_ERA)
     level = WARNING
     impact = Impact.CONNECTION
     needs_start = True
@@ -397,13 +397,13 @@ class ServerFrameBeforeInitialize(Rule):
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.message.sender == "client":
             return _postponed(self, seen)
-        return self._look(seen) if _is_request(seen.message) else ()
+        return self._check(seen) if _is_request(seen.message) else ()
 
     def on_notification(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.message.sender == "server" and _method(seen.message) != "notifications/message":
-            yield from self._look(seen)
+            yield from self._check(seen)
 
-    def _look(self, seen: MessageContext) -> Iterator[Finding]:
+    def _check(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.state == "new" and seen.era == "handshake":
             yield self._finding(seen)
         elif seen.state == "new" and seen.era is None:
@@ -508,7 +508,7 @@ def _is_modern(request: Request) -> bool:
 
 def _postpone(rule: Rule, seen: MessageContext, finding: Finding) -> None:
     """Keep a finding that holds only in the handshake era until the client shows its era."""
-    early: list[Finding] = rule.memory(seen.session, list)
+    early: list[Finding] = rule.state_for(seen.session, list)
     if len(early) < _KEPT:
         early.append(finding)
 

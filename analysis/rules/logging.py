@@ -77,13 +77,13 @@ class BelowLevel(Rule):
     source = "2024-11-05 server/utilities/logging"
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        kept: _Set = self.memory(seen.session, _Set)
+        kept: _Set = self.state_for(seen.session, _Set)
         if len(kept.pending) < PENDING:
             kept.pending[seen.message.seq] = _rank(member(member(seen.body, "params"), "level"))
         return ()
 
     def on_response(self, seen: MessageContext) -> Iterable[Finding]:
-        kept: _Set = self.memory(seen.session, _Set)
+        kept: _Set = self.state_for(seen.session, _Set)
         if seen.request is None:
             return ()
         level = kept.pending.pop(seen.request.seq, None)
@@ -119,12 +119,12 @@ class _PerRequest(Rule):
         # Over HTTP a message comes in the exchange of its request.
         return like.message.sender == ("client" if hook == "request" else "server") and like.http is None
 
-    def word_of(self, hook: str, _method: str, _like: MessageContext) -> bytes:
+    def required_word_for(self, hook: str, _method: str, _like: MessageContext) -> bytes:
         return b"logLevel" if hook == "request" else b""
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         if isinstance(seen.message, Request) and LEVEL_KEY in seen.message.meta:
-            kept: dict[int, object] = self.memory(seen.session, dict)
+            kept: dict[int, object] = self.state_for(seen.session, dict)
             if len(kept) < OPEN:
                 kept[seen.message.seq] = seen.message.meta[LEVEL_KEY]
         return ()
@@ -285,7 +285,7 @@ class Flood(Rule):
     source = "2024-11-05 server/utilities/logging"
 
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        kept: deque[int] = self.memory(seen.session, lambda: deque(maxlen=_FLOOD))
+        kept: deque[int] = self.state_for(seen.session, lambda: deque(maxlen=_FLOOD))
         t_ns = seen.message.t_ns
         first = kept[0] if len(kept) == _FLOOD else None
         kept.append(t_ns)

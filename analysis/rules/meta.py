@@ -49,20 +49,20 @@ class _Anywhere(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return has_places("result" if hook == "result" else "params", method, like.era)
 
-    def goes_by(self, hook: str, method: str, _like: MessageContext) -> Words | None:
+    def decisive_words(self, hook: str, method: str, _like: MessageContext) -> Words | None:
         if method in LISTS:
             return "result" if hook == "result" else "envelope"
         # If the message has no such objects itself, only the ones in which its sender names itself remain.
         return None if has_places("result" if hook == "result" else "params", method, "handshake") else "envelope"
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        return self.most(self.check(seen), _REPORTED)
+        return self.capped(self.check(seen), _REPORTED)
 
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        return self.most(self.check(seen), _REPORTED)
+        return self.capped(self.check(seen), _REPORTED)
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        return self.most(self.check(seen), _REPORTED)
+        return self.capped(self.check(seen), _REPORTED)
 
     def check(self, seen: MessageContext) -> Iterator[Finding]:
         """What is wrong with a message."""
@@ -95,7 +95,9 @@ class NotObject(_Meta):
         odd = [pointer for pointer, meta in metas if not isinstance(meta, dict) and meta is not None]
         if seen.era == "modern" and isinstance(seen.message, Request):
             odd = [pointer for pointer in odd if pointer != "/params/_meta"]  # `modern/*` reports it
-        return self.most((self.finding(seen, "_meta is not an object", pointer=pointer) for pointer in odd), _REPORTED)
+        return self.capped(
+            (self.finding(seen, "_meta is not an object", pointer=pointer) for pointer in odd), _REPORTED
+        )
 
 
 class InvalidKey(_Meta):
@@ -116,7 +118,7 @@ class InvalidKey(_Meta):
 
     def on_meta(self, seen: MessageContext, metas: Metas) -> Iterable[Finding]:
         parts = [self._of(seen, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
-        return self.most((finding for findings in parts for finding in findings), _REPORTED)
+        return self.capped((finding for findings in parts for finding in findings), _REPORTED)
 
     def _of(self, seen: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MOST):
@@ -142,7 +144,7 @@ class ReservedPrefix(_Meta):
 
     def on_meta(self, seen: MessageContext, metas: Metas) -> Iterable[Finding]:
         parts = [self._of(seen, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
-        return self.most((finding for findings in parts for finding in findings), _REPORTED)
+        return self.capped((finding for findings in parts for finding in findings), _REPORTED)
 
     def _of(self, seen: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MOST):
@@ -200,7 +202,7 @@ class IconScheme(_Anywhere):
     versions = since("2025-11-25")
     level = WARNING
     impact = Impact.SECURITY
-    word = b'"icons"'
+    required_word = b'"icons"'
     source = "2025-11-25 basic/index"
 
     def check(self, seen: MessageContext) -> Iterator[Finding]:
@@ -229,7 +231,7 @@ class IconSize(_Anywhere):
     versions = since("2025-11-25")
     level = NOTE
     replaces = ("schema/*",)
-    word = b'"icons"'
+    required_word = b'"icons"'
     source = "2025-11-25 schema Icon"
 
     def check(self, seen: MessageContext) -> Iterator[Finding]:
@@ -259,7 +261,7 @@ class AnnotationTime(_Anywhere):
     versions = since("2025-06-18")
     level = WARNING
     impact = Impact.WRONG
-    word = b'"lastModified"'
+    required_word = b'"lastModified"'
     source = "2025-06-18 server/resources"
 
     def check(self, seen: MessageContext) -> Iterator[Finding]:
@@ -282,7 +284,7 @@ class MimeType(_Anywhere):
 
     id = "meta/mime-type"
     level = NOTE
-    word = b'"mimeType"'
+    required_word = b'"mimeType"'
     source = "2024-11-05 server/prompts"
 
     def check(self, seen: MessageContext) -> Iterator[Finding]:
@@ -321,7 +323,7 @@ class ImplementationEmpty(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return hook in ("request", "result") and (method == "initialize" or like.era == "modern")
 
-    def goes_by(self, _hook: str, method: str, _like: MessageContext) -> Words | None:
+    def decisive_words(self, _hook: str, method: str, _like: MessageContext) -> Words | None:
         return None if method == "initialize" else "envelope"
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
@@ -329,18 +331,20 @@ class ImplementationEmpty(Rule):
         if request is None or request.sender != "client":
             return ()
         if request.method == "initialize":
-            return self._look(seen, member(request.params, "clientInfo"), "/params/clientInfo")
-        return self._look(seen, request.meta.get(CLIENT_INFO), "/params/_meta/" + step(CLIENT_INFO))
+            return self._check_info(seen, member(request.params, "clientInfo"), "/params/clientInfo")
+        return self._check_info(seen, request.meta.get(CLIENT_INFO), "/params/_meta/" + step(CLIENT_INFO))
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.message.sender != "server":
             return ()
         result = seen.body["result"]
         if seen.method == "initialize":
-            return self._look(seen, member(result, "serverInfo"), "/result/serverInfo")
-        return self._look(seen, member(member(result, "_meta"), SERVER_INFO), "/result/_meta/" + step(SERVER_INFO))
+            return self._check_info(seen, member(result, "serverInfo"), "/result/serverInfo")
+        return self._check_info(
+            seen, member(member(result, "_meta"), SERVER_INFO), "/result/_meta/" + step(SERVER_INFO)
+        )
 
-    def _look(self, seen: MessageContext, info: object, pointer: str) -> Iterable[Finding]:
+    def _check_info(self, seen: MessageContext, info: object, pointer: str) -> Iterable[Finding]:
         if not isinstance(info, dict) or (info.get("name") != "" and info.get("version") != ""):
             return ()
         name = "name" if info.get("name") == "" else "version"

@@ -104,12 +104,12 @@ class NotInVersion(Rule):
     source = "the schema of the revision in force; 2025-06-18 basic/lifecycle; 2026-07-28 changelog"
 
     def on_request(self, seen: MessageContext) -> Iterator[Finding]:
-        yield from self._look(seen)
+        yield from self._check(seen)
 
     def on_notification(self, seen: MessageContext) -> Iterator[Finding]:
-        yield from self._look(seen)
+        yield from self._check(seen)
 
-    def _look(self, seen: MessageContext) -> Iterator[Finding]:
+    def _check(self, seen: MessageContext) -> Iterator[Finding]:
         method, rank = _method(seen), _rank(seen)
         if method is None or rank is None or method.name in _ELSEWHERE or method.mark(rank) != "·":
             return

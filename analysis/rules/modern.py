@@ -22,7 +22,7 @@ from analysis.protocol.revisions import MODERN, MODERN_ERA, NEWEST, rank_of
 from analysis.rules.base import NOTE, UNTYPED, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd import Odd
-from analysis.rules.support.eras import Everywhere, data_of, member, result_type, short, speaks_modern
+from analysis.rules.support.eras import AllEras, data_of, member, result_type, short, speaks_modern
 from analysis.rules.unchanged_content import Words
 
 _INDEX: Final = "2026-07-28 basic/index"
@@ -43,7 +43,7 @@ class _Envelope(Rule):
     sender = "client"
     era = "modern"
 
-    def on_odd(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_anomaly(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.message
         if not isinstance(request, Request) or not speaks_modern(seen) or request.method.startswith("notifications/"):
             return ()
@@ -61,13 +61,13 @@ class _Accepted(Rule):
     sender = "server"
     era = "modern"
 
-    def on_odd(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_anomaly(self, seen: MessageContext) -> Iterable[Finding]:
         response, call = seen.message, seen.answered
         if call is None or not isinstance(response, Response) or not speaks_modern(seen):
             return ()
-        return self.answered(seen, call.request, response)
+        return self.check_response(seen, call.request, response)
 
-    def answered(self, seen: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
+    def check_response(self, seen: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
         """Check a result or an error."""
         raise NotImplementedError
 
@@ -159,7 +159,7 @@ class MissingClientInfo(Rule):
     era = "modern"
     source = _INDEX
 
-    def goes_by(self, _hook: str, method: str, _like: MessageContext) -> Words | None:
+    def decisive_words(self, _hook: str, method: str, _like: MessageContext) -> Words | None:
         return "envelope" if method in METHODS and method != "subscriptions/listen" else None
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
@@ -188,7 +188,7 @@ class IncompleteAccepted(_Accepted):
     impact = Impact.WRONG
     source = _INDEX
 
-    def answered(self, seen: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
+    def check_response(self, seen: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
         lack = missing_meta(request)
         if lack is not None and not response.is_error and result_type(response) is not None:
             text = f"the request is served although it lacks {_LACKS[lack]}"
@@ -211,7 +211,7 @@ class IncompleteWrongCode(_Accepted):
     impact = Impact.WRONG
     source = _INDEX
 
-    def answered(self, seen: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
+    def check_response(self, seen: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
         lack, code = missing_meta(request), code_of(response) if response.is_error else None
         if lack is None or code is None or not seen.session.server_is_modern:
             return
@@ -327,7 +327,7 @@ class ServerRequest(Rule):
 
     id = "modern/server-request"
     who = "server"
-    versions = Everywhere(*MODERN_ERA)
+    versions = AllEras(*MODERN_ERA)
     sender = "server"
     source = "2026-07-28 basic/patterns/index, basic/transports/stdio, streamable-http"
 
@@ -353,7 +353,7 @@ class ClientResponse(Rule):
 
     id = "modern/client-response"
     who = "client"
-    versions = Everywhere(*MODERN_ERA)
+    versions = AllEras(*MODERN_ERA)
     sender = "client"
     source = "2026-07-28 basic/transports/stdio, streamable-http"
 
@@ -417,7 +417,7 @@ class ExtensionId(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return method == "server/discover" if hook == "result" else like.message.sender == "client"
 
-    def goes_by(self, hook: str, _method: str, _like: MessageContext) -> Words | None:
+    def decisive_words(self, hook: str, _method: str, _like: MessageContext) -> Words | None:
         return "result" if hook == "result" else "envelope"
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
@@ -425,13 +425,13 @@ class ExtensionId(Rule):
         if not isinstance(declared, dict) or "extensions" not in declared:
             return ()
         pointer = f"/params/_meta/{step(CLIENT_CAPABILITIES)}/extensions"
-        return self._look(seen, declared["extensions"], pointer)
+        return self._check_extensions(seen, declared["extensions"], pointer)
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         extensions = member(member(seen.body["result"], "capabilities"), "extensions")
-        return self._look(seen, extensions, "/result/capabilities/extensions")
+        return self._check_extensions(seen, extensions, "/result/capabilities/extensions")
 
-    def _look(self, seen: MessageContext, extensions: object, pointer: str) -> Iterator[Finding]:
+    def _check_extensions(self, seen: MessageContext, extensions: object, pointer: str) -> Iterator[Finding]:
         if not isinstance(extensions, dict):
             return
         for name, value in list(extensions.items())[:_EXTENSIONS]:

@@ -28,26 +28,26 @@ _BEFORE: Final = frozenset({INVALID_PARAMS, METHOD_NOT_FOUND, HEADER_MISMATCH, U
 _TASKS_RANK: Final = 3
 
 
-class _Walking(Rule):
+class _PageRule(Rule):
     """A rule that knows the issued cursors."""
 
     methods: ClassVar[frozenset[str] | None] = _LISTS
 
-    def members_of(self, hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
+    def required_members_for(self, hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
         return _CURSOR if hook == "request" else _NEXT
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the same for all hooks
         return method in CHANGES or METHODS[method].is_defined(like.rank)
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        return self.look(seen, walks_of(seen.session).take(seen))
+        return self.check_page(seen, walks_of(seen.session).record_page(seen))
 
-    def look(self, seen: MessageContext, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
+    def check_page(self, seen: MessageContext, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
         """What is wrong with a page."""
         return ()
 
 
-class UnknownCursor(_Walking):
+class UnknownCursor(_PageRule):
     """A cursor is sent that the session did not receive in any list.
 
     **Why it matters.** Only the server that issued a cursor understands it: if it is invented, changed or outdated, the
@@ -74,7 +74,7 @@ class UnknownCursor(_Walking):
         return [self.finding(seen, text, pointer="/params/cursor", blames=seen.message.sender)]
 
 
-class ForeignCursor(_Walking):
+class ForeignCursor(_PageRule):
     """A cursor is sent that was issued for another list.
 
     **Why it matters.** The response is an error, or the wrong page.
@@ -97,7 +97,7 @@ class ForeignCursor(_Walking):
         return [self.finding(seen, text, pointer="/params/cursor", blames=seen.message.sender)]
 
 
-class Loop(_Walking):
+class Loop(_PageRule):
     """The cursor of the next page leads back to an earlier page.
 
     **Why it matters.** A client that requests all pages never finishes.
@@ -115,14 +115,14 @@ class Loop(_Walking):
     impact = Impact.COST
     source = "2024-11-05 server/utilities/pagination"
 
-    def look(self, seen: MessageContext, page: Page) -> Iterable[Finding]:
+    def check_page(self, seen: MessageContext, page: Page) -> Iterable[Finding]:
         if not page.loops:
             return ()
         text = "the next page is an earlier page"
         return [self.finding(seen, text, pointer="/result/nextCursor", blames=seen.message.sender)]
 
 
-class DuplicateItem(_Walking):
+class DuplicateItem(_PageRule):
     """Two pages of one list have the same item.
 
     **Why it matters.** Clients show it twice, or drop one of the two. Often another item is missing instead.
@@ -141,7 +141,7 @@ class DuplicateItem(_Walking):
     methods = _LISTS | frozenset(CHANGES)
     source = "2024-11-05 server/utilities/pagination"
 
-    def members_of(self, _hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
+    def required_members_for(self, _hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
         return frozenset()  # the last page has items, but no cursor
 
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
@@ -149,7 +149,7 @@ class DuplicateItem(_Walking):
             walks_of(seen.session).changed(CHANGES.get(seen.method, ()))
         return ()
 
-    def look(self, seen: MessageContext, page: Page) -> Iterable[Finding]:
+    def check_page(self, seen: MessageContext, page: Page) -> Iterable[Finding]:
         listed = LISTS.get(seen.method)
         if not page.repeated or listed is None:
             return ()
@@ -159,7 +159,7 @@ class DuplicateItem(_Walking):
         return [self.finding(seen, text, pointer=pointer, related=page.related[:10])]
 
 
-class EmptyCursor(_Walking):
+class EmptyCursor(_PageRule):
     """The cursor of the next page is an empty string.
 
     **Why it matters.** An empty cursor is valid and announces another page, but many clients treat it as the end.
@@ -175,7 +175,7 @@ class EmptyCursor(_Walking):
     impact = Impact.WRONG
     source = "2026-07-28 server/utilities/pagination"
 
-    def look(self, seen: MessageContext, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - the result is enough
+    def check_page(self, seen: MessageContext, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - the result is enough
         result = seen.body["result"]
         if not isinstance(result, dict) or result.get("nextCursor") != "":
             return ()
@@ -196,7 +196,7 @@ class NextCursorElsewhere(Rule):
     who = "server"
     level = NOTE
     impact = Impact.WRONG
-    members = frozenset({"nextCursor"})
+    required_members = frozenset({"nextCursor"})
     source = "2024-11-05 server/utilities/pagination"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
@@ -207,7 +207,7 @@ class NextCursorElsewhere(Rule):
         return [self.finding(seen, text, pointer="/result/nextCursor", blames=seen.message.sender)]
 
 
-class BadCursorCode(_Walking):
+class BadCursorCode(_PageRule):
     """A cursor that was not issued for the list is refused with a code other than -32602.
 
     **Why it matters.** -32602 tells the client to start again without a cursor.
@@ -239,7 +239,7 @@ class BadCursorCode(_Walking):
 def _fault(seen: MessageContext, request: Request) -> Literal["unknown", "foreign"] | None:
     """What is wrong with the cursor of a request; None if nothing is, or that is uncertain."""
     session, walks = seen.session, walks_of(seen.session)
-    given = walks.given_for(request)
+    given = walks.issued_for(request)
     # A cursor issued before the recording, or in lost records, may belong to any list.
     if given is None or request.method in given or walks.is_full or not session.observed_start:
         return None

@@ -70,7 +70,7 @@ class DuplicateToken(Rule):
     id = "progress/duplicate-token"
     needs_session = True
     relies_on = ("progress/after-completion",)
-    word = WORD
+    required_word = WORD
     source = PAGE
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
@@ -124,7 +124,7 @@ class UnknownToken(_OfToken):
 
     def _elsewhere(self, seen: MessageContext, asker: Side, token: Id) -> tuple[int, int] | None:
         """What `_in_other_session` finds for the first unknown tokens of a session; None for later ones."""
-        looked: list[Id] = self.memory(seen.session, list)
+        looked: list[Id] = self.state_for(seen.session, list)
         if len(looked) >= _LOOKED:
             return None
         looked.append(token)
@@ -146,7 +146,7 @@ class AfterCompletion(_OfToken):
     id = "progress/after-completion"
     needs_session = True
 
-    def members_of(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the hook decides
+    def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the hook decides
         return frozenset({"task", "taskId"}) if hook == "result" else frozenset()
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
@@ -309,7 +309,7 @@ class Flood(Rule):
         token, _ = tokens_of(seen.session).report(seen)
         if token is None or is_replay(seen):
             return ()
-        kept: OrderedDict[tuple[Side, Id], deque[int]] = self.memory(seen.session, OrderedDict)
+        kept: OrderedDict[tuple[Side, Id], deque[int]] = self.state_for(seen.session, OrderedDict)
         name, t_ns = (seen.message.sender, token), seen.message.t_ns
         stamps = kept.get(name)
         if stamps is None:

@@ -31,14 +31,14 @@ class _Listed(Rule):
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.method == "prompts/list":
-            prompts_of(seen.session).take(seen)
+            prompts_of(seen.session).record_page(seen)
         return ()
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         if request is None or request.method != "prompts/get":
             return ()
-        return self.most(self.check_request(seen, request), _MOST_REPORTED)
+        return self.capped(self.check_request(seen, request), _MOST_REPORTED)
 
     def check_request(self, seen: MessageContext, request: Request) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
         """What is wrong with a request for a prompt."""
@@ -64,8 +64,8 @@ class DuplicateName(_Listed):
     source = "2024-11-05 server/prompts"
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        page = prompts_of(seen.session).take(seen)
-        return self.most(self._findings(seen, page.items, page.repeats), _MOST_REPORTED)
+        page = prompts_of(seen.session).record_page(seen)
+        return self.capped(self._findings(seen, page.items, page.repeats), _MOST_REPORTED)
 
     def _findings(self, seen: MessageContext, items: list[Any], repeats: list[tuple[int, int]]) -> Iterator[Finding]:
         for index, seq in repeats:
@@ -203,7 +203,7 @@ class IncompleteResource(Rule):
     source = "2024-11-05 server/prompts"
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        return self.most(self._findings(seen), _MOST_REPORTED)
+        return self.capped(self._findings(seen), _MOST_REPORTED)
 
     def _findings(self, seen: MessageContext) -> Iterator[Finding]:
         for pointer, place in annotated_objects(seen):

@@ -35,7 +35,7 @@ class _OfServer(Rule):
         result = seen.body["result"]
         if not isinstance(result, dict):
             return ()
-        return self.most(self.check_result(seen, result))
+        return self.capped(self.check_result(seen, result))
 
     def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
         """Check a result."""
@@ -66,8 +66,8 @@ class DuplicateUri(_OfServer):
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         listing = resources_of(seen.session) if seen.method == _LIST else templates_of(seen.session)
-        repeats = listing.take(seen).repeats
-        return self.most(self._findings(seen, repeats)) if repeats else ()
+        repeats = listing.record_page(seen).repeats
+        return self.capped(self._findings(seen, repeats)) if repeats else ()
 
     def _findings(self, seen: MessageContext, repeats: list[tuple[int, int]]) -> Iterator[Finding]:
         member_, name = ("resources", "uri") if seen.method == _LIST else ("resourceTemplates", "uriTemplate")
@@ -93,7 +93,7 @@ class Template(_OfServer):
     methods = frozenset({_TEMPLATES})
     source = "2024-11-05 server/resources"
 
-    def goes_by(self, _hook: str, _method: str, _like: MessageContext) -> Words | None:
+    def decisive_words(self, _hook: str, _method: str, _like: MessageContext) -> Words | None:
         return "result"
 
     def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
@@ -169,7 +169,7 @@ class Size(_OfServer):
     methods = frozenset({_LIST, "resources/read"})
     source = "2025-03-26 server/resources, schema Resource"
 
-    def word_of(self, _hook: str, method: str, _like: MessageContext) -> bytes:
+    def required_word_for(self, _hook: str, method: str, _like: MessageContext) -> bytes:
         return b'"size"' if method == _LIST else b""  # few servers send sizes at all
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
@@ -177,7 +177,7 @@ class Size(_OfServer):
         return super().on_result(seen) if has_some else ()
 
     def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
-        sizes: dict[str, tuple[int, int]] = self.memory(seen.session, dict)
+        sizes: dict[str, tuple[int, int]] = self.state_for(seen.session, dict)
         if seen.method == _LIST:
             for index, item in enumerate(_items(result.get("resources"))):
                 uri, size = member(item, "uri"), member(item, "size")

@@ -10,7 +10,7 @@ from analysis.rules.base import NOTE, RACE_NS, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import METHODS
-from analysis.rules.support.questions import Reply
+from analysis.rules.support.questions import ClientReplyRule
 
 LISTED: Final = 1_000
 """The most roots of one result that are checked."""
@@ -19,7 +19,7 @@ _LIST: Final = "roots/list"
 _CHANGED: Final = "notifications/roots/list_changed"
 
 
-class _Roots(Reply):
+class _Roots(ClientReplyRule):
     """The base of the rules about lists of roots."""
 
     about = _LIST
@@ -45,7 +45,7 @@ class NotFile(_Roots):
         self, seen: MessageContext, _question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
         text = "the URI of a root does not begin with file://"
-        yield from self.most(
+        yield from self.capped(
             self.finding(seen, text, pointer=f"{pointer}/roots/{index}/uri")
             for index, uri in enumerate(_uris(reply))
             if isinstance(uri, str) and not uri.startswith("file://")
@@ -113,7 +113,7 @@ class ChangedSilently(Rule):
     source = "2024-11-05 client/roots"
 
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        kept: _Known = self.memory(seen.session, _Known)
+        kept: _Known = self.state_for(seen.session, _Known)
         kept.changes += 1
         return ()
 
@@ -121,7 +121,7 @@ class ChangedSilently(Rule):
         session, roots = seen.session, member(seen.body["result"], "roots")
         if not isinstance(roots, list) or len(roots) > LISTED:
             return ()
-        kept: _Known = self.memory(session, _Known)
+        kept: _Known = self.state_for(session, _Known)
         uris = frozenset(uri for uri in _uris({"roots": roots}) if isinstance(uri, str))
         before, since, epoch = kept.uris, kept.seq, kept.epoch
         is_announced = kept.changes != kept.changes_then

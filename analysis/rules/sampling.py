@@ -11,7 +11,7 @@ from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import METHODS
-from analysis.rules.support.questions import Question, Reply
+from analysis.rules.support.questions import ClientReplyRule, ServerQuestionRule
 
 LISTED: Final = 10_000
 """The most messages of one request, and blocks of one message, that are checked."""
@@ -21,7 +21,7 @@ _TOOLS: Final = since("2025-11-25")
 _PAGE: Final = "2025-11-25 client/sampling"
 
 
-class _Question(Question):
+class _Question(ServerQuestionRule):
     """The base of the rules about requests."""
 
     about = _CREATE
@@ -31,14 +31,14 @@ class _Question(Question):
         messages = params.get("messages")
         if isinstance(messages, list):
             faults = self.faults(messages[:LISTED])
-            yield from self.most(self.finding(seen, text, pointer=f"{pointer}/messages/{at}") for at, text in faults)
+            yield from self.capped(self.finding(seen, text, pointer=f"{pointer}/messages/{at}") for at, text in faults)
 
     def faults(self, _messages: list[Any]) -> Iterator[tuple[int, str]]:
         """The positions of faulty messages, and what is wrong with each."""
         return iter(())
 
 
-class _Reply(Reply):
+class _Reply(ClientReplyRule):
     """The base of the rules about results."""
 
     about = _CREATE

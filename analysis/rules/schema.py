@@ -33,7 +33,7 @@ class _Shapes(Rule):
     def on_problems(self, seen: MessageContext, problems: list[Problem]) -> Iterable[Finding]:
         if part_of(seen) not in self.parts:
             return ()
-        return self.most(
+        return self.capped(
             self.finding(
                 seen, f"{_subject(seen)}: {problem.text}", pointer=problem.pointer, level=self.level_of(seen, problem)
             )
@@ -194,7 +194,7 @@ class MetaProgressToken(Rule):
     """
 
     id = "schema/meta-progress-token"
-    word = WORD
+    required_word = WORD
     source = "2024-11-05 basic/utilities/progress"
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:

@@ -7,7 +7,7 @@ from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.message import Invalid
 from analysis.conversation.session import Session, era_in_force
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span, rank_of
-from analysis.rules.base import NOTE, WARNING, Ending, Rule
+from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.pipes import GRACE_NS, Pipes, pipes_of
 from captures.record import Record
@@ -32,7 +32,7 @@ class _AtServersEnd(Rule):
 
     def on_record(self, record: Record, session: Session) -> Iterable[Finding]:
         pipes = pipes_of(session)
-        pipes.take(record, session, self.fold)
+        pipes.update(record, session, self.fold)
         if record is not pipes.exited:
             return ()
         if pipes.is_server_first and pipes.server_gone_ns is not None and not pipes.is_client_behind:
@@ -41,7 +41,7 @@ class _AtServersEnd(Rule):
             return ()
         return self._decided(pipes, session)
 
-    def on_end(self, session: Session, ending: Ending) -> Iterable[Finding]:  # noqa: ARG002 - the same for all endings
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:  # noqa: ARG002 - the same for all endings
         return self._decided(pipes_of(session), session)
 
     def _decided(self, pipes: Pipes, session: Session) -> Iterable[Finding]:
@@ -154,11 +154,11 @@ class ServerLingers(Rule):
 
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
         pipes = pipes_of(session)
-        pipes.take(record, session, self.fold)
+        pipes.update(record, session, self.fold)
         if record is pipes.exited:
             yield from self._check_end(pipes, session, record, record.t_ns)
 
-    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         pipes = pipes_of(session)
         if pipes.exited is None:
             # If the capture holds no process events, the server counts as ended when its stdout ends.
@@ -203,7 +203,7 @@ class KilledFirst(Rule):
 
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
         pipes = pipes_of(session)
-        pipes.take(record, session, self.fold)
+        pipes.update(record, session, self.fold)
         members = record.members
         if record.rec != "signal" or members.get("event") != "received" or members.get("origin") == "terminal":
             return
@@ -239,7 +239,7 @@ class WriteAfterClose(Rule):
 
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
         pipes = pipes_of(session)
-        pipes.take(record, session, self.fold)
+        pipes.update(record, session, self.fold)
         if pipes.client_closed is record:
             self.watch(session, True)
         return iter(())
@@ -272,10 +272,10 @@ class RequestWhileClosing(Rule):
     source = "2024-11-05 basic/lifecycle"
 
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
-        pipes_of(session).take(record, session, self.fold)
+        pipes_of(session).update(record, session, self.fold)
         return iter(())
 
-    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         pipes = pipes_of(session)
         closed = pipes.client_closed
         if closed is None or ending.reason == "open" or pipes.is_server_first:

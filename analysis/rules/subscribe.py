@@ -24,7 +24,7 @@ class _Update(Rule):
     sender = "server"
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        left: dict[str, int] = self.memory(seen.session, dict)
+        left: dict[str, int] = self.state_for(seen.session, dict)
         left["ns"] = seen.message.t_ns
         return ()
 

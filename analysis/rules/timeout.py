@@ -11,7 +11,7 @@ from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request, Side, id_of, other_side
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import HANDSHAKE_ERA, since
-from analysis.rules.base import NOTE, RACE_NS, WARNING, Ending, Rule
+from analysis.rules.base import NOTE, RACE_NS, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Blames, Finding, Impact, with_guess
 from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.support.pipes import pipes_of
@@ -48,10 +48,10 @@ class _AtEnd(Rule):
     at_end = True
 
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
-        pipes_of(session).take(record, session, self.fold)
+        pipes_of(session).update(record, session, self.fold)
         return iter(())
 
-    def open(self, session: Session, ending: Ending) -> Iterator[Late]:
+    def open(self, session: Session, ending: CaptureEnd) -> Iterator[Late]:
         """The open requests that should have an answer: not cancelled, or only when they had failed before."""
         pipes = pipes_of(session)
         for call in ending.left:
@@ -71,7 +71,7 @@ class _AtEnd(Rule):
             until_ns = min([until_ns, *(end_ns for end_ns in ends_ns if end_ns is not None)])
             yield Late(call, request_seen, until_ns - call.started_ns)
 
-    def unanswered(self, session: Session, ending: Ending) -> Iterator[Late]:
+    def unanswered(self, session: Session, ending: CaptureEnd) -> Iterator[Late]:
         """Those whose sender has waited long enough, and whose receiver could have answered."""
         if ending.reason == "open" or not ending.is_clear:
             return  # the answer may have been lost
@@ -101,7 +101,7 @@ class Unanswered(_AtEnd):
     level = WARNING
     source = "JSON-RPC 2.0 §4, §5"
 
-    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         if ending.reason == "open":
             for late in self.open(session, ending):
                 text = with_guess(f"{_name(late.call.request)} is still pending", late.call.probable_answer)
@@ -138,13 +138,13 @@ class InitializeUnanswered(_AtEnd):
     exchanges = OddExchange.END
     source = "2024-11-05 basic/lifecycle"
 
-    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         for late in self.unanswered(session, ending):
             request = late.call.request
             if request.method == "initialize" and request.sender == "client" and _holds(self, late.seen):
                 yield self._found(late)
 
-    def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
         for call in http.let_go:
             if call.request.method == "initialize" and call.outcome is Outcome.UNANSWERED:
                 waited_ns = (call.cancelled_ns or call.started_ns) - call.started_ns
@@ -188,15 +188,15 @@ class PingUnanswered(_AtEnd):
         request = seen.request
         if request is None or not request.id.pairs:
             return ()
-        pings: _Pings = self.memory(seen.session, _Pings)
+        pings: _Pings = self.state_for(seen.session, _Pings)
         if pings.watched < _WATCHED:
             pings.watched += 1
-            self.later(request.t_ns + PING_NS, lambda: self._look(seen.session, request))
+            self.later(request.t_ns + PING_NS, lambda: self._check_request(seen.session, request))
         return ()
 
-    def _look(self, session: Session, request: Request) -> Iterator[Finding]:
+    def _check_request(self, session: Session, request: Request) -> Iterator[Finding]:
         """Check a ping after ten seconds."""
-        pings: _Pings = self.memory(session, _Pings)
+        pings: _Pings = self.state_for(session, _Pings)
         pings.watched -= 1
         sender, seq = request.sender, request.seq
         other, pipes, key = other_side(sender), pipes_of(session), RequestKey(request.frames[0].exchange, request.id)
@@ -214,7 +214,7 @@ class PingUnanswered(_AtEnd):
         text = f"{_name(request)} is still unanswered after 10 s, although the {other} sends other messages"
         yield self.finding(seen, text, blames=other, related=(session.heard[other],))
 
-    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         reported = (session.memory.get(self.id) or _Pings()).reported
         for late in self.unanswered(session, ending):
             request = late.call.request
@@ -243,7 +243,7 @@ class Slow(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the same for both senders
         return hook != "notification" or method == "notifications/progress"
 
-    def word_of(self, hook: str, _method: str, _like: MessageContext) -> bytes:
+    def required_word_for(self, hook: str, _method: str, _like: MessageContext) -> bytes:
         return WORD if hook == "request" else b""
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
@@ -252,7 +252,7 @@ class Slow(Rule):
             return ()
         token = request.meta["progressToken"]
         if isinstance(token, str) or type(token) is int:
-            tokens: _Tokens = self.memory(seen.session, OrderedDict)
+            tokens: _Tokens = self.state_for(seen.session, OrderedDict)
             tokens[request.sender, id_of(token)] = (request.seq, request.t_ns)
             if len(tokens) > _KEPT:
                 tokens.popitem(last=False)
@@ -261,7 +261,7 @@ class Slow(Rule):
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         params = seen.body.get("params")
         if isinstance(params, dict):
-            tokens: _Tokens = self.memory(seen.session, OrderedDict)
+            tokens: _Tokens = self.state_for(seen.session, OrderedDict)
             key = other_side(seen.message.sender), id_of(params.get("progressToken"))
             if key in tokens:
                 tokens[key] = (tokens[key][0], seen.message.t_ns)
@@ -322,12 +322,12 @@ class AbandonedRequest(Rule):
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         return () if seen.cancelled is None else self._late_findings(seen.session, seen.cancelled)
 
-    def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
         for call in http.let_go:
             if call.cancelled_seq is not None and http.over is not None and call.cancelled_seq == http.over.seq:
                 yield from self._late_findings(session, call, http)
 
-    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         for call in ending.left if ending.reason != "open" else ():
             # A client that left and could have resumed the stream.
             if call.is_ended_by_leaving:
@@ -370,7 +370,7 @@ class NeverCancelled(_AtEnd):
     needs_time = True
     source = "2025-03-26 basic/lifecycle"
 
-    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         if ending.reason == "open":
             return
         for late in self.open(session, ending):

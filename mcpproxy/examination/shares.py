@@ -1,7 +1,7 @@
 """Examines one large capture with several processes: each reads all of it, and runs a share of the rules.
 
-Shares find together what all rules find in one process (`analysis.checking.shares`), so the events of the workers only
-have to be put in order: by step, and in a step as one process would. What no rule decides (damage, progress, the
+Shares find together what all rules find in one process (`analysis.checking.partition`), so the events of the workers
+only have to be put in order: by step, and in a step as one process would. What no rule decides (damage, progress, the
 outcome) comes from every worker, and is passed on once.
 
 Every worker reads the capture and follows the conversation, which takes two fifths of the time that one process needs
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from analysis.checking.checker import place_of
-from analysis.checking.shares import shares
+from analysis.checking.partition import shares
 from analysis.child_process import Team, usable_processors
 from analysis.rules.discovery import rules, rules_for
 from captures.errors import CaptureError

@@ -15,19 +15,19 @@ from analysis.rules.support.auth_exchanges import (
     RESOURCE,
     SINCE_2025_06_18,
     SINCE_2025_11_25,
-    AtEndpoint,
-    Learning,
+    EndpointRule,
+    RevisionLearningRule,
     bearer_of,
     challenges_of,
     default_rank,
 )
-from analysis.rules.support.eras import Everywhere, member
+from analysis.rules.support.eras import AllEras, member
 
 _REFUSED: Final = frozenset({401})
 _LONGEST: Final = 64 << 10
 
 
-class ChallengeMissing(AtEndpoint):
+class ChallengeMissing(EndpointRule):
     """A 401 does not say how to get a token.
 
     **Why it matters.** The client learns neither that it needs a token nor where to get one. Since 2025-11-25 it may
@@ -40,7 +40,7 @@ class ChallengeMissing(AtEndpoint):
 
     id = "auth/challenge-missing"
     who = "server"
-    versions: ClassVar[Span] = Everywhere(*since("2025-06-18"))
+    versions: ClassVar[Span] = AllEras(*since("2025-06-18"))
     levels: ClassVar[Mapping[Span, Level]] = {since("2025-11-25"): NOTE}
     source = "2025-06-18 basic/authorization; 2025-11-25 basic/authorization"
 
@@ -55,12 +55,12 @@ class ChallengeMissing(AtEndpoint):
         # For a request for a document, only the status is known beforehand.
         return like.status == 401 or (like.method == "GET" and like.status in (200, 404))
 
-    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.status != 401:
             return self._look_at_document(http, session) if http.path.startswith(RESOURCE) else ()
-        return super().on_answered(http, session)
+        return super().on_response_start(http, session)
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank = default_rank(http, session)
         if http.challenges or rank < SINCE_2025_06_18:
             return ()
@@ -82,7 +82,7 @@ class ChallengeMissing(AtEndpoint):
         return ()
 
 
-class ResourceMetadataMissing(AtEndpoint):
+class ResourceMetadataMissing(EndpointRule):
     """The challenge of a 401 does not say where the document about the resource is.
 
     **Why it matters.** The client does not learn which authorization server to ask.
@@ -94,12 +94,12 @@ class ResourceMetadataMissing(AtEndpoint):
 
     id = "auth/resource-metadata-missing"
     who = "server"
-    versions: ClassVar[Span] = Everywhere(*since("2025-06-18"))
+    versions: ClassVar[Span] = AllEras(*since("2025-06-18"))
     levels: ClassVar[Mapping[Span, Level]] = {since("2025-11-25"): NOTE}
     statuses = _REFUSED
     source = "2025-06-18 basic/authorization"
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         challenges, rank = challenges_of(http), default_rank(http, session)
         if (
             not challenges
@@ -111,7 +111,7 @@ class ResourceMetadataMissing(AtEndpoint):
         return self.in_response(http, session, "the challenge of a 401 has no resource_metadata", level)
 
 
-class ScopeMissing(AtEndpoint):
+class ScopeMissing(EndpointRule):
     """The challenge of a 401 does not say which scopes are needed.
 
     **Why it matters.** The client asks the user for every scope, or for too few.
@@ -130,14 +130,14 @@ class ScopeMissing(AtEndpoint):
     statuses = _REFUSED
     source = "2025-11-25 basic/authorization"
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         challenges = challenges_of(http)
         if not challenges or any(challenge.parameters.get("scope") for challenge in challenges):
             return ()
         return self.in_response(http, session, "the challenge of a 401 has no scope")
 
 
-class OfflineAccess(Learning):
+class OfflineAccess(RevisionLearningRule):
     """A server asks for the scope `offline_access`.
 
     **Why it matters.** The client decides whether to use refresh tokens. No resource needs that scope.
@@ -149,15 +149,15 @@ class OfflineAccess(Learning):
 
     id = "auth/offline-access"
     who = "server"
-    versions: ClassVar[Span] = Everywhere(*since("2026-07-28"))
+    versions: ClassVar[Span] = AllEras(*since("2026-07-28"))
     level = WARNING
     impact = Impact.WRONG
     source = "2026-07-28 basic/authorization"
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
-        return hook == "answered" or like.method == "GET"
+        return hook == "response_start" or like.method == "GET"
 
-    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank = self.rank_for(http, session)
         if http.status not in (401, 403) or rank is None or rank < MODERN or http.is_ours:
             return ()
@@ -166,7 +166,7 @@ class OfflineAccess(Learning):
             return ()
         return self.in_response(http, session, "a challenge asks for the scope offline_access", self.level)
 
-    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.metadata is None or not http.path.startswith(RESOURCE):
             return ()
         rank, scopes = self.rank_for(http, session), member(document_of(http), "scopes_supported")
@@ -175,7 +175,7 @@ class OfflineAccess(Learning):
         return self.in_response(http, session, "scopes_supported has offline_access", self.level)
 
 
-class InsufficientScopeShape(AtEndpoint):
+class InsufficientScopeShape(EndpointRule):
     """A 403 has a challenge that does not say what is missing.
 
     **Why it matters.** The client should request more scopes and try again, but needs all three parts for that.
@@ -193,7 +193,7 @@ class InsufficientScopeShape(AtEndpoint):
     statuses = frozenset({403})
     source = "2025-11-25 basic/authorization"
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         bearer = bearer_of(http)
         if bearer is None:
             return ()

@@ -10,8 +10,8 @@ from analysis.protocol.revisions import Span, only, since
 from analysis.rules.auth.challenges import document_of
 from analysis.rules.base import ERROR, NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.auth_exchanges import RESOURCE, SINCE_2025_06_18, Learning
-from analysis.rules.support.eras import Everywhere
+from analysis.rules.support.auth_exchanges import RESOURCE, SINCE_2025_06_18, RevisionLearningRule
+from analysis.rules.support.eras import AllEras
 from analysis.rules.support.origins import is_local, is_own, may_be_public
 
 _SERVER: Final = "/.well-known/oauth-authorization-server"
@@ -19,7 +19,7 @@ _OLD: Final = only("2025-03-26").first
 _PARAMETERS: Final = 100
 
 
-class MetadataDocument(Learning):
+class MetadataDocument(RevisionLearningRule):
     """The document about the protected resource names no authorization server, or is about another resource.
 
     **Why it matters.** Clients compare `resource` with the address of the document, and refuse the document if the two
@@ -34,15 +34,15 @@ class MetadataDocument(Learning):
 
     id = "auth/metadata-document"
     who = "server"
-    versions: ClassVar[Span] = Everywhere(*since("2025-06-18"))
+    versions: ClassVar[Span] = AllEras(*since("2025-06-18"))
     source = "2025-06-18 basic/authorization"
     http_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
-    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         self.rank_for(http, session)
         return ()
 
-    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.metadata is None or not http.path.startswith(RESOURCE) or http.is_ours:
             return ()
         rank, document = self.rank_for(http, session), document_of(http)
@@ -58,7 +58,7 @@ class MetadataDocument(Learning):
         return findings
 
 
-class MetadataPath(Learning):
+class MetadataPath(RevisionLearningRule):
     """The document about the authorization server is requested at a path other than the root, or without a version.
 
     **Why it matters.** In 2025-03-26 the document is at the root of the host, whatever the path of the endpoint.
@@ -71,11 +71,11 @@ class MetadataPath(Learning):
 
     id = "auth/metadata-path"
     who = "client"
-    versions: ClassVar[Span] = Everywhere(*only("2025-03-26"))
+    versions: ClassVar[Span] = AllEras(*only("2025-03-26"))
     level = NOTE
     source = "2025-03-26 basic/authorization"
 
-    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank = self.rank_for(http, session)
         if rank != _OLD or _SERVER not in http.path or (VERSION_FIELD not in http.fields and len(self.ranks) > 1):
             return ()
@@ -88,7 +88,7 @@ class MetadataPath(Learning):
         return self.in_request(http, session, text, self.level)
 
 
-class OauthRequest(Learning):
+class OauthRequest(RevisionLearningRule):
     """A request for authorization lacks the parameters that protect it.
 
     **Why it matters.** Without a code challenge, anyone who intercepts the code can get the token. Without `resource`,
@@ -102,12 +102,12 @@ class OauthRequest(Learning):
 
     id = "auth/oauth-request"
     who = "client"
-    versions: ClassVar[Span] = Everywhere(*since("2025-03-26"))
+    versions: ClassVar[Span] = AllEras(*since("2025-03-26"))
     impact = Impact.SECURITY
     source = "2025-03-26 basic/authorization; 2025-06-18 basic/authorization"
     http_methods: ClassVar[frozenset[str]] = frozenset({"POST", "GET"})
 
-    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank = self.rank_for(http, session)
         if rank == 0 or http.method != "GET" or not http.path.endswith("/authorize"):
             return ()

@@ -14,7 +14,7 @@ from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.support.auth_exchanges import AtEndpoint, scheme_of
+from analysis.rules.support.auth_exchanges import EndpointRule, scheme_of
 from analysis.rules.support.eras import member
 from analysis.rules.support.exchanges import SUCCESS
 from analysis.rules.support.origins import is_local
@@ -32,7 +32,7 @@ _LONGEST: Final = 2_000
 """The most characters of an address that are checked."""
 
 
-class TokenInQuery(AtEndpoint):
+class TokenInQuery(EndpointRule):
     """A token is in the URL.
 
     **Why it matters.** URLs end up in logs, histories and `Referer` headers, and anyone who can read those gets the
@@ -50,7 +50,7 @@ class TokenInQuery(AtEndpoint):
     exchanges = OddExchange.HEADERS
     source = _PAGE
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         query = http.target.partition("?")[2]
         if not query:
             return ()
@@ -62,7 +62,7 @@ class TokenInQuery(AtEndpoint):
         return self.in_request(http, session, f"the URL has the parameter {parameters[0]}", level)
 
 
-class NotBearer(AtEndpoint):
+class NotBearer(EndpointRule):
     """A credential uses a scheme other than Bearer.
 
     **Why it matters.** It works between a client and a server that have agreed on it. Servers that follow the protocol
@@ -81,13 +81,13 @@ class NotBearer(AtEndpoint):
     exchanges = OddExchange.HEADERS
     source = _PAGE
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if _FIELD not in http.fields or scheme_of(http) in ("", "bearer"):
             return ()
         return self.in_request(http, session, "the scheme of Authorization is not Bearer")
 
 
-class Dropped(AtEndpoint):
+class Dropped(EndpointRule):
     """A client that has used a token sends a request without one.
 
     **Why it matters.** Every request needs the token, including later requests of a session. The server refuses this
@@ -111,7 +111,7 @@ class Dropped(AtEndpoint):
         """Clients that have used a token successfully: the number of the last record that shows it, and the losses
         until then."""
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         has_token = _FIELD in http.fields
         key = _client(http, session) if has_token or self._used else None
         if key is None or http.answered is None:
@@ -142,7 +142,7 @@ class _Row(NamedTuple):
     """Number of the record of the last refusal."""
 
 
-class RetryLoop(AtEndpoint):
+class RetryLoop(EndpointRule):
     """A client repeats a request again and again although it is refused because of its credentials.
 
     **Why it matters.** Repeating the request does not help, whether with the same token, with a new one or without
@@ -164,7 +164,7 @@ class RetryLoop(AtEndpoint):
         super().__init__()
         self._rows: OrderedDict[tuple[str, str, str, str, Id | None], _Row] = OrderedDict()
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         is_refused = http.status in (401, 403)
         if not is_refused and not self._rows:
             return ()
@@ -193,7 +193,7 @@ class RetryLoop(AtEndpoint):
         return self.in_request(http, session, text)
 
 
-class PlainHttp(AtEndpoint):
+class PlainHttp(EndpointRule):
     """A token is sent to another machine over plain http.
 
     **Why it matters.** Every machine on the way can read it and use it.
@@ -211,7 +211,7 @@ class PlainHttp(AtEndpoint):
     exchanges = OddExchange.HEADERS
     source = _PAGE
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if _FIELD not in http.fields or scheme_of(http) not in ("", "bearer"):
             return ()
         if not _is_exposed(http.upstream or http.target[:_LONGEST]):

@@ -11,7 +11,7 @@ from analysis.conversation.message import Id, Request
 from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import LISTEN
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, between
-from analysis.rules.base import NOTE, Ending, Rule
+from analysis.rules.base import NOTE, CaptureEnd, Rule
 from analysis.rules.cancel.targets import CANCELLED, KEPT, PAGE, named_id
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd import Odd
@@ -76,7 +76,7 @@ class ResponseAfterCancel(Rule):
     once = True
     source = PAGE
 
-    def on_odd(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_anomaly(self, seen: MessageContext) -> Iterable[Finding]:
         return () if seen.answered is None else _after_cancel(self, seen, seen.answered)
 
 
@@ -110,14 +110,14 @@ class MessageAfterCancel(Rule):
             return False
         return hook != "notification" or method in (PROGRESS, _LOG)
 
-    def word_of(self, hook: str, _method: str, _like: MessageContext) -> bytes:
+    def required_word_for(self, hook: str, _method: str, _like: MessageContext) -> bytes:
         return WORD if hook == "request" else b""
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         tokens_of(seen.session).take_request(seen, self.fold)
         return ()
 
-    def on_odd(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_anomaly(self, seen: MessageContext) -> Iterable[Finding]:
         call = seen.answered
         if call is None or call.request.method == LISTEN:
             return ()
@@ -202,14 +202,14 @@ class ByDisconnect(Rule):
     source = "2025-03-26 basic/transports"
 
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        kept: _Left = self.memory(seen.session, _Left)
+        kept: _Left = self.state_for(seen.session, _Left)
         id_ = named_id(seen)
         if id_ is not None and len(kept.cancelled) < KEPT:
             kept.cancelled.add(id_)
         return ()
 
-    def on_http(self, http: HttpExchange, session: Session) -> Iterable[Finding]:
-        kept: _Left = self.memory(session, _Left)
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterable[Finding]:
+        kept: _Left = self.state_for(session, _Left)
         if http.resumption == "known" and len(kept.resumed) < KEPT:
             kept.resumed.add(http.stream)
         if http.ended_by != "client" or http.method != "POST":
@@ -224,7 +224,7 @@ class ByDisconnect(Rule):
                     kept.unanswered[request.seq] = seen, http.stream
         return ()
 
-    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         kept: _Left | None = session.memory.get(self.id)
         if kept is None or ending.reason == "open" or not ending.is_clear:
             return

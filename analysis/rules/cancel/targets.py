@@ -190,12 +190,12 @@ class TaskCancelled(Cancellation):
     replaces = ("cancel/already-answered", "cancel/unknown-request")
     source = "2025-11-25 basic/utilities/cancellation; 2025-11-25 basic/utilities/tasks"
 
-    def members_of(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the hook decides
+    def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the hook decides
         return frozenset({"task"}) if hook == "result" else frozenset()
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.answered is not None and seen.answered.outcome is _TASK:
-            kept: dict[int, tuple[int, int]] = self.memory(seen.session, dict)
+            kept: dict[int, tuple[int, int]] = self.state_for(seen.session, dict)
             if len(kept) < KEPT:
                 kept[seen.answered.request.seq] = seen.message.seq, seen.message.t_ns
         return ()

@@ -127,7 +127,7 @@ class UndeclaredSamplingContext(Rule):
     level = WARNING
     impact = Impact.WRONG
     sender = "server"
-    members = frozenset({"inputRequests", "includeContext"})
+    required_members = frozenset({"inputRequests", "includeContext"})
     source = "2025-11-25 client/sampling"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
@@ -137,7 +137,7 @@ class UndeclaredSamplingContext(Rule):
 
     def on_request(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.request is not None and _wants_context(seen.request.params):
-            yield from self._look(seen, seen.session.client_capabilities, "/params")
+            yield from self._check_declared(seen, seen.session.client_capabilities, "/params")
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
@@ -147,9 +147,13 @@ class UndeclaredSamplingContext(Rule):
         requests = [
             entry for entry in input_requests(seen) if entry[1] == "sampling/createMessage" and _wants_context(entry[2])
         ]
-        return [finding for pointer, _, _ in requests for finding in self._look(seen, declared, f"{pointer}/params")]
+        return [
+            finding
+            for pointer, _, _ in requests
+            for finding in self._check_declared(seen, declared, f"{pointer}/params")
+        ]
 
-    def _look(self, seen: MessageContext, declared: object, pointer: str) -> Iterator[Finding]:
+    def _check_declared(self, seen: MessageContext, declared: object, pointer: str) -> Iterator[Finding]:
         if isinstance(declared, dict) and not lacks(declared, "sampling") and lacks(declared, "sampling.context"):
             text = "includeContext needs sampling.context, which the client did not declare"
             yield self.finding(seen, text, pointer=f"{pointer}/includeContext")

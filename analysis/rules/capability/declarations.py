@@ -50,7 +50,7 @@ _FLAGS: Final[dict[Side, tuple[tuple[str, str], ...]]] = {
 }
 
 
-class _Declaration(Rule):
+class _DeclarationRule(Rule):
     """A rule about the declared capabilities."""
 
     of: ClassVar[Side | None] = None
@@ -63,7 +63,7 @@ class _Declaration(Rule):
             return like.message.sender == "server" and method in ("initialize", "server/discover")
         return like.message.sender == "client" and (method == "initialize" or like.era == "modern")
 
-    def goes_by(self, hook: str, method: str, like: MessageContext) -> Words | None:
+    def decisive_words(self, hook: str, method: str, like: MessageContext) -> Words | None:
         if hook == "result":
             return "result"
         return "envelope" if like.era == "modern" and method != "initialize" else None
@@ -74,20 +74,24 @@ class _Declaration(Rule):
             return ()
         if request.method != "initialize":
             declared = request.meta.get(CLIENT_CAPABILITIES)
-            return self.look(seen, declared, _MODERN_POINTER) if declared and isinstance(declared, dict) else ()
+            return (
+                self.check_capabilities(seen, declared, _MODERN_POINTER)
+                if declared and isinstance(declared, dict)
+                else ()
+            )
         declared = member(request.params, "capabilities")
-        return self.look(seen, declared, "/params/capabilities") if isinstance(declared, dict) else ()
+        return self.check_capabilities(seen, declared, "/params/capabilities") if isinstance(declared, dict) else ()
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         declared = member(seen.body["result"], "capabilities")
-        return self.look(seen, declared, "/result/capabilities") if isinstance(declared, dict) else ()
+        return self.check_capabilities(seen, declared, "/result/capabilities") if isinstance(declared, dict) else ()
 
-    def look(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterable[Finding]:
+    def check_capabilities(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterable[Finding]:
         """What is wrong with a declaration; `pointer` is its place in the message."""
         raise NotImplementedError
 
 
-class NotAnObject(_Declaration):
+class NotAnObject(_DeclarationRule):
     """A capability is declared as something other than an object.
 
     **Why it matters.** A typed parser refuses the whole handshake because of it; other code looks for members of the
@@ -103,7 +107,7 @@ class NotAnObject(_Declaration):
     replaces = ("schema/*",)
     source = "2024-11-05 schema"
 
-    def look(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterable[Finding]:
+    def check_capabilities(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterable[Finding]:
         types = {type(value) for value in capabilities.values()}
         return () if types == {dict} else self._of(seen, capabilities, pointer)
 
@@ -115,7 +119,7 @@ class NotAnObject(_Declaration):
                 yield self.finding(seen, text, pointer=f"{pointer}/{name}")
 
 
-class FlagNotBoolean(_Declaration):
+class FlagNotBoolean(_DeclarationRule):
     """`listChanged` or `subscribe` of a capability is not a boolean.
 
     **Why it matters.** Lenient parsers convert it, each in its own way: in JavaScript `"no"` is true.
@@ -130,7 +134,7 @@ class FlagNotBoolean(_Declaration):
     replaces = ("schema/*",)
     source = "2024-11-05 schema"
 
-    def look(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_capabilities(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
         for name, flag in _FLAGS[seen.message.sender]:
             value = member(capabilities.get(name), flag)
             if value is not None and not isinstance(value, bool):
@@ -138,7 +142,7 @@ class FlagNotBoolean(_Declaration):
                 yield self.finding(seen, text, pointer=f"{pointer}/{name}/{flag}")
 
 
-class UnknownCapability(_Declaration):
+class UnknownCapability(_DeclarationRule):
     """A capability is declared that the revision in force does not define.
 
     **Why it matters.** The other side ignores it. That is legal, but a misspelt name looks the same. Capabilities that
@@ -155,7 +159,7 @@ class UnknownCapability(_Declaration):
     once = True
     source = "2024-11-05 schema"
 
-    def look(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_capabilities(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
         known = _KNOWN[seen.message.sender]
         if capabilities.keys() <= known.keys() and seen.rank is None:
             return
@@ -174,7 +178,7 @@ class UnknownCapability(_Declaration):
                 return
 
 
-class ElicitationWithoutMode(_Declaration):
+class ElicitationWithoutMode(_DeclarationRule):
     """A client declares elicitation, but neither of its modes.
 
     **Why it matters.** An empty object means forms. An object with other members says that something is supported, but
@@ -192,7 +196,7 @@ class ElicitationWithoutMode(_Declaration):
     of = "client"
     source = "2025-11-25 client/elicitation"
 
-    def look(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterable[Finding]:
+    def check_capabilities(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterable[Finding]:
         elicitation = capabilities.get("elicitation")
         if not isinstance(elicitation, dict) or not elicitation or "form" in elicitation or "url" in elicitation:
             return ()
@@ -200,7 +204,7 @@ class ElicitationWithoutMode(_Declaration):
         return [self.finding(seen, text, pointer=f"{pointer}/elicitation")]
 
 
-class LegacyTasks(_Declaration):
+class LegacyTasks(_DeclarationRule):
     """A server declares the tasks of 2025-11-25 in the modern era.
 
     **Why it matters.** They were removed: no client of this revision looks for that capability, and no task is ever
@@ -220,7 +224,7 @@ class LegacyTasks(_Declaration):
     methods = frozenset({"server/discover"})
     source = "2026-07-28 changelog (SEP-2663)"
 
-    def look(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_capabilities(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if "tasks" in capabilities:
             text = "the capability tasks belongs to 2025-11-25; now tasks are an extension"
             yield self.finding(seen, text, pointer=f"{pointer}/tasks")

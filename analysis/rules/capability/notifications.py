@@ -56,13 +56,13 @@ class UndeclaredLogMessages(_UndeclaredNotification):
         if seen.era == "modern" or seen.state in SETTLED:
             return super().on_notification(seen)
         if _notified(seen) in self.methods:
-            held: list[MessageContext] = self.memory(seen.session, list)
+            held: list[MessageContext] = self.state_for(seen.session, list)
             if len(held) < _HELD:
                 held.append(seen)
         return ()
 
     def on_result(self, seen: MessageContext) -> Iterator[Finding]:
-        held: list[MessageContext] = self.memory(seen.session, list)
+        held: list[MessageContext] = self.state_for(seen.session, list)
         declared = seen.session.declared.get("handshake")
         if declared is not None and "notifications/message" in declared.gaps and seen.session.state in SETTLED:
             for notification in held:
@@ -165,9 +165,9 @@ class UndeclaredTask(Rule):
         params = seen.body.get("params")
         if not isinstance(params, dict) or "task" not in params:
             return ()
-        return self._look(seen)
+        return self._check(seen)
 
-    def _look(self, seen: MessageContext) -> Iterator[Finding]:
+    def _check(self, seen: MessageContext) -> Iterator[Finding]:
         path = f"tasks.requests.{seen.method.replace('/', '.')}"
         if seen.message.sender == "client":
             declared = seen.session.declared.get("handshake")

@@ -11,7 +11,7 @@ from analysis.protocol.declared_capabilities import Declared, has
 from analysis.protocol.error_codes import METHOD_NOT_FOUND
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Span, only, since, until
-from analysis.rules.base import RACE_NS, WARNING, Ending, Rule
+from analysis.rules.base import RACE_NS, WARNING, CaptureEnd, Rule
 from analysis.rules.error.codes import params_of, text_of
 from analysis.rules.finding import Finding, Impact, Level
 
@@ -229,14 +229,14 @@ class DeclaredNotServed(Rule):
         return method in _SERVED and (method != "completion/complete" or like.rank != 0)
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        self.memory(seen.session, _Served).methods.add(seen.method)
+        self.state_for(seen.session, _Served).methods.add(seen.method)
         return ()
 
     def on_error(self, seen: MessageContext) -> Iterable[Finding]:
         request = seen.request
         if request is None or code_of(seen.message) != METHOD_NOT_FOUND:
             return ()
-        served: _Served = self.memory(seen.session, _Served)
+        served: _Served = self.state_for(seen.session, _Served)
         if request.method in served.methods:
             return ()
         findings = self._refused(seen, request)
@@ -245,7 +245,7 @@ class DeclaredNotServed(Rule):
         served.refused.setdefault(request.method, findings)  # another item may be served yet
         return ()
 
-    def on_end(self, session: Session, ending: Ending) -> Iterable[Finding]:  # noqa: ARG002 - however it ends
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:  # noqa: ARG002 - however it ends
         served: _Served | None = session.memory.get(self.id)
         if served is None:
             return ()

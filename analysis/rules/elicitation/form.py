@@ -11,7 +11,7 @@ from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import METHODS
-from analysis.rules.support.questions import Question
+from analysis.rules.support.questions import ServerQuestionRule
 
 CREATE: Final = "elicitation/create"
 ASKING: Final = frozenset({CREATE, *METHODS})
@@ -44,7 +44,7 @@ _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])").sub
 _URL: Final = re.compile(r"(?i)\bhttps?://\S").search
 
 
-class _Form(Question):
+class _Form(ServerQuestionRule):
     """The base of the rules about forms."""
 
     about = CREATE
@@ -52,7 +52,7 @@ class _Form(Question):
 
     def check_question(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if not is_url(seen, params):
-            yield from self.most(self.form(seen, params, pointer))
+            yield from self.capped(self.form(seen, params, pointer))
 
     def form(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         """Check one form."""
@@ -192,7 +192,7 @@ class LegacyEnumNames(_Form):
                 yield self.finding(seen, "enumNames is how an older revision gave titles", pointer=at)
 
 
-class IdInModern(Question):
+class IdInModern(ServerQuestionRule):
     """An elicitation has an `elicitationId`.
 
     **Why it matters.** 2026-07-28 does not use it: the notification that an elicitation is complete was removed.

@@ -11,12 +11,12 @@ from analysis.rules.elicitation.form import CREATE, PAGE, is_url
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.inputs import METHODS
-from analysis.rules.support.questions import Reply
+from analysis.rules.support.questions import ClientReplyRule
 
 _NO: Final = ("decline", "cancel")
 
 
-class _Reply(Reply):
+class _Reply(ClientReplyRule):
     """The base of the rules in this module."""
 
     about = CREATE

@@ -14,7 +14,7 @@ from analysis.rules.error.codes import data_of
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.origins import is_local
-from analysis.rules.support.questions import Question
+from analysis.rules.support.questions import ServerQuestionRule
 
 KEPT: Final = 10_000
 """The most elicitations of a session that are remembered."""
@@ -27,7 +27,7 @@ _SECRET: Final = frozenset({"token", "access_token", "api_key", "password", "sec
 _WRONG: Final = frozenset(' "<>\\^`{|}')
 
 
-class _Url(Question):
+class _Url(ServerQuestionRule):
     """The base of the rules about URLs."""
 
     about = CREATE
@@ -115,7 +115,7 @@ class _Ids:
         """Whether all elicitations are remembered."""
 
 
-class _Identified(Question):
+class _Identified(ServerQuestionRule):
     """The base of the rules that remember elicitations, including those in errors."""
 
     about = CREATE
@@ -131,7 +131,7 @@ class _Identified(Question):
         ident = params.get("elicitationId")
         if not isinstance(ident, str):
             return
-        kept: _Ids = self.memory(seen.session, _Ids)
+        kept: _Ids = self.state_for(seen.session, _Ids)
         before, content = kept.known.get(ident), (params.get("url"), params.get("message"))
         if before is not None and before[:2] != content:
             yield from self.other(seen, before[2], pointer)
@@ -193,7 +193,7 @@ class CompleteUnknown(_Identified):
 
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         ident, session = _completed(seen), seen.session
-        kept: _Ids = self.memory(session, _Ids)
+        kept: _Ids = self.state_for(session, _Ids)
         if ident is None or ident in kept.known or not kept.is_all or session.unjudged.get("server") is not None:
             return ()
         text = "no elicitation has this id"
@@ -220,7 +220,7 @@ class CompleteTwice(Rule):
     source = _PAGE
 
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        kept: dict[str, int] = self.memory(seen.session, dict)
+        kept: dict[str, int] = self.state_for(seen.session, dict)
         ident = _completed(seen)
         if ident is None:
             return ()

@@ -28,7 +28,7 @@ from analysis.protocol.error_codes import (
 )
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN, MODERN_ERA
-from analysis.rules.base import ERROR, NOTE, WARNING, Ending, Rule
+from analysis.rules.base import ERROR, NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd import Odd
 from analysis.rules.support.message_text import is_not_json
@@ -114,22 +114,22 @@ class ParseErrorForValidJson(Rule):
     source = "JSON-RPC 2.0 §5.1"
 
     def on_message(self, seen: MessageContext) -> Iterator[Finding]:
-        kept: _Reading = self.memory(seen.session, _Reading)
+        kept: _Reading = self.state_for(seen.session, _Reading)
         yield from self._decided(kept, seen.message.sender, seen.message.seq)
         if not any(kept.doubtful.values()):
             self.watch(seen.session, False)
 
-    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
+    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
         if not _is_plain(seen):
-            self.memory(seen.session, _Reading).broken.setdefault(seen.message.sender, seen.message.seq)
+            self.state_for(seen.session, _Reading).broken.setdefault(seen.message.sender, seen.message.seq)
         return iter(())
 
     def on_invalid(self, seen: MessageContext) -> Iterator[Finding]:
-        return self.on_odd(seen)
+        return self.on_anomaly(seen)
 
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
         if record.rec == "gap":
-            kept: _Reading = self.memory(session, _Reading)
+            kept: _Reading = self.state_for(session, _Reading)
             kept.broken = {"client": -1, "server": -1}
         return iter(())
 
@@ -149,13 +149,13 @@ class ParseErrorForValidJson(Rule):
                 yield self._groundless(seen)
         elif seen.session.observed_start:
             # The other side may have begun a frame that is not JSON: its next message shows.
-            kept: _Reading = self.memory(seen.session, _Reading)
+            kept: _Reading = self.state_for(seen.session, _Reading)
             about = kept.doubtful[other_side(response.sender)]
             if len(about) < _DOUBTFUL:
                 about.append(seen)
                 self.watch(seen.session, True)
 
-    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:  # noqa: ARG002 - however it ends
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:  # noqa: ARG002 - however it ends
         kept: _Reading | None = session.memory.get(self.id)
         if kept is not None:
             yield from self._decided(kept, "client", None)
@@ -325,7 +325,7 @@ class InvalidParamsCode(Rule):
 
     def on_problems(self, seen: MessageContext, problems: "list[Problem]") -> Iterable[Finding]:
         if isinstance(seen.message, Request) and any(problem.kind == "shape" for problem in problems):
-            wrong: dict[tuple[int, int | None], None] = self.memory(seen.session, dict)
+            wrong: dict[tuple[int, int | None], None] = self.state_for(seen.session, dict)
             wrong[seen.message.seq, seen.message.index] = None
             if len(wrong) > _WRONG:
                 del wrong[next(iter(wrong))]

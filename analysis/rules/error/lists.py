@@ -33,7 +33,7 @@ class _Listed(Rule):
         return tools_of(seen.session)
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        self.listing(seen).take(seen)
+        self.listing(seen).record_page(seen)
         return ()
 
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:

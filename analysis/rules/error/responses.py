@@ -45,18 +45,18 @@ class PingRefused(Rule):
     def on_error(self, seen: MessageContext) -> Iterable[Finding]:
         # The HTTP status of a message in a response body is known only when the response is over.
         is_body = seen.message.sender == "server" and seen.message.frames[0].unit == "http_body"
-        return () if is_body else self._look(seen)
+        return () if is_body else self._check(seen)
 
-    def on_http(self, http: HttpExchange, session: Session) -> Iterable[Finding]:  # noqa: ARG002 - each message knows it
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterable[Finding]:  # noqa: ARG002 - each message knows it
         if http.status is None or http.status >= 400:
             return ()  # HTTP refused it: the session has ended, or the credentials are not valid
         bodies = [seen for seen in http.received if seen.message.frames[0].unit == "http_body"]
-        return [finding for seen in bodies if self._holds(seen) for finding in self._look(seen)]
+        return [finding for seen in bodies if self._holds(seen) for finding in self._check(seen)]
 
     def _holds(self, seen: MessageContext) -> bool:
         return seen.method == "ping" and self.versions.holds(seen.rank, seen.era)
 
-    def _look(self, seen: MessageContext) -> Iterator[Finding]:
+    def _check(self, seen: MessageContext) -> Iterator[Finding]:
         code, call = code_of(seen.message), seen.answered
         if seen.http is not None and lacks_session(seen.http):
             return  # it is the session that is refused, and the status should say so

@@ -62,7 +62,7 @@ class Keys:
         self.current = frozenset(questions) if len(questions) <= MOST else None
         return self._faults
 
-    def answered(self, replies: dict[str, Any]) -> None:
+    def mark_accepted(self, replies: dict[str, Any]) -> None:
         """Mark the keys of answers that the server has accepted."""
         self.done.update(key for key in islice(replies, MOST) if key in self._questions)
 
@@ -80,7 +80,7 @@ class _Keyed(Rule):
             return self._report(seen)
         replies = member(seen.request.params, "inputResponses") if seen.request is not None else None
         if seen.task is not None and isinstance(replies, dict):
-            _keys(seen.task).answered(replies)
+            _keys(seen.task).mark_accepted(replies)
         return ()
 
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:

@@ -11,7 +11,7 @@ from analysis.rules.base import WARNING, Rule
 from analysis.rules.ext_tasks.capability import ABOUT, SOURCE
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, outcome_of, short
-from analysis.rules.support.task_reports import Changed, PolledTooFast, reports_in, wrong_code
+from analysis.rules.support.task_reports import PolledTooFast, TerminalStatusChanged, reports_in, wrong_code
 
 TASK_NOTIFICATION: Final = "notifications/tasks"
 REPORTS: Final = frozenset({"tools/call", "tasks/get", TASK_NOTIFICATION})
@@ -84,13 +84,15 @@ class InvalidShape(Rule):
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         is_new, result = seen.method == "tools/call", seen.body["result"]
-        return self._look(seen, result, "/result", is_new=is_new) if isinstance(result, dict) else ()
+        return self._check_shape(seen, result, "/result", is_new=is_new) if isinstance(result, dict) else ()
 
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         params = seen.body.get("params")
-        return self._look(seen, params, "/params", is_new=False) if isinstance(params, dict) else ()
+        return self._check_shape(seen, params, "/params", is_new=False) if isinstance(params, dict) else ()
 
-    def _look(self, seen: MessageContext, body: dict[str, Any], pointer: str, *, is_new: bool) -> Iterator[Finding]:
+    def _check_shape(
+        self, seen: MessageContext, body: dict[str, Any], pointer: str, *, is_new: bool
+    ) -> Iterator[Finding]:
         if "taskId" not in body and isinstance(body.get("task"), dict):
             yield self.finding(seen, "the members are under task, as in 2025-11-25", pointer=f"{pointer}/task")
             return
@@ -123,7 +125,7 @@ class AcknowledgementNotEmpty(_Answer):
         return [self.finding(seen, f"the response to {seen.method} has {short(more)!r}", pointer="/result")]
 
 
-class TerminalChanged(Changed):
+class TerminalChanged(TerminalStatusChanged):
     """A task that was over continues, or has ended differently.
 
     **Why it matters.** Clients that saw the task end have used its result, and no longer poll.

@@ -51,7 +51,7 @@ class InvalidUtf8(FrameRule):
     id = "framing/invalid-utf8"
     source = "2025-03-26 basic/transports; 2026-07-28 basic/transports/index"
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
         if reason(seen.message) == self.id:
             raw = seen.message.frames[0].raw
             yield self.of_frame(seen, f"the bytes are not UTF-8{', but UTF-16' if _is_utf_16(raw) else ''}")
@@ -73,7 +73,7 @@ class Bom(AnyFrameRule):
     once = True
     source = "RFC 8259 §8.1"
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
         if seen.message.frames[0].raw.startswith(BOM) and reason(seen.message) != "framing/invalid-utf8":
             yield self.of_frame(seen, "the message begins with a byte order mark")
 
@@ -83,10 +83,10 @@ class _NotJson(FrameRule):
 
     stream = ""
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
         message = seen.message
         raw = message.frames[0].raw
-        headed: set[str] = self.memory(seen.session, set)
+        headed: set[str] = self.state_for(seen.session, set)
         if _announces(message):
             headed.add(message.sender)
         elif reason(message) == self.id and not (message.sender in headed and _CONTENT_TYPE.match(raw)):
@@ -144,7 +144,7 @@ class LspHeader(FrameRule):
     impact = Impact.CONNECTION
     source = "2024-11-05 basic/transports (stdio)"
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
         if _announces(seen.message):
             yield self.of_frame(seen, "a Content-Length header, which language servers use but MCP does not")
 
@@ -163,7 +163,7 @@ class EmbeddedNewline(AnyFrameRule):
     oddities = Odd.SPREAD
     source = "2024-11-05 basic/transports (stdio)"
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
         count = len(seen.message.frames)
         if count > 1:
             yield self.of_frame(seen, f"one message is spread over {count:,} lines")
@@ -184,7 +184,7 @@ class SeveralMessagesOnALine(AnyFrameRule):
     oddities = Odd.SEVERAL
     source = "2024-11-05 basic/transports (stdio)"
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
         if self.id in (seen.message.frames[0].verdict.problem, reason(seen.message)):
             yield self.of_frame(seen, "several messages are on one line")
 
@@ -226,9 +226,9 @@ class BlankLine(FrameRule):
     once = True
     source = "2024-11-05 basic/transports (stdio)"
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
         message = seen.message
-        headed: set[str] = self.memory(seen.session, set)
+        headed: set[str] = self.state_for(seen.session, set)
         if _announces(message):
             headed.add(message.sender)
         elif reason(message) == self.id:
@@ -254,7 +254,7 @@ class Crlf(AnyFrameRule):
     once = True
     source = "2024-11-05 basic/transports (stdio)"
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
         is_ended_so = any(frame.unit == "line" and frame.delim == b"\r\n" for frame in seen.message.frames)
         if is_ended_so and is_value(seen.message):
             yield self.of_frame(seen, "lines end with CR LF")
@@ -274,7 +274,7 @@ class TruncatedMessage(FrameRule):
     at_end = True
     source = "2024-11-05 basic/transports (stdio)"
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
         if reason(seen.message) == self.id:
             yield self.of_frame(seen, "the stream ended in the middle of a message")
 
@@ -295,7 +295,7 @@ class MissingFinalNewline(AnyFrameRule):
     at_end = True
     source = "2024-11-05 basic/transports (stdio)"
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
         last = seen.message.frames[-1]
         if last.unit == "line" and not last.whole and is_value(seen.message):
             yield self.of_frame(seen, "the stream ended after this message without the line feed that ends it")
@@ -318,7 +318,7 @@ class OversizedMessage(AnyFrameRule):
     impact = Impact.MESSAGE
     source = "observed in SDKs; no limit in the specification"
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
         size = size_of(seen.message.frames)
         if size > LARGE:
             limit = 10 if size > 10 * LARGE else 1

@@ -32,7 +32,7 @@ class TooDeep(AnyFrameRule):
     impact = Impact.CONNECTION
     source = "observed in parsers; no limit in the specification"
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
         message = seen.message
         if reason(message) == self.id or (is_value(message) and nesting(raw_of(message.frames)) > DEEP):
             yield self.of_frame(seen, f"the message nests more than {DEEP} levels")
@@ -55,7 +55,7 @@ class DuplicateKey(AnyFrameRule):
     impact = Impact.WRONG
     source = "RFC 8259 §4"
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
         place = hidden_in(seen.message).repeated
         if place is None:
             return
@@ -80,7 +80,7 @@ class NonJsonNumber(AnyFrameRule):
     oddities = Odd.HIDING
     source = "RFC 8259 §6"
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
         place = hidden_in(seen.message).constant
         if place is not None:
             text = "NaN and infinities are not JSON values"
@@ -102,7 +102,7 @@ class LoneSurrogate(AnyFrameRule):
     level = WARNING
     source = "RFC 8259 §8.2"
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
         place = hidden_in(seen.message).half_pair
         if place is not None:
             text = "a string holds half of a surrogate pair, which UTF-8 cannot represent"

@@ -20,8 +20,17 @@ from analysis.protocol.error_codes import (
 from analysis.protocol.revisions import MODERN, MODERN_ERA, rank_of
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import Everywhere, listed, member, short, speaks_modern
-from analysis.rules.support.exchanges import JSON, NOT_JUDGED, SUCCESS, Answered, Learning, Over, OverHttp, is_body_lost
+from analysis.rules.support.eras import AllEras, listed, member, short, speaks_modern
+from analysis.rules.support.exchanges import (
+    JSON,
+    NOT_JUDGED,
+    SUCCESS,
+    ExchangeEndRule,
+    HttpRule,
+    ResponseStartRule,
+    VersionLearningRule,
+    is_body_lost,
+)
 
 _STREAMABLE: Final = "2026-07-28 basic/transports/streamable-http"
 _BAD: Final = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
@@ -30,7 +39,7 @@ _OBEY: Final = frozenset({"nginx", "openresty", "tengine"})
 _PATHS: Final = 64
 
 
-class ErrorStatus(Over):
+class ErrorStatus(ExchangeEndRule):
     """A protocol error comes with the wrong HTTP status.
 
     **Why it matters.** Clients decide by the status what to do next: 404 or 200 instead of 400 misleads them before
@@ -50,7 +59,7 @@ class ErrorStatus(Over):
     media = JSON
     source = f"2026-07-28 basic/index; {_STREAMABLE}"
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         answer = http.received[0] if http.received else None
         if answer is None or not isinstance(answer.message, Response) or not answer.message.is_error:
             return ()
@@ -70,7 +79,7 @@ class ErrorStatus(Over):
         return self.in_response(http, session, f"the error {code} is sent with status {http.status} instead of {due}")
 
 
-class NotFoundWithoutError(Over):
+class NotFoundWithoutError(ExchangeEndRule):
     """A server of the modern era answers a message with 404, but without the error for an unknown method.
 
     **Why it matters.** Clients conclude that the server is an older one, and begin a handshake that it does not support
@@ -96,7 +105,7 @@ class NotFoundWithoutError(Over):
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
         return (like.status == 404 or like.status in SUCCESS) and super().concerns_exchange(hook, like)
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.sent or not isinstance(http.sent[0].message, Request) or not speaks_modern(http.sent[0]):
             return ()
         answer = http.received[0].message if http.received else None
@@ -113,7 +122,7 @@ class NotFoundWithoutError(Over):
         )
 
 
-class SessionHeaderModern(Answered):
+class SessionHeaderModern(ResponseStartRule):
     """A session id is sent in a revision without sessions.
 
     **Why it matters.** These revisions have no sessions: a server that issues an id will not see it in later requests.
@@ -129,7 +138,7 @@ class SessionHeaderModern(Answered):
     impact = Impact.WRONG
     source = _STREAMABLE
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if FIELD not in http.fields and FIELD not in http.answer_fields:
             return ()
         if not http.sent or not speaks_modern(http.sent[0]):
@@ -144,7 +153,7 @@ class SessionHeaderModern(Answered):
         return findings
 
 
-class GetOrDeleteModern(Learning, OverHttp):
+class GetOrDeleteModern(VersionLearningRule, HttpRule):
     """A server that supports only the modern era answers GET or DELETE with a status other than 405.
 
     **Why it matters.** The modern era has neither streams opened by GET nor sessions to delete; 405 tells clients of
@@ -156,7 +165,7 @@ class GetOrDeleteModern(Learning, OverHttp):
     """
 
     id = "http/get-or-delete-modern"
-    versions = Everywhere(*MODERN_ERA)
+    versions = AllEras(*MODERN_ERA)
     level = WARNING
     http_methods = frozenset({"GET", "DELETE"})
     source = _STREAMABLE
@@ -180,10 +189,10 @@ class GetOrDeleteModern(Learning, OverHttp):
         else:
             self._modern.discard(http.path)
 
-    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return self.look(http, session) if self.can_judge(http) else ()
+    def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return self.check_exchange(http, session) if self.can_judge(http) else ()
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.path not in self._modern or http.sent or http.status is None:
             return ()
         text = f"{http.method} to a server that supports no revision with sessions"
@@ -195,7 +204,7 @@ class GetOrDeleteModern(Learning, OverHttp):
         return findings
 
 
-class BufferingHeader(Answered):
+class BufferingHeader(ResponseStartRule):
     """A stream of events does not ask proxies to forward it at once.
 
     **Why it matters.** Reverse proxies buffer responses before they forward them: progress arrives with the result, and
@@ -216,7 +225,7 @@ class BufferingHeader(Answered):
     once = True
     source = _STREAMABLE
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.answer_fields.get("x-accel-buffering", "").lower() == "no":
             return ()
         if http.maker in _OBEY:

@@ -18,7 +18,7 @@ from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Blames, Finding, Impact
 from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.support.eras import short
-from analysis.rules.support.exchanges import POST, Over, OverHttp, is_open, messages_of, requests_of
+from analysis.rules.support.exchanges import POST, ExchangeEndRule, HttpRule, is_open, messages_of, requests_of
 
 _PROBES: Final = frozenset({"initialize", "server/discover"})
 """Requests by which clients find out what a server speaks: a refusal with 4xx is an answer to that."""
@@ -114,7 +114,7 @@ def _broken_by(http: HttpExchange) -> Blames:
     return "unknown" if http.is_behind_gateway else "server"
 
 
-class _Refused(OverHttp):
+class _Refused(HttpRule):
     """A rule about POSTs that are refused without a response of MCP."""
 
     statuses = frozenset(range(400, 600))
@@ -122,12 +122,12 @@ class _Refused(OverHttp):
     once_each = True
     source = "RFC 9110 §15"
 
-    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         stream = http.announced_by
         is_of_older = http.is_for_stream and stream is not None and stream.over is None
         if http.is_ours or (self.needs_body and "server" in http.unrecorded):
             return ()
-        return self.look(http, session) if is_of_older or http.is_streamable else ()
+        return self.check_exchange(http, session) if is_of_older or http.is_streamable else ()
 
     def refusal(self, http: HttpExchange, session: Session | None, what: str) -> list[Finding]:
         """The finding that says what was refused, by whom, and why."""
@@ -167,7 +167,7 @@ class CallRefused(_Refused):
     needs_body = True
     who = "server"
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         requests = requests_of(http)
         status = http.status or 0
         if not requests or _is_answered(http) or status in _LOGIN:
@@ -193,7 +193,7 @@ class MessageRefused(_Refused):
     who = "server"
     level = WARNING
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         messages = messages_of(http)
         status = http.status or 0
         if not messages or requests_of(http) or _is_answered(http) or status in _LOGIN:
@@ -203,7 +203,7 @@ class MessageRefused(_Refused):
         return self.refusal(http, session, _named(messages[0]))
 
 
-class MessageNotAnswered(Over):
+class MessageNotAnswered(ExchangeEndRule):
     """A POST of a notification or a client's response gets no HTTP response.
 
     **Why it matters.** Clients wait for 202 before they go on: where `notifications/initialized` gets none, the
@@ -231,7 +231,7 @@ class MessageNotAnswered(Over):
     def on_response(self, seen: MessageContext) -> Iterable[Finding]:
         return self._wait_for_answer(seen)
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         messages = messages_of(http)
         if http.status is not None or http.ended_by != "client" or not messages or requests_of(http):
             return ()
@@ -254,7 +254,7 @@ class MessageNotAnswered(Over):
         return [self.finding(seen, f"{_named(seen)} got no HTTP response for {_LONG_NS / 1e9:.0f} s")]
 
 
-class BodyCut(Over):
+class BodyCut(ExchangeEndRule):
     """The connection ends within a response that is not a stream.
 
     **Why it matters.** What has arrived cannot be read, so the call has failed although its status was a success.
@@ -272,7 +272,7 @@ class BodyCut(Over):
     exchanges = OddExchange.END
     source = "RFC 9112 §8"
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         failed = [ended.request for ended in http.let_go if ended.outcome is Outcome.FAILED]
         if http.media_type == STREAM or http.ended_by not in ("server", "error") or not failed:
             return ()
@@ -282,7 +282,7 @@ class BodyCut(Over):
         return [one._replace(blames=_broken_by(http)) for one in self.in_response(http, session, text)]
 
 
-class NoResponse(Over):
+class NoResponse(ExchangeEndRule):
     """The connection ends before the response to a message.
 
     **Why it matters.** The call has failed, or the notification may be lost, without a reason: the server has
@@ -299,7 +299,7 @@ class NoResponse(Over):
     exchanges = OddExchange.END
     source = "RFC 9112 §9"
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         messages = requests_of(http) or messages_of(http)
         if http.status is not None or http.ended_by not in ("server", "error") or not messages:
             return ()
@@ -308,7 +308,7 @@ class NoResponse(Over):
         return [one._replace(blames=_broken_by(http)) for one in found]
 
 
-class StreamBroken(Over):
+class StreamBroken(ExchangeEndRule):
     """The connection ends within the stream that should bring a response.
 
     **Why it matters.** The call has failed unless the client resumes the stream, which needs events with ids.
@@ -326,7 +326,7 @@ class StreamBroken(Over):
     media = STREAM
     source = "RFC 9112 §8"
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         requests = [seen for seen in requests_of(http) if is_open(seen, self.fold)]
         if http.ended_by not in ("server", "error") or not requests or http.event_id is not None:
             return ()
@@ -360,7 +360,7 @@ class Unreachable(Rule):
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - there is one hook
         return like.status in GATEWAYS
 
-    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         at = http.started or http.over
         if not http.is_ours or at is None:
             return ()
@@ -370,7 +370,7 @@ class Unreachable(Rule):
         return [self.finding(place, text, blames="transport", related=related, session=session)]
 
 
-class SessionRefused(Over):
+class SessionRefused(ExchangeEndRule):
     """A session is refused again and again.
 
     **Why it matters.** Nothing works until the client begins a new session, which many clients do only when
@@ -389,11 +389,11 @@ class SessionRefused(Over):
     impact = Impact.CONNECTION
     source = "2025-03-26 basic/transports"
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         id_ = http.fields.get(FIELD)
         if id_ is None or session is None or http.is_redirect:
             return ()
-        refused: dict[str, list[int]] = self.memory(session, dict)
+        refused: dict[str, list[int]] = self.state_for(session, dict)
         if http.status not in _ENDS_SESSIONS or _is_about_request(http):
             refused.pop(id_, None)
             return ()

@@ -11,7 +11,7 @@ from analysis.conversation.session import Session
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.http.streams import PROGRESS, WithTokens, reported_token
-from analysis.rules.support.eras import Everywhere, short
+from analysis.rules.support.eras import AllEras, short
 from analysis.rules.support.exchanges import SESSIONS
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
@@ -108,7 +108,7 @@ class Broadcast(Rule):
 
     id = "http/broadcast"
     who = "server"
-    versions = Everywhere(*SESSIONS)
+    versions = AllEras(*SESSIONS)
     impact = Impact.WRONG
     needs_http = True
     sender = "server"
@@ -149,7 +149,7 @@ class Broadcast(Rule):
         return [self.finding(seen, text, related=(before.seq,), level=WARNING)]
 
     def _kept(self, session: Session) -> tuple[OrderedDict[Id, _Sent], OrderedDict[bytes, _Sent]]:
-        kept: tuple[OrderedDict[Id, _Sent], OrderedDict[bytes, _Sent]] = self.memory(session, _two)
+        kept: tuple[OrderedDict[Id, _Sent], OrderedDict[bytes, _Sent]] = self.state_for(session, _two)
         return kept
 
 

@@ -12,8 +12,17 @@ from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.support.eras import Everywhere, short
-from analysis.rules.support.exchanges import ANY, JSON, NOT_JUDGED, SESSIONS, SUCCESS, Answered, Over, messages_of
+from analysis.rules.support.eras import AllEras, short
+from analysis.rules.support.exchanges import (
+    ANY,
+    JSON,
+    NOT_JUDGED,
+    SESSIONS,
+    SUCCESS,
+    ExchangeEndRule,
+    ResponseStartRule,
+    messages_of,
+)
 from analysis.rules.support.origins import is_local, is_own
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
@@ -24,7 +33,7 @@ _LONGEST: Final = 4096
 _NONE_THERE: Final = frozenset({404, 405})
 
 
-class MessageNotPosted(Answered):
+class MessageNotPosted(ResponseStartRule):
     """A message is sent with an HTTP method other than POST.
 
     **Why it matters.** Servers do not look for a message there, and intermediaries may drop the body of a GET.
@@ -42,13 +51,13 @@ class MessageNotPosted(Answered):
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - the same for all hooks
         return like.method != "POST"
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not messages_of(http):
             return ()
         return self.in_request(http, session, f"a message is sent with {short(http.method)}")
 
 
-class PostAccept(Answered):
+class PostAccept(ResponseStartRule):
     """A POST does not accept both media types in which it may be answered.
 
     **Why it matters.** The server chooses between a JSON object and a stream of events. Many servers refuse clients
@@ -66,12 +75,12 @@ class PostAccept(Answered):
     versions = _STREAMABLE
     source = _TRANSPORTS
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         lack = _lack(http, (JSON, STREAM)) if messages_of(http) else None
         return self.in_request(http, session, f"a POST {lack.text}", lack.level) if lack is not None else ()
 
 
-class GetAccept(Answered):
+class GetAccept(ResponseStartRule):
     """A GET to the endpoint does not accept a stream of events.
 
     **Why it matters.** A stream is the only possible response; servers refuse the request with 406.
@@ -84,11 +93,11 @@ class GetAccept(Answered):
     id = "http/get-accept"
     who = "client"
     once = True
-    versions = Everywhere(*SESSIONS)
+    versions = AllEras(*SESSIONS)
     http_methods = frozenset({"GET"})
     source = _TRANSPORTS
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank, era = http.transported(session)
         is_client = SESSIONS.holds(rank, era)
         if rank is not None and not is_client:
@@ -101,7 +110,7 @@ class GetAccept(Answered):
         return self.in_request(http, session, f"a GET {lack.text}", NOTE if is_probe else lack.level)
 
 
-class RequestContentType(Answered):
+class RequestContentType(ResponseStartRule):
     """A POST with a message does not declare its body as JSON.
 
     **Why it matters.** Servers refuse other types with 415, or do not read the body at all.
@@ -119,7 +128,7 @@ class RequestContentType(Answered):
     exchanges = OddExchange.HEADERS
     source = "2026-07-28 basic/transports/streamable-http"
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         value = http.fields.get("content-type", "")
         if value == JSON or not messages_of(http) or "content-type" in http.doubled:
             return ()
@@ -133,7 +142,7 @@ class RequestContentType(Answered):
         return self.in_request(http, session, f"a message declares the charset {short(charset)}")
 
 
-class OriginAccepted(Answered):
+class OriginAccepted(ResponseStartRule):
     """A request from a page of another site is served.
 
     **Why it matters.** A site can have its visitor's browser send requests to a server on the visitor's machine, under
@@ -156,7 +165,7 @@ class OriginAccepted(Answered):
     exchanges = OddExchange.HEADERS
     source = _TRANSPORTS
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         origin = http.fields.get("origin")
         if not origin or origin.startswith("hmac:"):
             return ()
@@ -165,7 +174,7 @@ class OriginAccepted(Answered):
         return self.in_response(http, session, f"a request with the origin {short(origin)} is served")
 
 
-class OriginStatus(Over):
+class OriginStatus(ExchangeEndRule):
     """A request is refused because of its origin, with a status other than 403.
 
     **Why it matters.** Other statuses mean something else: after 404 a client drops its session, and after 400 it
@@ -184,7 +193,7 @@ class OriginStatus(Over):
     exchanges = OddExchange.HEADERS
     source = "2025-11-25 basic/transports"
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         status = http.status
         if status is None or not 400 <= status < 500 or status in NOT_JUDGED or not http.fields.get("origin"):
             return ()

@@ -14,7 +14,7 @@ from analysis.protocol.revisions import MODERN_ERA, REVISIONS, rank_of
 from analysis.rules.base import NOTE, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import listed, member, short, speaks_modern
-from analysis.rules.support.exchanges import NOT_JUDGED, Learning, OverHttp, is_body_lost
+from analysis.rules.support.exchanges import NOT_JUDGED, HttpRule, VersionLearningRule, is_body_lost
 from analysis.rules.support.http_facts import (
     FRESH_UNTIL,
     NAME_FIELD,
@@ -24,7 +24,7 @@ from analysis.rules.support.http_facts import (
     known_faults,
     version_fault,
 )
-from analysis.rules.support.tool_definitions import LIST, Known
+from analysis.rules.support.tool_definitions import LIST, ToolLookupRule
 
 _STREAMABLE: Final = "2026-07-28 basic/transports/streamable-http"
 _TOLERATED: Final = frozenset({HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION})
@@ -103,7 +103,7 @@ class HeaderEncoding(_Header):
     relies_on = ("http/param-header",)
 
 
-class ParamHeader(Known):
+class ParamHeader(ToolLookupRule):
     """A call omits the header that the tool requires for an argument, or sends another value.
 
     **Why it matters.** Servers and proxies route by the header: the call goes to the wrong place, or is refused.
@@ -140,7 +140,7 @@ class ParamHeader(Known):
         ]
 
 
-class HeaderMismatchAccepted(Learning, OverHttp):
+class HeaderMismatchAccepted(VersionLearningRule, HttpRule):
     """A server accepts a request whose headers do not match its message.
 
     **Why it matters.** Intermediaries decide by the headers. With a false header, a client can get a forbidden call
@@ -174,10 +174,10 @@ class HeaderMismatchAccepted(Learning, OverHttp):
         ranks = [rank_of(version) for version in versions]
         self._serves_old = any(rank is not None and rank < _NAMED_BY_HEADER for rank in ranks)
 
-    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return self.look(http, session) if self.can_judge(http) else ()
+    def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return self.check_exchange(http, session) if self.can_judge(http) else ()
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.status is None or http.status in NOT_JUDGED or not http.sent or not speaks_modern(http.sent[0]):
             return ()
         fault = version_fault(http)

@@ -10,17 +10,17 @@ from typing import Final
 from analysis.conversation.call import Outcome
 from analysis.conversation.http_exchange import REDIRECTS, HttpExchange
 from analysis.conversation.session import Session
-from analysis.rules.base import NOTE, WARNING, Ending
+from analysis.rules.base import NOTE, WARNING, CaptureEnd
 from analysis.rules.finding import Blames, Finding, Impact
 from analysis.rules.http.failures import status_text
 from analysis.rules.support.eras import short
-from analysis.rules.support.exchanges import ANY, Over, OverHttp, messages_of
+from analysis.rules.support.exchanges import ANY, ExchangeEndRule, HttpRule, messages_of
 
 _TO_GET: Final = frozenset({301, 302, 303})
 """Statuses after which clients turn a POST into a GET."""
 
 
-class RedirectToGet(Over):
+class RedirectToGet(ExchangeEndRule):
     """A POST is redirected with a status that turns it into a GET.
 
     **Why it matters.** The message is lost: clients follow with a GET without a body, and take what it returns as the
@@ -38,7 +38,7 @@ class RedirectToGet(Over):
     once = True
     source = "RFC 9110 §15.4"
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         sent = messages_of(http)
         if not sent or not http.is_redirect:
             return ()
@@ -48,7 +48,7 @@ class RedirectToGet(Over):
         )
 
 
-class RedirectScheme(Over):
+class RedirectScheme(ExchangeEndRule):
     """A server redirects to its own host under another scheme.
 
     **Why it matters.** A redirect from https to http usually comes from a server behind a gateway that terminates TLS,
@@ -72,7 +72,7 @@ class RedirectScheme(Over):
     once_each = True
     source = "RFC 9110 §15.4"
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         ours, theirs = _scheme_and_host(http.upstream), _scheme_and_host(http.location)
         if not theirs[0] or ours[1] != theirs[1] or ours[0] == theirs[0]:
             return ()
@@ -80,7 +80,7 @@ class RedirectScheme(Over):
         return self.in_response(http, session, f"the server redirects from {ours[0]} to {theirs[0]}{advice}")
 
 
-class Redirected(Over):
+class Redirected(ExchangeEndRule):
     """A request is redirected.
 
     **Why it matters.** Each message costs another round trip with its whole body, and clients that follow no redirects
@@ -101,7 +101,7 @@ class Redirected(Over):
     once_each = True
     source = "RFC 9110 §15.4"
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.is_redirect or (http.status in _TO_GET and messages_of(http)):
             return ()
         text = f"{http.method} {short(http.path)} is redirected to {short(http.location)}"
@@ -109,7 +109,7 @@ class Redirected(Over):
         return [one._replace(blames=blames) for one in self.in_response(http, session, text)]
 
 
-class RedirectNotFollowed(OverHttp):
+class RedirectNotFollowed(HttpRule):
     """A client does not follow a redirect that would keep its message.
 
     **Why it matters.** The call has failed. Clients follow within one origin only, so an address of another scheme,
@@ -126,7 +126,7 @@ class RedirectNotFollowed(OverHttp):
     statuses = REDIRECTS - _TO_GET
     source = "RFC 9110 §15.4"
 
-    def on_end(self, session: Session, ending: Ending) -> Iterable[Finding]:
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:
         if ending.reason == "open":
             return
         for call in ending.left:

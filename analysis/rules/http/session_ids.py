@@ -7,10 +7,10 @@ from typing import Final
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
-from analysis.rules.base import NOTE, WARNING, Ending, Rule
+from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.support.exchanges import ANY, NOT_JUDGED, SESSIONS, SUCCESS, Answered, OverHttp
+from analysis.rules.support.exchanges import ANY, NOT_JUDGED, SESSIONS, SUCCESS, HttpRule, ResponseStartRule
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _SHORTEST: Final = 16
@@ -21,7 +21,7 @@ _HASH: Final = re.compile(r"hmac:[0-9a-f]{16}").fullmatch
 """The hash that replaces an id in captures, so that its characters are unknown."""
 
 
-class _Given(OverHttp):
+class _IssuedIdRule(HttpRule):
     """A rule about ids in responses."""
 
     who = "server"
@@ -29,16 +29,16 @@ class _Given(OverHttp):
     http_methods = ANY
     source = _TRANSPORTS
 
-    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         given = http.answer_fields.get(FIELD)
-        return self.given(given, http, session) if given is not None and self.can_judge(http) else ()
+        return self.check_issued_id(given, http, session) if given is not None and self.can_judge(http) else ()
 
-    def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_issued_id(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         """What is wrong with an id in a response."""
         raise NotImplementedError
 
 
-class SessionIdCharacters(_Given):
+class SessionIdCharacters(_IssuedIdRule):
     """A session id is empty, or has characters that are not allowed.
 
     **Why it matters.** Clients send it back in a header, where spaces may be lost and characters outside ASCII altered.
@@ -53,14 +53,14 @@ class SessionIdCharacters(_Given):
     exchanges = OddExchange.OPENING | OddExchange.WITHOUT_ID | OddExchange.OTHER_ID
     impact = Impact.CONNECTION
 
-    def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_issued_id(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not _is_news(given, http) or (given and all("\x21" <= character <= "\x7e" for character in given)):
             return ()
         problem = "has characters that are not visible ASCII" if given else "is empty"
         return self.in_response(http, session, f"the session id {problem}")
 
 
-class SessionIdWeak(_Given):
+class SessionIdWeak(_IssuedIdRule):
     """A session id can be guessed, or already belongs to another session.
 
     **Why it matters.** Anyone who knows it can send messages as that client, and receives the messages meant for it.
@@ -77,7 +77,7 @@ class SessionIdWeak(_Given):
     level = WARNING
     impact = Impact.SECURITY
 
-    def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_issued_id(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         known = http.session_ids.get(given)
         if not given or known is None or not http.is_opening:
             return ()
@@ -94,7 +94,7 @@ class SessionIdWeak(_Given):
         return ()
 
 
-class SessionIdLate(_Given):
+class SessionIdLate(_IssuedIdRule):
     """The server first sends a session id with a response other than that to `initialize`.
 
     **Why it matters.** Clients look for it only there, and continue without it.
@@ -110,7 +110,7 @@ class SessionIdLate(_Given):
     impact = Impact.CONNECTION
     needs_start = True
 
-    def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_issued_id(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         known = http.session_ids.get(given)
         if known is None or known.order != http.order or known.is_of_opening or FIELD in http.fields:
             return ()
@@ -120,7 +120,7 @@ class SessionIdLate(_Given):
         return self.in_response(http, session, "a session id is first sent after the response to initialize")
 
 
-class SessionIdChanged(_Given):
+class SessionIdChanged(_IssuedIdRule):
     """A response in a session has a different session id.
 
     **Why it matters.** Some clients continue with the new id and some with the old one, so requests may reach the wrong
@@ -135,14 +135,14 @@ class SessionIdChanged(_Given):
     exchanges = OddExchange.OTHER_ID
     impact = Impact.CONNECTION
 
-    def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_issued_id(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         requested = http.fields.get(FIELD)
         if not requested or given == requested or http.is_opening or FIELD in http.doubled or http.unrecorded:
             return ()
         return self.in_response(http, session, "the response has a different session id than the request")
 
 
-class DeadSessionServed(Answered):
+class DeadSessionServed(ResponseStartRule):
     """A server continues to serve a session that is over.
 
     **Why it matters.** The server has answered 404, which tells the client to start again, or the client has ended the
@@ -161,7 +161,7 @@ class DeadSessionServed(Answered):
     exchanges = OddExchange.WITHOUT_ID | OddExchange.OTHER_ID
     source = _TRANSPORTS
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.status is None or http.status == 404 or http.status in NOT_JUDGED or http.is_redirect:
             return ()
         if http.started is None:
@@ -203,7 +203,7 @@ class SessionNotDeleted(Rule):
         super().__init__()
         self._ids: dict[int, HttpExchange] = {}
 
-    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if session is not None and http.is_opening and len(self._ids) < _SESSIONS:
             self._ids[session.number] = http
         return ()
@@ -211,7 +211,7 @@ class SessionNotDeleted(Rule):
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - the same for all hooks
         return like.method == "POST" and like.status in SUCCESS
 
-    def on_end(self, session: Session, ending: Ending) -> Iterable[Finding]:
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:
         opening = self._ids.get(session.number)
         if opening is None or ending.reason != "closed" or session.lost_seq >= 0:
             return ()

@@ -12,8 +12,17 @@ from analysis.rules.base import ERROR, NOTE, RACE_NS, WARNING
 from analysis.rules.error.codes import text_of
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.support.eras import Everywhere
-from analysis.rules.support.exchanges import ANY, NOT_JUDGED, SESSIONS, SUCCESS, Answered, Over, OverHttp, lacks_session
+from analysis.rules.support.eras import AllEras
+from analysis.rules.support.exchanges import (
+    ANY,
+    NOT_JUDGED,
+    SESSIONS,
+    SUCCESS,
+    ExchangeEndRule,
+    HttpRule,
+    ResponseStartRule,
+    lacks_session,
+)
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _NOT_THERE: Final = 405
@@ -21,14 +30,14 @@ _MOST_REPORTED: Final = 100
 """The most unknown ids that are reported, and that are compared with all known ids."""
 
 
-class _Without(OverHttp):
+class _Without(HttpRule):
     """A rule about requests without the session id that their client has received."""
 
-    versions = Everywhere(*SESSIONS)
+    versions = AllEras(*SESSIONS)
     http_methods = ANY
     source = _TRANSPORTS
 
-    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if FIELD in http.fields or http.started is None or http.is_modern or http.is_opening:
             return ()
         if not http.sent and http.method == "POST":
@@ -109,7 +118,7 @@ class MissingSessionNot400(_Without):
         return findings if own is None else [finding._replace(session=own.number) for finding in findings]
 
 
-class UnknownSessionId(Answered):
+class UnknownSessionId(ResponseStartRule):
     """A client sends a session id that the server never issued.
 
     **Why it matters.** The id is invented, outdated, or was altered on the way, so the server does not know it.
@@ -136,7 +145,7 @@ class UnknownSessionId(Answered):
         self._reported: set[str] = set()
         self._checked: set[str] = set()
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         id_ = http.fields.get(FIELD)
         if (
             not id_
@@ -170,7 +179,7 @@ class UnknownSessionId(Answered):
         return True
 
 
-class UnknownSessionStatus(Over):
+class UnknownSessionStatus(ExchangeEndRule):
     """A request with an unknown session id, or without one, is refused with an error in a successful response.
 
     **Why it matters.** Clients begin a new session when they see 404. An error with status 200 looks like a failure of
@@ -184,14 +193,14 @@ class UnknownSessionStatus(Over):
 
     id = "http/unknown-session-status"
     who = "server"
-    versions = Everywhere(*SESSIONS)
+    versions = AllEras(*SESSIONS)
     level = WARNING
     impact = Impact.CONNECTION
     statuses = SUCCESS
     exchanges = OddExchange.RECEIVED
     source = _TRANSPORTS
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.is_modern or not http.received or not all("error" in seen.body for seen in http.received):
             return ()
         if not any("session" in text_of(seen) for seen in http.received) or not lacks_session(http):
@@ -205,7 +214,7 @@ class UnknownSessionStatus(Over):
         return self.in_response(http, session, text)
 
 
-class InitializeWithSessionId(Answered):
+class InitializeWithSessionId(ResponseStartRule):
     """A client begins a session with the id of another session.
 
     **Why it matters.** The server looks for a session with that id instead of creating one; once it no longer knows
@@ -223,7 +232,7 @@ class InitializeWithSessionId(Answered):
     exchanges = OddExchange.OPENING
     source = _TRANSPORTS
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         id_ = http.fields.get(FIELD)
         if not id_ or http.started is None or not http.is_opening:
             return ()
@@ -233,7 +242,7 @@ class InitializeWithSessionId(Answered):
         return self.in_request(http, session, text, ERROR if is_gone else WARNING)
 
 
-class SessionReusedAfter404(Answered):
+class SessionReusedAfter404(ResponseStartRule):
     """A client continues to use a session after the server has answered 404.
 
     **Why it matters.** Every request fails until the client begins a new session.
@@ -251,7 +260,7 @@ class SessionReusedAfter404(Answered):
     exchanges = OddExchange.WITHOUT_ID | OddExchange.OTHER_ID
     source = _TRANSPORTS
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         known = http.session_ids.get(http.fields.get(FIELD, ""))
         if known is None or known.gone is None or http.started is None or http.is_opening:
             return ()
@@ -262,7 +271,7 @@ class SessionReusedAfter404(Answered):
         return self.in_request(http, session, text)
 
 
-class DeleteWithoutSession(Answered):
+class DeleteWithoutSession(ResponseStartRule):
     """A DELETE to the endpoint names no session.
 
     **Why it matters.** DELETE ends the session that its header names; without the header it does nothing.
@@ -275,14 +284,14 @@ class DeleteWithoutSession(Answered):
 
     id = "http/delete-without-session"
     who = "client"
-    versions = Everywhere(*SESSIONS)
+    versions = AllEras(*SESSIONS)
     impact = Impact.COST
     http_methods = frozenset({"DELETE"})
     replaces = ("http/missing-session-header",)
     exchanges = OddExchange.WITHOUT_ID
     source = _TRANSPORTS
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if FIELD in http.fields or not _speaks(http, session):
             return ()
         # A client that never received an id, as far as known, asks for nothing.

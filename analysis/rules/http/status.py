@@ -18,9 +18,9 @@ from analysis.rules.support.exchanges import (
     JSON,
     SESSIONS,
     SUCCESS,
-    Answered,
-    Over,
-    OverHttp,
+    ExchangeEndRule,
+    HttpRule,
+    ResponseStartRule,
     is_cancelled,
     lacks_session,
     messages_of,
@@ -37,7 +37,7 @@ _NOT_ABOUT_GET: Final = frozenset({401, 403, 405, 429})
 """Refusals of a GET that are not about GET, or as they should be."""
 
 
-class NotificationStatus(Over):
+class NotificationStatus(ExchangeEndRule):
     """A POST with only notifications or responses succeeds with a status other than 202.
 
     **Why it matters.** Any other success means that the body holds a response, which clients then look for in vain.
@@ -54,7 +54,7 @@ class NotificationStatus(Over):
     exchanges = OddExchange.SENT
     source = _TRANSPORTS
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.sent or isinstance(http.sent[0].message, Request) or len(http.sent) >= SEEN_KEPT:
             return ()
         if not all(isinstance(seen.message, (Notification, Response)) for seen in http.sent):
@@ -69,7 +69,7 @@ class NotificationStatus(Over):
         return self.in_response(http, session, f"{kind} is accepted with status {http.status} instead of 202")
 
 
-class AcceptedWithBody(Over):
+class AcceptedWithBody(ExchangeEndRule):
     """The status 202 comes with a body.
 
     **Why it matters.** Status 202 promises no response, so clients do not read the body.
@@ -86,13 +86,13 @@ class AcceptedWithBody(Over):
     statuses = frozenset({_ACCEPTED})
     source = _TRANSPORTS
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.response_size or not messages_of(http):
             return ()
         return self.in_response(http, session, f"status 202 has a body of {http.response_size:,} bytes")
 
 
-class RequestNotAnswered(Over):
+class RequestNotAnswered(ExchangeEndRule):
     """A POST with a request succeeds without returning a response.
 
     **Why it matters.** The HTTP exchange is over, so the response can no longer come: the caller waits until it gives
@@ -111,7 +111,7 @@ class RequestNotAnswered(Over):
     exchanges = OddExchange.RECEIVED
     source = _TRANSPORTS
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.ended_by != "complete" or http.media_type == STREAM or http.received:
             return ()
         if http.response_size and (http.status not in WITHOUT_BODY or http.media_type == JSON):
@@ -126,7 +126,7 @@ class RequestNotAnswered(Over):
         return self.in_response(http, session, text)
 
 
-class ResponseContentType(Over):
+class ResponseContentType(ExchangeEndRule):
     """A request is answered with something that is neither JSON nor a stream of events.
 
     **Why it matters.** Clients choose a parser by the content type, and do not read other types.
@@ -146,7 +146,7 @@ class ResponseContentType(Over):
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
         return like.media_type not in (JSON, STREAM) and super().concerns_exchange(hook, like)
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.response_size or not requests_of(http):
             return ()
         media, said = short(http.media_type), f": {http.said}" if http.said else ""
@@ -154,7 +154,7 @@ class ResponseContentType(Over):
         return self.in_response(http, session, text)
 
 
-class BodyNotJson(OverHttp):
+class BodyNotJson(HttpRule):
     """A body that should be a message is not JSON.
 
     **Why it matters.** Its receiver cannot read it. A server refuses such a request with 400 and a parse error, which
@@ -171,7 +171,7 @@ class BodyNotJson(OverHttp):
     exchanges = OddExchange.SENT | OddExchange.RECEIVED
     source = _TRANSPORTS
 
-    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.is_ours:
             return ()
         if len(http.sent) == 1 and is_not_json(http.sent[0]):
@@ -194,7 +194,7 @@ class BodyNotJson(OverHttp):
         ]
 
 
-class JsonNotSingle(Over):
+class JsonNotSingle(ExchangeEndRule):
     """The JSON that answers a request is not one response.
 
     **Why it matters.** Clients read the body as the response that they wait for. To send other messages as well, a
@@ -213,7 +213,7 @@ class JsonNotSingle(Over):
     exchanges = OddExchange.RECEIVED
     source = _TRANSPORTS
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         received = http.received
         if len(received) == 1 and isinstance(received[0].message, Response) and received[0].message.index is None:
             return ()
@@ -271,7 +271,7 @@ class ResponseIdMismatch(Rule):
         return [self.finding(seen, "the id of the response matches no request in its POST", pointer="/id")]
 
 
-class GetAnswer(Answered):
+class GetAnswer(ResponseStartRule):
     """A GET is answered with something other than a stream of events or 405.
 
     **Why it matters.** With a GET a client opens a stream for messages that the server sends on its own initiative.
@@ -291,7 +291,7 @@ class GetAnswer(Answered):
     statuses = frozenset({*SUCCESS, *range(400, 502)} - _NOT_ABOUT_GET)
     source = _TRANSPORTS
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.media_type == STREAM and http.status in SUCCESS:
             return ()
         if http.status not in SUCCESS:

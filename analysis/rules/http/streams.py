@@ -11,10 +11,10 @@ from analysis.conversation.message import Side
 from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import LISTEN, UPDATED
 from analysis.protocol.revisions import MODERN_ERA, Span, since
-from analysis.rules.base import ERROR, WARNING, Ending, Rule
+from analysis.rules.base import ERROR, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.eras import member, short
-from analysis.rules.support.exchanges import SESSIONS, SUCCESS, OverHttp, is_cut, is_open, requests_of, waiting_for
+from analysis.rules.support.exchanges import SESSIONS, SUCCESS, HttpRule, is_cut, is_open, requests_of, waiting_for
 from analysis.rules.support.tokens import Token, token_of, tokens_of
 from analysis.rules.support.tokens import is_open as is_going_on
 
@@ -31,7 +31,7 @@ _LINGERS_NS: Final = 5_000_000_000
 _KEPT: Final = 1_000
 
 
-class StreamEndedUnanswered(OverHttp):
+class StreamEndedUnanswered(HttpRule):
     """A server ends the stream of a POST without having answered its requests.
 
     **Why it matters.** The client does not learn the outcome of the call. If the events had ids, it can resume the
@@ -53,20 +53,20 @@ class StreamEndedUnanswered(OverHttp):
     media = STREAM
     source = _TRANSPORTS
 
-    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.ended_by != "complete" or session is None or not http.is_streamable:
             return ()
         if is_cut(http):
             return ()  # `sse/unterminated-event` reports it
-        ended: list[HttpExchange] = self.memory(session, list)
+        ended: list[HttpExchange] = self.state_for(session, list)
         if len(ended) < _KEPT and any(is_open(seen, self.fold) and seen.method != LISTEN for seen in requests_of(http)):
             ended.append(http)
         return ()
 
-    def on_end(self, session: Session, ending: Ending) -> Iterable[Finding]:
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:
         if ending.reason == "open" or not ending.is_clear or session.lost_seq >= 0:
             return
-        for http in self.memory(session, list):
+        for http in self.state_for(session, list):
             if http.over is None or _is_excused(http, http.over):
                 continue
             if ending.reason == "killed" and (_may_go_on(http) or session.heard.get("server", -1) < http.over.seq):
@@ -78,7 +78,7 @@ class StreamEndedUnanswered(OverHttp):
                     yield finding._replace(method=seen.method[:256])
 
 
-class StreamKeptOpen(OverHttp):
+class StreamKeptOpen(HttpRule):
     """The stream of a POST stays open after all requests have been answered.
 
     **Why it matters.** It occupies a connection, and often a worker, for nothing, and clients that read to the end of
@@ -100,26 +100,26 @@ class StreamKeptOpen(OverHttp):
     media = STREAM
     source = _TRANSPORTS
 
-    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        lasting: dict[int, HttpExchange] = self.memory(session, dict) if session is not None else {}
+    def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        lasting: dict[int, HttpExchange] = self.state_for(session, dict) if session is not None else {}
         if len(lasting) < _KEPT:
             lasting[http.number] = http
         return ()
 
-    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if session is None or http.over is None:
             return ()
-        self.memory(session, dict).pop(http.number, None)
-        return self._look(http, http.over.t_ns)
+        self.state_for(session, dict).pop(http.number, None)
+        return self._check_stream(http, http.over.t_ns)
 
-    def on_end(self, session: Session, ending: Ending) -> Iterable[Finding]:
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:
         if session.lost_seq >= 0:
             return  # its end may be lost
-        for http in self.memory(session, dict).values():
+        for http in self.state_for(session, dict).values():
             if http.over is None:
-                yield from self._look(http, ending.t_ns)
+                yield from self._check_stream(http, ending.t_ns)
 
-    def _look(self, http: HttpExchange, until_ns: int) -> Iterable[Finding]:
+    def _check_stream(self, http: HttpExchange, until_ns: int) -> Iterable[Finding]:
         last = http.settled
         if last is None or until_ns - last.message.t_ns <= _LINGERS_NS or not http.is_streamable or http.is_ours:
             return ()
@@ -154,12 +154,12 @@ class MessageAfterAnswer(_OnPostStream):
     id = "http/message-after-answer"
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._look(seen)
+        return self._check_message(seen)
 
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._look(seen)
+        return self._check_message(seen)
 
-    def _look(self, seen: MessageContext) -> Iterable[Finding]:
+    def _check_message(self, seen: MessageContext) -> Iterable[Finding]:
         http = seen.http
         if http is None or http.settled is None or http.method != "POST" or not is_settled(http, self.fold):
             return ()
@@ -246,12 +246,12 @@ class AnswerOnOtherStream(_OnPostStream):
     id = "http/answer-on-other-stream"
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._look(seen)
+        return self._check_message(seen)
 
     def on_error(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._look(seen) if seen.answered is not None else ()
+        return self._check_message(seen) if seen.answered is not None else ()
 
-    def _look(self, seen: MessageContext) -> Iterable[Finding]:
+    def _check_message(self, seen: MessageContext) -> Iterable[Finding]:
         http, request = seen.http, seen.request
         if http is None or request is None or request.frames[0].exchange == http.first.number:
             return ()

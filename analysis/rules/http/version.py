@@ -11,8 +11,8 @@ from analysis.protocol.revisions import HANDSHAKE_ERA, REVISIONS, Span, is_date,
 from analysis.rules.base import ERROR, WARNING
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.support.eras import Everywhere, listed, short
-from analysis.rules.support.exchanges import ANY, NOT_JUDGED, Answered, Learning, OverHttp
+from analysis.rules.support.eras import AllEras, listed, short
+from analysis.rules.support.exchanges import ANY, NOT_JUDGED, HttpRule, ResponseStartRule, VersionLearningRule
 from analysis.rules.support.http_facts import body_version
 
 _NAMED: Final = since("2025-06-18")
@@ -21,7 +21,7 @@ _REFUSED: Final = NOT_JUDGED | {400, 404, 405}
 _LISTS: Final = 64
 
 
-class MissingProtocolVersionHeader(Answered):
+class MissingProtocolVersionHeader(ResponseStartRule):
     """A request does not name the revision in its header.
 
     **Why it matters.** The server assumes 2025-03-26: it may answer in a form that the client does not understand, or
@@ -36,13 +36,13 @@ class MissingProtocolVersionHeader(Answered):
     id = "http/missing-protocol-version-header"
     needs_session = True
     who = "client"
-    versions = Everywhere(*_NAMED)
+    versions = AllEras(*_NAMED)
     impact = Impact.WRONG
     http_methods = ANY
     exchanges = OddExchange.VERSION
     source = "2025-06-18 basic/transports; 2026-07-28 basic/transports/streamable-http"
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if VERSION_FIELD in http.fields:
             return ()
         if body_version(http) is None and (agreed_for(http, session) is None or http.is_modern):
@@ -50,7 +50,7 @@ class MissingProtocolVersionHeader(Answered):
         return self.in_request(http, session, f"{http.method} without MCP-Protocol-Version", ERROR)
 
 
-class ProtocolVersionMismatch(Answered):
+class ProtocolVersionMismatch(ResponseStartRule):
     """The header names a revision other than the one in use.
 
     **Why it matters.** Servers and proxies route by the header: the request reaches a server that uses another
@@ -64,14 +64,14 @@ class ProtocolVersionMismatch(Answered):
     id = "http/protocol-version-mismatch"
     needs_session = True
     who = "client"
-    versions = Everywhere(*_NAMED)
+    versions = AllEras(*_NAMED)
     levels: ClassVar[dict[Span, Level]] = {HANDSHAKE_ERA: WARNING}
     impact = Impact.WRONG
     http_methods = ANY
     exchanges = OddExchange.VERSION
     source = "2025-06-18 basic/transports; 2026-07-28 basic/transports/streamable-http"
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         in_header = http.fields.get(VERSION_FIELD)
         if in_header is None or rank_of(in_header) is None:
             return ()  # `http/bad-version-accepted` covers values that are not a revision
@@ -88,7 +88,7 @@ class ProtocolVersionMismatch(Answered):
         return self.in_request(http, session, text, WARNING)
 
 
-class BadVersionAccepted(Learning, OverHttp):
+class BadVersionAccepted(VersionLearningRule, HttpRule):
     """A server serves a request whose header names a revision that it does not support.
 
     **Why it matters.** The form of the response is uncertain, and the client never learns of its mistake.
@@ -101,7 +101,7 @@ class BadVersionAccepted(Learning, OverHttp):
     id = "http/bad-version-accepted"
     needs_body = True
     who = "server"
-    versions = Everywhere(*_NAMED)
+    versions = AllEras(*_NAMED)
     impact = Impact.WRONG
     http_methods = ANY
     taught_by = frozenset({"server/discover"})
@@ -117,10 +117,10 @@ class BadVersionAccepted(Learning, OverHttp):
         if versions and seen.http is not None and len(self._listed) < _LISTS:
             self._listed[seen.http.path] = versions
 
-    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return self.look(http, session) if self.can_judge(http) else ()
+    def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return self.check_exchange(http, session) if self.can_judge(http) else ()
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         in_header, agreed = http.fields.get(VERSION_FIELD), agreed_for(http, session)
         if in_header is None or agreed is None or in_header == agreed or http.is_modern:
             return ()

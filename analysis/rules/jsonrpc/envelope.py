@@ -23,19 +23,19 @@ class EnvelopeRule(Rule):
 
     oddities = Odd.ENVELOPE
 
-    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
+    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
         """Check a message."""
-        return self._look(seen)
+        return self._check(seen)
 
     def on_invalid(self, seen: MessageContext) -> Iterator[Finding]:
         """Check an object that is not a message."""
-        return iter(()) if seen.is_beside else self._look(seen)
+        return iter(()) if seen.is_beside else self._check(seen)
 
-    def _look(self, seen: MessageContext) -> Iterator[Finding]:
+    def _check(self, seen: MessageContext) -> Iterator[Finding]:
         body = object_of(seen.message)
-        return iter(()) if body is None else self.look(seen, body)
+        return iter(()) if body is None else self.check_members(seen, body)
 
-    def look(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         """What is wrong with the members."""
         raise NotImplementedError
 
@@ -53,7 +53,7 @@ class MissingVersion(EnvelopeRule):
     id = "jsonrpc/missing-version"
     source = "2024-11-05 basic/messages, schema JSONRPCRequest"
 
-    def look(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         if "jsonrpc" not in body:
             yield self.finding(seen, "the member jsonrpc is missing")
 
@@ -71,7 +71,7 @@ class WrongVersion(EnvelopeRule):
     id = "jsonrpc/wrong-version"
     source = "2024-11-05 basic/messages"
 
-    def look(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         version = body.get("jsonrpc", "2.0")
         if version != "2.0":
             kind = "another string" if isinstance(version, str) else kind_of(version)
@@ -134,7 +134,7 @@ class ReservedMethod(EnvelopeRule):
     level = WARNING
     source = "JSON-RPC 2.0 §8"
 
-    def look(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         method = body.get("method")
         if isinstance(method, str) and method.startswith("rpc."):
             yield self.finding(seen, f"the method {cut(method)} has a name that JSON-RPC reserves", pointer="/method")
@@ -153,7 +153,7 @@ class MethodWithResult(EnvelopeRule):
     id = "jsonrpc/method-with-result"
     source = "2024-11-05 basic/messages"
 
-    def look(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         if "method" in body and not _OUTCOME.isdisjoint(body):
             other = "result" if "result" in body else "error"
             yield self.finding(seen, f"method and {other} are in one message: is it a request or a response?")
@@ -172,7 +172,7 @@ class ParamsByPosition(EnvelopeRule):
     id = "jsonrpc/params-by-position"
     source = "2024-11-05 basic/messages"
 
-    def look(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         if "method" in body and isinstance(body.get("params"), list):
             yield self.finding(seen, "params are an array, but MCP passes arguments by name", pointer="/params")
 
@@ -190,7 +190,7 @@ class ParamsNotObject(EnvelopeRule):
     id = "jsonrpc/params-not-object"
     source = "2024-11-05 basic/messages"
 
-    def look(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         params = body.get("params")
         if "method" in body and params is not None and not isinstance(params, dict | list):
             yield self.finding(seen, f"params are {kind_of(params)}, not an object", pointer="/params")
@@ -210,7 +210,7 @@ class ParamsNull(EnvelopeRule):
     level = WARNING
     source = "2024-11-05 schema JSONRPCRequest"
 
-    def look(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         if "method" in body and "params" in body and body["params"] is None:
             yield self.finding(seen, "params are null; leave the member out", pointer="/params")
 
@@ -231,7 +231,7 @@ class UnknownMember(Rule):
     once = True
     source = "JSON-RPC 2.0 §4, §5"
 
-    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
+    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
         name = next((name for name in seen.body if name not in _MEMBERS), None)
         if name is not None:
             yield self.finding(seen, f"the message has a member {cut(name)}, which JSON-RPC does not define")
@@ -251,7 +251,7 @@ class NotificationWithId(EnvelopeRule):
     id = "jsonrpc/notification-with-id"
     source = "2024-11-05 basic/messages"
 
-    def look(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         method = body.get("method")
         if "id" in body and isinstance(method, str) and method.startswith("notifications/"):
             yield self.finding(seen, f"{cut(method)} is a notification, but has an id", pointer="/id")
@@ -296,7 +296,7 @@ class NotificationAnswered(Rule):
     exchanges = OddExchange.SENT
     source = "2025-03-26 basic/index"
 
-    def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
         is_success = http.status is not None and 200 <= http.status < 300
         if not is_success or not 0 < len(http.sent) < SEEN_KEPT:
             return

@@ -8,7 +8,7 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Invalid, Notification, Request, Response, Side, id_of
 from analysis.conversation.session import Session
-from analysis.rules.base import NOTE, WARNING, Ending, Rule
+from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact, with_guess
 from analysis.rules.jsonrpc.envelope import EnvelopeRule, is_asked_for, kind_of
 from analysis.rules.odd import LARGE, Odd
@@ -21,29 +21,29 @@ _KEPT: Final = 64
 _GROUPS: Final = ("framing/", "jsonrpc/", "id/")
 
 
-class AnswerRule(Rule):
+class ResponseRule(Rule):
     """A rule about an odd response."""
 
-    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
+    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
         """Check a response."""
-        return self.look(seen, seen.message) if isinstance(seen.message, Response) else iter(())
+        return self.check_response(seen, seen.message) if isinstance(seen.message, Response) else iter(())
 
-    def look(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
+    def check_response(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
         """What is wrong with a response."""
         raise NotImplementedError
 
 
-class ErrorRule(AnswerRule):
+class ErrorRule(ResponseRule):
     """A rule about the error object of a response."""
 
     oddities = Odd.ERROR
 
-    def look(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
+    def check_response(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
         """What is wrong with the response."""
         error = answer.error
-        return self.look_into(seen, error) if answer.is_error and isinstance(error, dict) else iter(())
+        return self.check_error(seen, error) if answer.is_error and isinstance(error, dict) else iter(())
 
-    def look_into(self, seen: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
+    def check_error(self, seen: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
         """What is wrong with its error object."""
         raise NotImplementedError
 
@@ -63,7 +63,7 @@ class ResultAndError(EnvelopeRule):
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages"
 
-    def look(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         if body.get("result") is not None and body.get("error") is not None:
             yield self.finding(seen, "a response has both result and error", pointer="/error")
 
@@ -84,7 +84,7 @@ class NullSibling(EnvelopeRule):
     replaces = ("jsonrpc/result-and-error",)
     source = "2024-11-05 basic/messages"
 
-    def look(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         if "result" in body and "error" in body and (body["result"] is None) != (body["error"] is None):
             name = "result" if body["result"] is None else "error"
             yield self.finding(
@@ -92,7 +92,7 @@ class NullSibling(EnvelopeRule):
             )
 
 
-class ResultNotObject(AnswerRule):
+class ResultNotObject(ResponseRule):
     """A result is not an object.
 
     **Why it matters.** JSON-RPC allows any value, but MCP only an object: clients look for its members and fail.
@@ -106,12 +106,12 @@ class ResultNotObject(AnswerRule):
     oddities = Odd.ENVELOPE
     source = "2024-11-05 basic/messages, schema Result"
 
-    def look(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
+    def check_response(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
         if not answer.is_error and not isinstance(answer.result, dict):
             yield self.finding(seen, f"the result is {kind_of(answer.result)}, not an object", pointer="/result")
 
 
-class ResultWithoutId(AnswerRule):
+class ResultWithoutId(ResponseRule):
     """A result has no id, or its id is null.
 
     **Why it matters.** The caller cannot match it with its request, so the request stays unanswered.
@@ -125,7 +125,7 @@ class ResultWithoutId(AnswerRule):
     oddities = Odd.ENVELOPE
     source = "2024-11-05 basic/messages"
 
-    def look(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
+    def check_response(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
         if not answer.is_error and _is_nameless(answer):
             yield self.finding(
                 seen,
@@ -180,19 +180,19 @@ class ErrorWithoutId(Rule):
             explained = next((suspect for suspect in suspects if suspect.message.seq > seen.message.seq), None)
             if explained is not None:
                 suspects.remove(explained)
-                doubts.excuses[side] -= 1  # `on_odd` is about to count it
+                doubts.excuses[side] -= 1  # `on_anomaly` is about to count it
         if not any(doubts.suspects.values()):
             self.watch(seen.session, False)
         return findings
 
-    def on_odd(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_anomaly(self, seen: MessageContext) -> Iterable[Finding]:
         if is_hard_to_read(seen):
             excuses, side = self._doubts(seen.session).excuses, seen.message.sender
             excuses[side] = min(excuses[side] + 1, _KEPT)
         return ()
 
     def on_invalid(self, seen: MessageContext) -> Iterable[Finding]:
-        return self.on_odd(seen)
+        return self.on_anomaly(seen)
 
     def on_error(self, seen: MessageContext) -> Iterator[Finding]:
         answer = seen.message
@@ -200,7 +200,7 @@ class ErrorWithoutId(Rule):
             return
         is_body = answer.frames[0].unit == "http_body"
         if answer.sender == "server" and seen.http is not None and (is_body or seen.http.method != "GET"):
-            return  # `on_http` decides when the status is known
+            return  # `on_messages_exchanged` decides when the status is known
         doubts = self._doubts(seen.session)
         other: Side = "server" if answer.sender == "client" else "client"
         if doubts.excuses[other]:
@@ -216,7 +216,7 @@ class ErrorWithoutId(Rule):
         if len(suspects) > _KEPT:
             yield self._finding(suspects.pop(0))
 
-    def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
         if http.status is None or http.status >= 400 or any(map(is_hard_to_read, http.sent)) or http.unrecorded:
             return
         if http.method == "GET":
@@ -226,7 +226,7 @@ class ErrorWithoutId(Rule):
             if isinstance(answer, Response) and answer.is_error and _is_nameless(answer):
                 yield self._finding(seen)
 
-    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:  # noqa: ARG002 - the same for all endings
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:  # noqa: ARG002 - the same for all endings
         doubts: _Doubts | None = session.memory.get(self.id)
         if doubts is not None:
             for suspects in doubts.suspects.values():
@@ -240,14 +240,14 @@ class ErrorWithoutId(Rule):
         # If the capture began in mid-session, earlier messages may explain one error of each side; lost records, any
         # number.
         first = 0 if session.observed_start else 1 if session.lost_seq < 0 else _KEPT
-        doubts = self.memory(
+        doubts = self.state_for(
             session, lambda: _Doubts({"client": first, "server": first}, {"client": [], "server": []}, {})
         )
         assert isinstance(doubts, _Doubts)
         return doubts
 
 
-class NullErrorId(AnswerRule):
+class NullErrorId(ResponseRule):
     """The id of an error is null.
 
     **Why it matters.** JSON-RPC requires null if the id could not be read, but the schemas of MCP do not allow it: up
@@ -265,12 +265,12 @@ class NullErrorId(AnswerRule):
     once = True
     source = "2025-11-25 schema JSONRPCErrorResponse"
 
-    def look(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
+    def check_response(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
         if answer.is_error and answer.id is not None and answer.id.type == "null":
             yield self.finding(seen, "an error with the id null, which no MCP schema allows", pointer="/id")
 
 
-class ErrorNotObject(AnswerRule):
+class ErrorNotObject(ResponseRule):
     """The error of a response is not an object.
 
     **Why it matters.** Without code and message the caller cannot tell what went wrong, and may itself fail.
@@ -284,7 +284,7 @@ class ErrorNotObject(AnswerRule):
     oddities = Odd.ERROR
     source = "2024-11-05 basic/messages"
 
-    def look(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
+    def check_response(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
         if answer.is_error and not isinstance(answer.error, dict):
             yield self.finding(seen, f"the error is {kind_of(answer.error)}, not an object", pointer="/error")
 
@@ -304,7 +304,7 @@ class ErrorCodeNotInteger(ErrorRule):
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages"
 
-    def look_into(self, seen: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
+    def check_error(self, seen: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
         if "code" not in error:
             yield self.finding(seen, "the error has no code", pointer="/error")
         elif not _is_integer(id_of(error["code"])):
@@ -327,7 +327,7 @@ class ErrorMessageMissing(ErrorRule):
     impact = Impact.WRONG
     source = "2025-03-26 basic/index"
 
-    def look_into(self, seen: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
+    def check_error(self, seen: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
         if "message" not in error:
             yield self.finding(seen, "the error has no message", pointer="/error")
         elif not isinstance(error["message"], str):
@@ -350,7 +350,7 @@ class ErrorMessageVerbose(ErrorRule):
     level = NOTE
     source = "2024-11-05 schema (error message)"
 
-    def look_into(self, seen: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
+    def check_error(self, seen: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
         message = error.get("message")
         if isinstance(message, str) and (len(message) > _CONCISE or "\n" in message or "\r" in message):
             yield self.finding(seen, "the message of the error is more than one sentence", pointer="/error/message")

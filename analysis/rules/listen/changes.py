@@ -18,8 +18,8 @@ from analysis.rules.finding import Finding, Impact
 from analysis.rules.progress import PROGRESS
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.listenings import (
-    InSubscription,
-    OfListening,
+    ListenMessageRule,
+    ListenRule,
     is_change,
     is_listening,
     is_named,
@@ -30,7 +30,7 @@ _CHANGES = frozenset(CHANGES)
 _ID = "/params/_meta/io.modelcontextprotocol~1subscriptionId"
 
 
-class UnrequestedType(InSubscription):
+class UnrequestedType(ListenMessageRule):
     """A server announces a kind of change that the subscription did not request.
 
     **Why it matters.** The client has no handler for it in this subscription, and may attribute it to another one.
@@ -52,7 +52,7 @@ class UnrequestedType(InSubscription):
         return [self.finding(seen, text, pointer="/method", related=(listening.seq,))]
 
 
-class UnacknowledgedType(InSubscription):
+class UnacknowledgedType(ListenMessageRule):
     """A server announces a kind of change that was requested but not acknowledged.
 
     **Why it matters.** From the acknowledgement the client concludes which changes it has to check for itself.
@@ -78,7 +78,7 @@ class UnacknowledgedType(InSubscription):
         return [self.finding(seen, text, pointer="/method", related=(listening.seq,))]
 
 
-class UnrequestedUri(InSubscription):
+class UnrequestedUri(ListenMessageRule):
     """A server announces a change of a resource that the subscription did not name.
 
     **Why it matters.** The client cannot use it, and it may reveal resources of another client.
@@ -103,7 +103,7 @@ class UnrequestedUri(InSubscription):
         return [self.finding(seen, text, pointer="/params/uri", related=(listening.seq,))]
 
 
-class MissingSubscriptionId(OfListening):
+class MissingSubscriptionId(ListenRule):
     """A change, or an acknowledgement, does not say which subscription it belongs to.
 
     **Why it matters.** On stdio only the id shows it, so a client with several subscriptions cannot assign the message.
@@ -129,7 +129,7 @@ class MissingSubscriptionId(OfListening):
         return [self.finding(seen, "the subscription id is missing", pointer="/params/_meta")]
 
 
-class UnknownSubscriptionId(OfListening):
+class UnknownSubscriptionId(ListenRule):
     """The subscription id of a message matches no subscription, or not the one whose stream carries it.
 
     **Why it matters.** The client drops it, and keeps showing the old data.
@@ -142,7 +142,7 @@ class UnknownSubscriptionId(OfListening):
 
     id = "listen/unknown-subscription-id"
     needs_start = True
-    word = b"subscriptionId"
+    required_word = b"subscriptionId"
 
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         message, session, listening = seen.message, seen.session, seen.subscription
@@ -162,7 +162,7 @@ class UnknownSubscriptionId(OfListening):
         return [self.finding(seen, f"the subscription id {short(named.text)} {fault}", pointer=_ID)]
 
 
-class OutsideSubscription(OfListening):
+class OutsideSubscription(ListenRule):
     """A change is announced to a client that does not listen.
 
     **Why it matters.** Since 2026-07-28 changes come only in subscriptions. A client that waits for a response does not
@@ -193,7 +193,7 @@ class OutsideSubscription(OfListening):
         return [self.finding(seen, "a change is announced, but the client does not listen", pointer="/method")]
 
 
-class RequestScopedOnListen(OfListening):
+class RequestScopedOnListen(ListenRule):
     """Progress, or a log message, comes in a subscription.
 
     **Why it matters.** Both belong to a request and must come on its stream. A client that listens for changes does not

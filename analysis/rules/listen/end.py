@@ -10,16 +10,16 @@ from analysis.conversation.message import Notification, Response
 from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import LISTEN, SUBSCRIPTION_ID, ListenSubscription, subscription_id
 from analysis.protocol.revisions import MODERN_ERA
-from analysis.rules.base import NOTE, WARNING, Ending, Rule
+from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
-from analysis.rules.support.listenings import InSubscription, OfListening, OfStream, is_named, is_sure
+from analysis.rules.support.listenings import ListenMessageRule, ListenRule, ListenStreamRule, is_named, is_sure
 
 _ID = "/result/_meta/io.modelcontextprotocol~1subscriptionId"
 _PAGE = "2026-07-28 basic/patterns/subscriptions"
 
 
-class AfterEnd(InSubscription):
+class AfterEnd(ListenMessageRule):
     """A message of a subscription comes after its end.
 
     **Why it matters.** The client has released the subscription, and may have reused its id.
@@ -32,7 +32,7 @@ class AfterEnd(InSubscription):
 
     id = "listen/after-end"
     impact = Impact.WRONG
-    word = b"subscriptionId"
+    required_word = b"subscriptionId"
 
     def check(self, seen: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
         # Both its result and a cancellation may end it, in either order.
@@ -59,7 +59,7 @@ class AfterEnd(InSubscription):
         return [self.finding(seen, text, related=(listening.seq, cancelled))]
 
 
-class ResultWithoutSubscriptionId(OfListening):
+class ResultWithoutSubscriptionId(ListenRule):
     """The result that ends a subscription does not carry its subscription id.
 
     **Why it matters.** The id tells clients which subscription the server has ended.
@@ -88,7 +88,7 @@ class ResultWithoutSubscriptionId(OfListening):
         return [self.finding(seen, text, pointer=_ID)]
 
 
-class AbruptEnd(OfStream):
+class AbruptEnd(ListenStreamRule):
     """A server closes the stream of a subscription without a result.
 
     **Why it matters.** The client cannot distinguish this from a network failure, and reconnects at once although the
@@ -130,7 +130,7 @@ class EndedByCancelOnly(Rule):
     level = NOTE
     source = "2026-07-28 basic/patterns/cancellation; 2026-07-28 basic/patterns/subscriptions"
 
-    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         if ending.reason == "open":
             return
         for listening in self.fold.links.subscriptions.listenings(session):

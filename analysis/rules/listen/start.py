@@ -9,12 +9,12 @@ from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
-from analysis.rules.support.listenings import InSubscription, OfListening, OfStream, is_named, is_sure
+from analysis.rules.support.listenings import ListenMessageRule, ListenRule, ListenStreamRule, is_named, is_sure
 
 _POINTER = "/params/notifications"
 
 
-class NotAcknowledgedFirst(InSubscription):
+class NotAcknowledgedFirst(ListenMessageRule):
     """The first message of a subscription is not its acknowledgement.
 
     **Why it matters.** The acknowledgement says which changes the server will announce. Clients that wait for it drop
@@ -27,7 +27,7 @@ class NotAcknowledgedFirst(InSubscription):
     """
 
     id = "listen/not-acknowledged-first"
-    word = b"subscriptionId"
+    required_word = b"subscriptionId"
 
     def check(self, seen: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
         if self.id in listening.memory or not is_named(seen):
@@ -39,7 +39,7 @@ class NotAcknowledgedFirst(InSubscription):
         return [self.finding(seen, text, pointer="/method", related=(listening.seq,))]
 
 
-class NeverAcknowledged(OfListening, OfStream):
+class NeverAcknowledged(ListenRule, ListenStreamRule):
     """A subscription ends without ever having been acknowledged.
 
     **Why it matters.** The client never learned which changes it was subscribed to, if any.
@@ -67,7 +67,7 @@ class NeverAcknowledged(OfListening, OfStream):
         return [self.finding(http.over, self._text, related=(listening.seq,), session=listening.session)]
 
 
-class DuplicateAcknowledgement(InSubscription):
+class DuplicateAcknowledgement(ListenMessageRule):
     """A subscription is acknowledged a second time.
 
     **Why it matters.** Some clients use the first acknowledgement and some the last, so they expect different
@@ -89,7 +89,7 @@ class DuplicateAcknowledgement(InSubscription):
         return [self.finding(seen, "this subscription was already acknowledged", related=(listening.seq,))]
 
 
-class AcknowledgedMore(InSubscription):
+class AcknowledgedMore(ListenMessageRule):
     """The acknowledgement grants more than was requested.
 
     **Why it matters.** The client gets notifications that it cannot use, and may report them as errors.
@@ -115,7 +115,7 @@ class AcknowledgedMore(InSubscription):
         return [self.finding(seen, text, pointer=f"{_POINTER}/{more[0]}", related=(listening.seq,))]
 
 
-class AcknowledgedLess(InSubscription):
+class AcknowledgedLess(ListenMessageRule):
     """The acknowledgement grants less than was requested.
 
     **Why it matters.** It is legal. Clients that do not compare the two wait for notifications that never come.

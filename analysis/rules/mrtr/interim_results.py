@@ -131,7 +131,7 @@ class InvalidInputRequest(Rule):
     source = _PAGE
 
     def on_problems(self, seen: MessageContext, problems: list[Problem]) -> Iterable[Finding]:
-        return self.most(self._misfits(seen, problems))
+        return self.capped(self._misfits(seen, problems))
 
     def _misfits(self, seen: MessageContext, problems: list[Problem]) -> Iterator[Finding]:
         if seen.answered is None or seen.answered.outcome is not _INPUT_REQUIRED:
@@ -156,7 +156,7 @@ class EnvelopeInInputRequest(_Interim):
     """
 
     id = "mrtr/envelope-in-input-request"
-    members = ASKED
+    required_members = ASKED
     level = NOTE
     once = True
 
@@ -185,7 +185,7 @@ class UndeclaredCapability(_Interim):
     """
 
     id = "mrtr/undeclared-capability"
-    members = ASKED
+    required_members = ASKED
     source = "2026-07-28 basic/patterns/mrtr, basic/index"
 
     def asks(self, seen: MessageContext, _result: dict[str, Any]) -> Iterator[Finding]:
@@ -211,7 +211,7 @@ class WrongResultType(_Interim):
     """
 
     id = "mrtr/wrong-result-type"
-    members = ASKED
+    required_members = ASKED
     methods = None
     results: ClassVar[frozenset[ResultKind] | None] = frozenset({"complete", "failed", "task", "untyped"})
     replaces = ("modern/missing-result-type", "modern/unknown-result-type")

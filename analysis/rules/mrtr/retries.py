@@ -11,7 +11,7 @@ from analysis.conversation.multi_round import Chain, Round, Turn, fingerprint, t
 from analysis.conversation.session import Session
 from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import MODERN, MODERN_ERA
-from analysis.rules.base import NOTE, WARNING, Ending, Rule
+from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.inputs import METHODS, MOST
@@ -38,7 +38,7 @@ class _Retry(Rule):
     sender = "client"
     era = "modern"
     methods = METHODS
-    members = _OWN
+    required_members = _OWN
     source = _PAGE
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
@@ -158,7 +158,7 @@ class StateOnOtherRequest(Rule):
     impact = Impact.SECURITY
     sender = "client"
     era = "modern"
-    members = frozenset({"requestState"})
+    required_members = frozenset({"requestState"})
     replaces = ("mrtr/state-not-echoed", "mrtr/state-invented")
     source = _PAGE
 
@@ -304,7 +304,7 @@ class Unsolicited(Rule):
     sender = "client"
     era = "modern"
     methods = METHODS
-    members = _OWN
+    required_members = _OWN
     needs_start = True
     source = _PAGE
 
@@ -353,7 +353,7 @@ class NotRetried(Rule):
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.round is not None:
-            kept: OrderedDict[int, Chain] = self.memory(seen.session, OrderedDict)
+            kept: OrderedDict[int, Chain] = self.state_for(seen.session, OrderedDict)
             chain = seen.round.chain
             if seen.answered is not None and seen.answered.outcome is _INPUT_REQUIRED:
                 kept[chain.number] = chain
@@ -363,10 +363,10 @@ class NotRetried(Rule):
                 kept.pop(chain.number, None)
         return ()
 
-    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         if ending.reason == "open":
             return
-        kept: OrderedDict[int, Chain] = self.memory(session, OrderedDict)
+        kept: OrderedDict[int, Chain] = self.state_for(session, OrderedDict)
         for chain in kept.values():
             interim = chain.interim
             if not chain.is_waiting or interim is None:

@@ -10,7 +10,7 @@ from analysis.protocol.revisions import only, since
 from analysis.rules.base import ERROR, NOTE, WARNING, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import short
-from analysis.rules.support.exchanges import ANY, POST, Over, is_cut
+from analysis.rules.support.exchanges import ANY, POST, ExchangeEndRule, is_cut
 from analysis.rules.support.message_text import reason
 
 NOT_JSON: Final = "sse/data-not-json"
@@ -74,7 +74,7 @@ class EventType(Rule):
         return [self.finding(seen, f"an event has the type {short(event)!r}, which clients ignore")]
 
 
-class UnterminatedEvent(Over):
+class UnterminatedEvent(ExchangeEndRule):
     """A stream ends inside an event.
 
     **Why it matters.** An event ends with a blank line. Without it, the standard requires clients to discard the data.
@@ -92,10 +92,10 @@ class UnterminatedEvent(Over):
     media = STREAM
     source = "WHATWG SSE §9.2.6"
 
-    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return super().on_over(http, session) if is_cut(http) else ()
+    def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return super().on_exchange_end(http, session) if is_cut(http) else ()
 
-    def look(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
         last = http.latest
         if http.ended_by != "complete" or last is None or last.message.frames[-1].unit != "sse_event":
             return ()
@@ -105,7 +105,7 @@ class UnterminatedEvent(Over):
         return [self.finding(last, text, level=ERROR)]
 
 
-class NoPrimingEvent(Over):
+class NoPrimingEvent(ExchangeEndRule):
     """A stream does not begin with an event that has an id but no data.
 
     **Why it matters.** A client that loses the connection before the first message has no id to resume with. Servers
@@ -125,7 +125,7 @@ class NoPrimingEvent(Over):
     media = STREAM
     source = "2025-11-25 basic/transports"
 
-    def look(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
         if not http.received:
             return ()
         frame = http.received[0].message.frames[0]

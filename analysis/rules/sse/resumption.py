@@ -8,11 +8,20 @@ from analysis.conversation.mark import RecordRef
 from analysis.conversation.resumption import LAST_EVENT_ID
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import MODERN_ERA, only
-from analysis.rules.base import NOTE, WARNING, Ending, Rule
+from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd_exchange import OddExchange
 from analysis.rules.support.eras import short
-from analysis.rules.support.exchanges import ANY, SESSIONS, SUCCESS, Answered, Over, OverHttp, is_cut, is_open
+from analysis.rules.support.exchanges import (
+    ANY,
+    SESSIONS,
+    SUCCESS,
+    ExchangeEndRule,
+    HttpRule,
+    ResponseStartRule,
+    is_cut,
+    is_open,
+)
 from captures.frame import Frame
 
 TOLERANCE: Final = 0.9
@@ -29,7 +38,7 @@ _LINKS: Final = 100
 """The most exchanges of one stream that are searched."""
 
 
-class _Repeated(OverHttp):
+class _Repeated(HttpRule):
     """A rule about events whose id was sent before."""
 
     who = "server"
@@ -40,14 +49,14 @@ class _Repeated(OverHttp):
     kind: ClassVar[Oddity]
     text: ClassVar[str]
 
-    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return self.look(http, session) if self.repeats_of(http) and self.can_judge(http) else ()
+    def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return self.check_exchange(http, session) if self.repeats_of(http) and self.can_judge(http) else ()
 
     def repeats_of(self, http: HttpExchange) -> list[RepeatedEventId]:
         """The repeated events that it reports."""
         return [repeat for repeat in http.repeats if repeat.kind == self.kind]
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank, era = http.revision_and_era(session)
         return [
             self.finding(
@@ -132,7 +141,7 @@ class ReplayOfSeen(_Repeated):
     text = "the replay repeats the event that the client named, or an earlier one"
 
 
-class UnknownLastEventId(Over):
+class UnknownLastEventId(ExchangeEndRule):
     """A client resumes after an event that no stream of its session has sent.
 
     **Why it matters.** The server does not know where to continue, so the client never gets the missing events.
@@ -151,13 +160,13 @@ class UnknownLastEventId(Over):
     media = STREAM
     source = _PAGE
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.is_surely_unknown or http.session_id is None:
             return ()
         return self.in_request(http, session, "the Last-Event-ID matches no event of this session")
 
 
-class ResumeNotGet(Answered):
+class ResumeNotGet(ResponseStartRule):
     """A stream is resumed by a POST.
 
     **Why it matters.** A POST carries a message and opens a new stream. Servers do not look for an event id in it.
@@ -174,13 +183,13 @@ class ResumeNotGet(Answered):
     exchanges = OddExchange.HEADERS
     source = _POLLING
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if LAST_EVENT_ID not in http.fields:
             return ()
         return self.in_request(http, session, "a POST has a Last-Event-ID")
 
 
-class ClosedWithoutRetry(Over):
+class ClosedWithoutRetry(ExchangeEndRule):
     """A server ends a stream before the response without saying when to reconnect.
 
     **Why it matters.** Clients reconnect at once, or after a delay that they choose, so the server cannot control how
@@ -200,7 +209,7 @@ class ClosedWithoutRetry(Over):
     media = STREAM
     source = _POLLING
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.ended_by != "complete" or not http.is_retry_known or _retry_of(http) is not None:
             return ()
         first = _first_of(http)
@@ -217,7 +226,7 @@ class ClosedWithoutRetry(Over):
         return [self.finding(at, text, level=self.level, session=session)]
 
 
-class ResumptionIgnored(OverHttp):
+class ResumptionIgnored(HttpRule):
     """A client resumes a stream, and the server sends none of the missing events.
 
     **Why it matters.** The client waits for a response that it believes to be on the way. A server that ignores
@@ -240,18 +249,18 @@ class ResumptionIgnored(OverHttp):
     replaces = ("http/stream-ended-unanswered",)
     source = _PAGE
 
-    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if session is not None and LAST_EVENT_ID in http.fields:
-            resuming: list[HttpExchange] = self.memory(session, list)
+            resuming: list[HttpExchange] = self.state_for(session, list)
             if len(resuming) < _KEPT:
                 resuming.append(http)
         return ()
 
-    def on_end(self, session: Session, ending: Ending) -> Iterable[Finding]:
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:
         if ending.reason != "closed" or not ending.is_clear or session.lost_seq >= 0:
             return  # where the recording breaks off, something may have come after that
         told: set[int] = set()
-        for http in self.memory(session, list):
+        for http in self.state_for(session, list):
             first = _first_of(http) if http.resumption == "known" else None
             if first is None or first.over is None or first.number in told or http.replays or http.received:
                 continue
@@ -265,7 +274,7 @@ class ResumptionIgnored(OverHttp):
                     break
 
 
-class RetryIgnored(Over):
+class RetryIgnored(ExchangeEndRule):
     """A client reconnects earlier than the server has requested.
 
     **Why it matters.** The server closed the stream to avoid requests during that time.
@@ -284,7 +293,7 @@ class RetryIgnored(Over):
     media = STREAM
     source = _POLLING
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         before = http.resumes
         if before is None or before.over is None or http.started is None or before.ended_by != "complete":
             return ()
@@ -314,14 +323,14 @@ class ResumptionInModern(Rule):
     source = "2026-07-28 basic/transports/streamable-http"
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
-        return hook == "answered" or like.media_type == STREAM
+        return hook == "response_start" or like.media_type == STREAM
 
-    def on_answered(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
+    def on_response_start(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
         if LAST_EVENT_ID not in http.fields or not http.is_modern:
             return ()
         return [self.finding(http.sent[0], "a request has Last-Event-ID, but this revision has no resumption")]
 
-    def on_over(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
+    def on_exchange_end(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
         if http.event_id is None or not http.is_modern or not http.received:
             return ()
         return [self.finding(http.received[0], "an event has an id, but this revision has no resumption")]

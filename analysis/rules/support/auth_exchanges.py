@@ -12,8 +12,8 @@ from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import ALL, NEWEST, Span
 from analysis.rules.finding import Finding
-from analysis.rules.support.eras import Everywhere
-from analysis.rules.support.exchanges import ANY, OverHttp
+from analysis.rules.support.eras import AllEras
+from analysis.rules.support.exchanges import ANY, HttpRule
 
 PAGE: Final = "basic/authorization"
 RESOURCE: Final = "/.well-known/oauth-protected-resource"
@@ -34,19 +34,19 @@ class Challenge(NamedTuple):
     """By name, in lower case."""
 
 
-class AtEndpoint(OverHttp):
+class EndpointRule(HttpRule):
     """A rule about exchanges with the endpoint of either HTTP transport, applied when they are answered."""
 
     http_methods: ClassVar[frozenset[str]] = ANY
 
-    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return self.look(http, session) if not http.is_ours and is_endpoint(http) else ()
+    def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return self.check_exchange(http, session) if not http.is_ours and is_endpoint(http) else ()
 
 
-class Learning(OverHttp):
+class RevisionLearningRule(HttpRule):
     """A rule about exchanges that may not name a revision: it assumes the oldest revision in use."""
 
-    versions: ClassVar[Span] = Everywhere(*ALL)
+    versions: ClassVar[Span] = AllEras(*ALL)
     http_methods: ClassVar[frozenset[str]] = frozenset({"POST", "GET"})
 
     def __init__(self) -> None:

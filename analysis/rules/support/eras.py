@@ -17,7 +17,7 @@ LONGEST: Final = 60
 """The most characters of untrusted text in a finding's message."""
 
 
-class Everywhere(Span):
+class AllEras(Span):
     """The revisions of a rule that spans both eras: the rule sees every message, and decides itself."""
 
     def holds(self, rank: int | None, era: Era | None) -> bool:  # noqa: ARG002 - always true

@@ -25,8 +25,8 @@ NOT_JUDGED: Final = frozenset({401, 403, 429, *range(500, 600)})
 """Statuses about credentials, load or failures, which do not judge the request itself."""
 
 
-class OverHttp(Rule):
-    """A rule about exchanges with the endpoint, which `look` checks."""
+class HttpRule(Rule):
+    """A rule about exchanges with the endpoint, which `check_exchange` checks."""
 
     needs_http = True
     http_methods: ClassVar[frozenset[str]] = POST
@@ -50,7 +50,7 @@ class OverHttp(Rule):
             return False
         return http.is_streamable and not http.is_ours
 
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         """What is wrong with an exchange of Streamable HTTP."""
         raise NotImplementedError
 
@@ -89,7 +89,7 @@ class OverHttp(Rule):
         return [finding if finding.method else finding._replace(method=method[:256])]
 
 
-class Learning(Rule):
+class VersionLearningRule(Rule):
     """A rule that learns from a server's results and errors which versions it supports."""
 
     taught_by: ClassVar[frozenset[str]] = frozenset({"initialize", "server/discover"})
@@ -111,18 +111,18 @@ class Learning(Rule):
         raise NotImplementedError
 
 
-class Answered(OverHttp):
+class ResponseStartRule(HttpRule):
     """A rule that is decided when the response begins."""
 
-    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return self.look(http, session) if self.can_judge(http) else ()
+    def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return self.check_exchange(http, session) if self.can_judge(http) else ()
 
 
-class Over(OverHttp):
+class ExchangeEndRule(HttpRule):
     """A rule that is decided when the exchange is over."""
 
-    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return self.look(http, session) if self.can_judge(http) else ()
+    def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return self.check_exchange(http, session) if self.can_judge(http) else ()
 
 
 def messages_of(http: HttpExchange) -> list[MessageContext]:

@@ -16,7 +16,7 @@ from analysis.rules.finding import Finding
 from analysis.rules.odd_exchange import OddExchange
 
 
-class OfListening(Rule):
+class ListenRule(Rule):
     """A rule about a server and a `subscriptions/listen`."""
 
     who: ClassVar[Who] = "server"
@@ -26,7 +26,7 @@ class OfListening(Rule):
     source = "2026-07-28 basic/patterns/subscriptions"
 
 
-class InSubscription(OfListening):
+class ListenMessageRule(ListenRule):
     """A rule about notifications that belong to a `subscriptions/listen`."""
 
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
@@ -38,14 +38,14 @@ class InSubscription(OfListening):
         raise NotImplementedError
 
 
-class OfStream(Rule):
+class ListenStreamRule(Rule):
     """A rule about how a `subscriptions/listen` ends on its stream."""
 
     who: ClassVar[Who] = "server"
     versions = MODERN_ERA
     exchanges = OddExchange.LISTENING
 
-    def on_http(self, http: HttpExchange, session: Session) -> Iterable[Finding]:
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterable[Finding]:
         """Check streams that the server itself has ended, as a broken connection may have any cause."""
         if http.ended_by != "complete" or http.status is None or http.status >= 300 or http.over is None:
             return ()

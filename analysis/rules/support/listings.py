@@ -54,7 +54,7 @@ class _Schemas:
         return self._known[key]
 
 
-class Entry(_Schemas):
+class ListedItem(_Schemas):
     """One item of a complete list."""
 
     __slots__ = ("item", "seq")
@@ -70,7 +70,7 @@ class Entry(_Schemas):
         return self.find(self.item, 0, member, rank)
 
 
-class Page(_Schemas):
+class ListPage(_Schemas):
     """One result of a list."""
 
     __slots__ = ("items", "reordered", "repeats")
@@ -92,7 +92,7 @@ class Page(_Schemas):
 
 class _Walk:
     def __init__(self) -> None:
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, ListedItem] = {}
         self.size = 0
         self.is_whole = True
 
@@ -113,10 +113,10 @@ class Listing:
         self._since, self._epoch = -1, 0
         self._requested = self._changed = -1
         self._order: tuple[list[str], int] | None = None
-        self._last: tuple[Message, Page] | None = None
-        self._single: tuple[_Walk, Page, bytes | None] | None = None
+        self._last: tuple[Message, ListPage] | None = None
+        self._single: tuple[_Walk, ListPage, bytes | None] | None = None
 
-    def take(self, seen: MessageContext) -> Page:
+    def record_page(self, seen: MessageContext) -> ListPage:
         """Take a result of the list. The first rule that calls this records it; the others get the same page."""
         if self._last is not None and self._last[0] is seen.message:
             return self._last[1]
@@ -130,7 +130,7 @@ class Listing:
         self._open.clear()
         self._walk = None
 
-    def entry(self, name: object, request: Request, session: Session) -> Entry | None:
+    def entry(self, name: object, request: Request, session: Session) -> ListedItem | None:
         """An item of the complete list that came before a request; None if there is none."""
         if self._walk is None or self._since >= request.seq or self._epoch != session.epoch:
             return None
@@ -142,16 +142,16 @@ class Listing:
             return False
         return name not in self._walk.entries
 
-    def _take(self, seen: MessageContext) -> Page:
+    def _take(self, seen: MessageContext) -> ListPage:
         result, request = seen.body.get("result"), seen.request
         items = result.get(self._member) if isinstance(result, dict) else None
         if not isinstance(items, list) or request is None or not isinstance(result, dict):
-            return Page([], [])
+            return ListPage([], [])
         again = self._again(request, result, items, seen)
         if again is not None:
             return again
         walk = self._walk_of(seen, request)
-        page = Page(items, _add(walk, items, self._name, seen))
+        page = ListPage(items, _add(walk, items, self._name, seen))
         if not self._may_hold(request, seen.session):
             return page
         cursor = result.get("nextCursor")
@@ -168,7 +168,9 @@ class Listing:
         self._single = (walk, page, result_digest(seen)) if is_plain and len(items) == len(page.items) else None
         return page
 
-    def _again(self, request: Request, result: dict[str, Any], items: list[Any], seen: MessageContext) -> Page | None:
+    def _again(
+        self, request: Request, result: dict[str, Any], items: list[Any], seen: MessageContext
+    ) -> ListPage | None:
         """The previous page if the whole list comes again unchanged on one page, as usual; else None."""
         if self._single is None or self._walk is not self._single[0] or self._epoch != seen.session.epoch:
             return None
@@ -228,7 +230,7 @@ def _add(walk: _Walk, items: list[Any], name: str, seen: MessageContext) -> list
         if known is not None:
             repeats.append((index, known.seq))
         else:
-            walk.entries[key] = Entry(item, seen.message.seq)
+            walk.entries[key] = ListedItem(item, seen.message.seq)
     if not walk.is_whole and walk.size > BYTES:
         walk.entries.clear()
     return repeats

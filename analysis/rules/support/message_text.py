@@ -65,9 +65,9 @@ class FrameRule(Rule):
 
     def on_invalid(self, seen: MessageContext) -> Iterator[Finding]:
         """Check a frame, once."""
-        return self.look(seen) if is_first(seen.message) else iter(())
+        return self.check_frame(seen) if is_first(seen.message) else iter(())
 
-    def look(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
         """The faults of the frame; `seen` is its first message."""
         raise NotImplementedError
 
@@ -80,9 +80,9 @@ class FrameRule(Rule):
 class AnyFrameRule(FrameRule):
     """A rule about the bytes of any frame: called once for each, however many messages it holds."""
 
-    def on_odd(self, seen: MessageContext) -> Iterator[Finding]:
+    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
         """Check a frame that begins with a message, once."""
-        return self.look(seen) if is_first(seen.message) else iter(())
+        return self.check_frame(seen) if is_first(seen.message) else iter(())
 
 
 def is_first(message: Message) -> bool:
@@ -169,7 +169,7 @@ def cut(name: str) -> str:
 # ---- values that parsers hide
 
 
-class Place(NamedTuple):
+class AnomalyLocation(NamedTuple):
     """The place of an oddity."""
 
     pointer: str
@@ -183,9 +183,9 @@ class Place(NamedTuple):
 class Hidden(NamedTuple):
     """The first place of each kind; None if there is none."""
 
-    repeated: Place | None = None
-    constant: Place | None = None
-    half_pair: Place | None = None
+    repeated: AnomalyLocation | None = None
+    constant: AnomalyLocation | None = None
+    half_pair: AnomalyLocation | None = None
 
 
 class _Repeating(dict[str, Any]):
@@ -257,7 +257,7 @@ def _after_space(text: str, at: int) -> int:
 
 def _places(value: Any, *, has_items: bool) -> Hidden:
     """The first odd places in a value, depth first; without recursion, as it may nest deeply."""
-    places: dict[str, Place] = {}
+    places: dict[str, AnomalyLocation] = {}
     path: list[str | int] = []
     levels: list[Iterator[tuple[str | int, Any]]] = [iter([("", value)])]
     while levels and len(places) < len(Hidden._fields):
@@ -290,8 +290,8 @@ def _odd(key: str | int, value: Any) -> Iterator[tuple[str, str]]:
         yield "half_pair", ""
 
 
-def _place(path: list[str | int], name: str, has_items: bool) -> Place:
+def _place(path: list[str | int], name: str, has_items: bool) -> AnomalyLocation:
     item = path.pop(0) if has_items and path and isinstance(path[0], int) else None
     pointer = "".join(f"/{step(str(part))}" for part in path)
     is_plain = len(pointer) <= _LONGEST_POINTER and not _HALF.search(pointer)
-    return Place(pointer if is_plain else "", name, item if isinstance(item, int) else None)
+    return AnomalyLocation(pointer if is_plain else "", name, item if isinstance(item, int) else None)

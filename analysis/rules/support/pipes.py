@@ -87,7 +87,7 @@ class Pipes:
         """When a side ended; None before that."""
         return self.client_gone_ns if side == "client" else self.server_gone_ns
 
-    def take(self, record: Record, session: Session, fold: Fold) -> None:
+    def update(self, record: Record, session: Session, fold: Fold) -> None:
         """Update the state from a record, once."""
         if record.seq <= self._seq:
             return

@@ -8,13 +8,13 @@ from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.rules.error.codes import params_of
 from analysis.rules.support.eras import member
-from analysis.rules.support.listings import Entry, prompts_of
+from analysis.rules.support.listings import ListedItem, prompts_of
 
 MOST: Final = 1000
 """The most arguments of one prompt that are examined."""
 
 
-def prompt_of(seen: MessageContext, request: Request) -> Entry | None:
+def prompt_of(seen: MessageContext, request: Request) -> ListedItem | None:
     """The requested prompt, as listed before the request; None if unknown."""
     return prompts_of(seen.session).entry(params_of(request).get("name"), request, seen.session)
 

@@ -20,7 +20,7 @@ _RESULT: Final = Outcome.RESULT  # enumeration members are slow to look up
 _REPLIES: Final = frozenset({"inputResponses"})
 
 
-class Question(Rule):
+class ServerQuestionRule(Rule):
     """A rule about questions of a server."""
 
     who: ClassVar[Who] = "server"
@@ -57,7 +57,7 @@ class Question(Rule):
         raise NotImplementedError
 
 
-class Reply(Rule):
+class ClientReplyRule(Rule):
     """A rule about replies of a client."""
 
     who = "client"
@@ -71,7 +71,7 @@ class Reply(Rule):
             return method in METHODS and like.era == "modern"
         return method == self.about or (hook == "result" and method == "tasks/result")
 
-    def members_of(self, hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
+    def required_members_for(self, hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
         return _REPLIES if hook == "request" else frozenset()
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:

@@ -86,14 +86,14 @@ def _listed(seen: MessageContext, result: dict[str, Any], fold: Fold) -> Iterato
             yield TaskReport(task, item, f"/result/tasks/{index}")
 
 
-class Reports(Rule):
+class TaskReportRule(Rule):
     """A rule about reports of executors."""
 
     versions = TASKS
     methods: ClassVar[frozenset[str] | None] = REPORTS
     source = PAGE
 
-    def members_of(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the same for all hooks
+    def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the same for all hooks
         if method == "tasks/list":
             return _LIST
         return _NEW if method in CALLS and like.era != "modern" else _ONE
@@ -109,7 +109,7 @@ class Reports(Rule):
         raise NotImplementedError
 
 
-class Changed(Reports):
+class TerminalStatusChanged(TaskReportRule):
     """A finished task is reported with a different status."""
 
     def on_report(self, seen: MessageContext, report: TaskReport) -> Iterable[Finding]:

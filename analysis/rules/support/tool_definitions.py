@@ -8,7 +8,7 @@ from analysis.conversation.message import Request
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import member
-from analysis.rules.support.listings import KNOWN, Entry, tools_of
+from analysis.rules.support.listings import KNOWN, ListedItem, tools_of
 
 LIST: Final = "tools/list"
 CALL: Final = "tools/call"
@@ -54,7 +54,7 @@ def result_of(seen: MessageContext) -> Result | None:
     return Result(request, body, pointer)
 
 
-class Answered(Rule):
+class ToolResultRule(Rule):
     """The base of the rules about results of calls."""
 
     who = "server"
@@ -64,7 +64,7 @@ class Answered(Rule):
         return like.message.sender == "server"
 
 
-class Known(Rule):
+class ToolLookupRule(Rule):
     """The base of the rules that look up the tool of a call."""
 
     needs_lists = True
@@ -80,24 +80,24 @@ class Known(Rule):
             return method == CALL and not by_server and is_known
         return by_server and (method in (LIST, CHANGED) or (method in self.about and is_known))
 
-    def members_of(self, hook: str, method: str, _like: MessageContext) -> frozenset[str]:
+    def required_members_for(self, hook: str, method: str, _like: MessageContext) -> frozenset[str]:
         return self.result_members if hook == "result" and method in self.about else frozenset()
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.request is not None and seen.request.method == LIST:
-            tools_of(seen.session).take(seen)
+            tools_of(seen.session).record_page(seen)
             return ()
-        return self.answered(seen)
+        return self.check_result(seen)
 
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         tools_of(seen.session).changed(seen)
         return ()
 
-    def answered(self, _seen: MessageContext) -> Iterable[Finding]:
+    def check_result(self, _seen: MessageContext) -> Iterable[Finding]:
         """Check a result."""
         return ()
 
-    def entry(self, seen: MessageContext, call: Request | None = None) -> Entry | None:
+    def entry(self, seen: MessageContext, call: Request | None = None) -> ListedItem | None:
         """The tool of a call, as listed before it; without `call`, the call of the message."""
         call = call or seen.request
         if call is None:

@@ -81,7 +81,7 @@ class Walks:
         """Whether some issued cursors may not be remembered."""
         return self._count >= CURSORS
 
-    def given_for(self, request: Request) -> frozenset[str] | None:
+    def issued_for(self, request: Request) -> frozenset[str] | None:
         """The methods for which a request's cursor was issued earlier; None if it has no cursor."""
         cursor = cursor_of(request)
         if cursor is None:
@@ -89,7 +89,7 @@ class Walks:
         given = self._given.get((request.sender, cursor), {})
         return frozenset(method for method, issued in given.items() if issued.seq < request.seq)
 
-    def take(self, seen: MessageContext) -> Page:
+    def record_page(self, seen: MessageContext) -> Page:
         """Record a result of a list, once, and return it as a page."""
         if self._last is None or self._last[0] is not seen.message:
             self._last = seen.message, self._take(seen)

@@ -15,9 +15,9 @@ from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.error.codes import shown
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
-from analysis.rules.support.listings import Entry, tools_of
-from analysis.rules.support.task_reports import CALLS, PAGE, STATUSES, TASKS, Reports, TaskReport
-from analysis.rules.support.tool_definitions import CALL, CHANGED, LIST, Known
+from analysis.rules.support.listings import ListedItem, tools_of
+from analysis.rules.support.task_reports import CALLS, PAGE, STATUSES, TASKS, TaskReport, TaskReportRule
+from analysis.rules.support.tool_definitions import CALL, CHANGED, LIST, ToolLookupRule
 
 _CALLING: Final = "tasks.requests.tools.call"
 _ON_HTTP: Final = (None, 200)
@@ -25,7 +25,7 @@ _CALLED: Final = frozenset({LIST, CHANGED, CALL})
 _KEY: Final = "tools that run only as tasks"
 
 
-class _Required(Known):
+class _Required(ToolLookupRule):
     """The base of the rules about tools that run only as tasks; few servers have any."""
 
     versions = TASKS
@@ -37,14 +37,14 @@ class _Required(Known):
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.request is not None and seen.request.method == LIST:
-            page = tools_of(seen.session).take(seen)
+            page = tools_of(seen.session).record_page(seen)
             if any(member(member(tool, "execution"), "taskSupport") == "required" for tool in page.items):
                 seen.session.learned |= {_KEY}
                 seen.session.memory[_KEY] = True
             return ()
-        return self.answered(seen) if _KEY in seen.session.memory else ()
+        return self.check_result(seen) if _KEY in seen.session.memory else ()
 
-    def entry_without_task(self, seen: MessageContext) -> Entry | None:
+    def entry_without_task(self, seen: MessageContext) -> ListedItem | None:
         """The tool of a call, if the tool runs only as a task but the call does not ask for one; else None."""
         params = seen.request.params if seen.request is not None else None
         if _KEY not in seen.session.memory or not isinstance(params, dict) or "task" in params:
@@ -53,7 +53,7 @@ class _Required(Known):
         return support[0] if support is not None and support[1] == "required" else None
 
 
-class ForbiddenTool(Known):
+class ForbiddenTool(ToolLookupRule):
     """A call asks to run a tool as a task, but the tool does not declare that it can.
 
     **Why it matters.** The server refuses the call, or runs it and answers when it is done, while the client waits for
@@ -73,7 +73,7 @@ class ForbiddenTool(Known):
     source = PAGE
     impact = Impact.MESSAGE
 
-    def members_of(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the same for all methods
+    def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the same for all methods
         return frozenset({"task"}) if hook == "request" else frozenset()
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
@@ -129,7 +129,7 @@ class RequiredNotRefused(_Required):
     who = "server"
     about = frozenset({CALL})
 
-    def answered(self, seen: MessageContext) -> Iterable[Finding]:
+    def check_result(self, seen: MessageContext) -> Iterable[Finding]:
         entry = self.entry_without_task(seen)
         if entry is None or seen.request is None:
             return ()
@@ -164,7 +164,7 @@ class UnsupportedMethod(Rule):
     id = "tasks/unsupported-method"
     needs_session = True
     versions = TASKS
-    members = frozenset({"task"})
+    required_members = frozenset({"task"})
     level = WARNING
     impact = Impact.MESSAGE
     source = PAGE
@@ -179,7 +179,7 @@ class UnsupportedMethod(Rule):
         return [self.finding(seen, f"{seen.method} cannot be run as a task", pointer="/params/task")]
 
 
-class NotCreated(Known):
+class NotCreated(ToolLookupRule):
     """A request asks for a task, but is answered with a result instead.
 
     **Why it matters.** A client that asked for a task expects one: it looks for `task` in the result, and has nothing
@@ -204,7 +204,7 @@ class NotCreated(Known):
             return hook == "request" or (is_asked and like.message.sender not in METHODS[method].senders(like.rank))
         return super().concerns(hook, method, like)
 
-    def members_of(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the same for all methods
+    def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the same for all methods
         return frozenset({"task"}) if hook == "request" else frozenset()
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
@@ -216,9 +216,9 @@ class NotCreated(Known):
         request = seen.request
         if request is None or request.method == LIST:
             return super().on_result(seen)
-        return self._look(seen, request) if self.id in seen.session.memory else ()
+        return self._check_request(seen, request) if self.id in seen.session.memory else ()
 
-    def _look(self, seen: MessageContext, request: Request) -> Iterable[Finding]:
+    def _check_request(self, seen: MessageContext, request: Request) -> Iterable[Finding]:
         task, result = member(request.params, "task"), seen.body["result"]
         if not isinstance(task, dict) or not isinstance(result, dict) or result.get("task") is not None:
             return ()
@@ -248,7 +248,7 @@ class CreatedUnasked(Rule):
     needs_session = True
     versions = TASKS
     impact = Impact.MESSAGE
-    members = frozenset({"task"})
+    required_members = frozenset({"task"})
     replaces = ("schema/*",)
     source = PAGE
 
@@ -269,7 +269,7 @@ class CreatedUnasked(Rule):
         return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
 
 
-class InitialStatus(Reports):
+class InitialStatus(TaskReportRule):
     """A task is not `working` when it is created.
 
     **Why it matters.** Clients use the first status to decide whether to poll or to wait for input. If the work is
@@ -292,7 +292,7 @@ class InitialStatus(Reports):
         return [self.finding(seen, text, pointer=f"{report.pointer}/status")]
 
 
-class DuplicateId(Reports):
+class DuplicateId(TaskReportRule):
     """A new task has the id of an earlier task.
 
     **Why it matters.** A client that polls with that id gets the status, and finally the result, of a different task.
@@ -316,7 +316,7 @@ class DuplicateId(Reports):
 # ---- shared by the rules
 
 
-def _support(rule: Known, seen: MessageContext) -> tuple[Entry, Any] | None:
+def _support(rule: ToolLookupRule, seen: MessageContext) -> tuple[ListedItem, Any] | None:
     """The tool of a call and its `taskSupport`; None if the server does not support tasks for calls."""
     declared = seen.session.declared.get("handshake")
     if declared is None or "tasks" not in declared.capabilities or not has(declared.capabilities, _CALLING):

@@ -34,7 +34,7 @@ class RelatedTaskUnknown(Rule):
     id = "tasks/related-task-unknown"
     needs_session = True
     versions = TASKS
-    members = frozenset({"_meta"})
+    required_members = frozenset({"_meta"})
     level = WARNING
     impact = Impact.MESSAGE
     needs_start = True
@@ -42,20 +42,20 @@ class RelatedTaskUnknown(Rule):
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
         meta = seen.body["params"]["_meta"]
-        return self._look(seen, meta, "params") if isinstance(meta, dict) and RELATED in meta else ()
+        return self._check_meta(seen, meta, "params") if isinstance(meta, dict) and RELATED in meta else ()
 
     on_notification = on_request
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         meta = seen.body["result"]["_meta"]
-        return self._look(seen, meta, "result") if isinstance(meta, dict) and RELATED in meta else ()
+        return self._check_meta(seen, meta, "result") if isinstance(meta, dict) and RELATED in meta else ()
 
-    def _look(self, seen: MessageContext, meta: dict[str, Any], part: str) -> Iterable[Finding]:
+    def _check_meta(self, seen: MessageContext, meta: dict[str, Any], part: str) -> Iterable[Finding]:
         session, id_ = seen.session, member(meta[RELATED], "taskId")
         tasks = self.fold.links.tasks
         if not isinstance(id_, str) or tasks.forgotten or tasks.knows(session, id_):
             return ()
-        reported: set[Id] = self.memory(session, set)
+        reported: set[Id] = self.state_for(session, set)
         key = id_of(id_)
         if key in reported or len(reported) >= MOST:
             return ()
@@ -126,15 +126,15 @@ class RelatedTaskRedundant(Rule):
     source = PAGE
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._look(seen, "params")
+        return self._check_part(seen, "params")
 
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._look(seen, "params")
+        return self._check_part(seen, "params")
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._look(seen, "result")
+        return self._check_part(seen, "result")
 
-    def _look(self, seen: MessageContext, part: str) -> Iterable[Finding]:
+    def _check_part(self, seen: MessageContext, part: str) -> Iterable[Finding]:
         if RELATED not in _meta(seen.message):
             return ()
         text = "a message about a task also names it in _meta"

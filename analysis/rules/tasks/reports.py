@@ -19,9 +19,9 @@ from analysis.rules.support.task_reports import (
     REPORTS,
     STATUS,
     TASKS,
-    Changed,
-    Reports,
     TaskReport,
+    TaskReportRule,
+    TerminalStatusChanged,
     is_creating,
     may_cross,
 )
@@ -46,7 +46,7 @@ _ISO: Final = re.compile(
 ).fullmatch
 
 
-class InvalidShape(Reports):
+class InvalidShape(TaskReportRule):
     """A task lacks a required member, or has one of the wrong type.
 
     **Why it matters.** Clients need these members to poll: without a status they cannot tell whether the task still
@@ -66,7 +66,7 @@ class InvalidShape(Reports):
     source = f"{PAGE}, schema"
 
     def on_problems(self, seen: MessageContext, problems: list[Problem]) -> Iterable[Finding]:
-        return self.most(
+        return self.capped(
             self.finding(seen, problem.text, pointer=problem.pointer)
             for problem in problems
             if _is_of_task(seen, problem)
@@ -82,7 +82,7 @@ class InvalidShape(Reports):
                 yield self.finding(seen, f"{name} is not an ISO 8601 time", pointer=f"{report.pointer}/{name}")
 
 
-class TerminalChanged(Changed):
+class TerminalChanged(TerminalStatusChanged):
     """A task that was over continues, or has ended differently.
 
     **Why it matters.** Clients that saw the task end have fetched the result, informed the user, and no longer poll.
@@ -105,7 +105,7 @@ class _Times:
     reported: set[str] = field(default_factory=set)
 
 
-class CreatedAtChanged(Reports):
+class CreatedAtChanged(TaskReportRule):
     """The times of a task contradict each other.
 
     **Why it matters.** `createdAt` and `ttl` together say how long a task is kept. If `createdAt` changes, clients
@@ -134,7 +134,7 @@ class CreatedAtChanged(Reports):
         known.seq, known.t_ns = seen.message.seq, seen.message.t_ns
 
 
-class FailedWithoutMessage(Reports):
+class FailedWithoutMessage(TaskReportRule):
     """A task has failed without saying why.
 
     **Why it matters.** The user learns only that it failed, which does not help.
@@ -229,7 +229,7 @@ class MissingFromList(Rule):
     source = PAGE
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        sides: dict[Side, _Lists] = self.memory(seen.session, dict)
+        sides: dict[Side, _Lists] = self.state_for(seen.session, dict)
         lists = sides.setdefault(seen.message.sender, _Lists())
         if seen.method == "tasks/list":
             self._take(seen, lists)

@@ -158,7 +158,7 @@ class ProgressAfterTerminal(Rule):
     needs_session = True
     versions = TASKS
     methods = CALLS
-    members = frozenset({"task"})
+    required_members = frozenset({"task"})
     source = "2025-11-25 basic/utilities/progress"
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
@@ -203,7 +203,7 @@ class ProgressAfterTerminal(Rule):
         return [self.finding(seen, text, pointer="/params/progressToken", related=(end.seq,))]
 
     def _tokens(self, seen: MessageContext) -> OrderedDict[tuple[Side, Id], Task]:
-        tokens: OrderedDict[tuple[Side, Id], Task] = self.memory(seen.session, OrderedDict)
+        tokens: OrderedDict[tuple[Side, Id], Task] = self.state_for(seen.session, OrderedDict)
         return tokens
 
 

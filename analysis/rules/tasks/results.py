@@ -7,7 +7,7 @@ from analysis.conversation.tasks import RELATED
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
-from analysis.rules.support.task_reports import PAGE, STATUS, TASKS, Reports, TaskReport
+from analysis.rules.support.task_reports import PAGE, STATUS, TASKS, TaskReport, TaskReportRule
 from analysis.shapes.validation import problems
 
 MOST = 10
@@ -24,7 +24,7 @@ class _Result(Rule):
     source = PAGE
 
 
-class ResultTooEarly(Reports):
+class ResultTooEarly(TaskReportRule):
     """The result of a task is returned while the task still runs.
 
     **Why it matters.** `tasks/result` must wait until the task has ended. An earlier response cannot be the result.
@@ -39,7 +39,7 @@ class ResultTooEarly(Reports):
     needs_session = True
     methods = frozenset({_RESULT, "tasks/get", "tasks/list", "tasks/cancel", STATUS})
 
-    def members_of(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - always the same
+    def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - always the same
         return frozenset()  # results need not name their task
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
@@ -116,7 +116,7 @@ class ResultWithoutRelatedTask(_Result):
         return [self.finding(seen, text, pointer="/result/_meta", related=(request.seq,))]
 
 
-class ErrorNotFailed(Reports):
+class ErrorNotFailed(TaskReportRule):
     """A tool has failed, but its task is `completed`.
 
     **Why it matters.** Clients that check only the status report success to their user.
@@ -133,7 +133,7 @@ class ErrorNotFailed(Reports):
     level = WARNING
     methods = frozenset({_RESULT, "tasks/get", "tasks/list", STATUS})
 
-    def members_of(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - always the same
+    def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - always the same
         return frozenset()  # results need not name their task
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:

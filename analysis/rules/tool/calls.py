@@ -11,7 +11,7 @@ from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, outcome_of, short
 from analysis.rules.support.listings import tools_of
-from analysis.rules.support.tool_definitions import RESULTS, STRUCTURED, Answered, Known, result_of
+from analysis.rules.support.tool_definitions import RESULTS, STRUCTURED, ToolLookupRule, ToolResultRule, result_of
 
 BLOCKS: Final = 1_000
 """The most blocks of one result that are checked."""
@@ -20,7 +20,7 @@ _STRUCTURED: Final = "structuredContent"
 _TOOL_ERROR: Final = Outcome.TOOL_ERROR  # members of an enumeration are slow to look up
 
 
-class Unlisted(Known):
+class Unlisted(ToolLookupRule):
     """The client calls a tool that the server has not listed.
 
     **Why it matters.** The model invented the name or remembers it from elsewhere, and the host did not check it.
@@ -47,7 +47,7 @@ class Unlisted(Known):
         return [self.finding(seen, f"the tool {short(name)!r} is called, but not listed", pointer="/params/name")]
 
 
-class ArgumentsInvalid(Known):
+class ArgumentsInvalid(ToolLookupRule):
     """The arguments of a call do not fit the schema of the tool.
 
     **Why it matters.** The call can only fail or do something unintended, and the model learns of it late.
@@ -79,7 +79,7 @@ class ArgumentsInvalid(Known):
         return [self.finding(seen, text, pointer=pointer, related=(entry.seq,))]
 
 
-class StructuredMissing(Known):
+class StructuredMissing(ToolLookupRule):
     """A tool with an `outputSchema` returns a result without structured content.
 
     **Why it matters.** Clients that rely on `outputSchema` cannot use the result, and may refuse it.
@@ -96,7 +96,7 @@ class StructuredMissing(Known):
     about = RESULTS
     source = "2025-06-18 server/tools"
 
-    def answered(self, seen: MessageContext) -> Iterable[Finding]:
+    def check_result(self, seen: MessageContext) -> Iterable[Finding]:
         if member(seen.body["result"], _STRUCTURED) is not None:
             return ()
         result = result_of(seen)
@@ -109,7 +109,7 @@ class StructuredMissing(Known):
         return [self.finding(seen, text, pointer=result.pointer, related=(entry.seq, result.call.seq))]
 
 
-class StructuredInvalid(Known):
+class StructuredInvalid(ToolLookupRule):
     """Structured content does not fit the `outputSchema` of the tool.
 
     **Why it matters.** Programs read structured content, and they rely on the schema.
@@ -128,7 +128,7 @@ class StructuredInvalid(Known):
     result_members = STRUCTURED
     source = "2025-06-18 server/tools"
 
-    def answered(self, seen: MessageContext) -> Iterable[Finding]:
+    def check_result(self, seen: MessageContext) -> Iterable[Finding]:
         result = result_of(seen)
         if result is None or _STRUCTURED not in result.body or result.body.get("isError") is True:
             return ()
@@ -144,7 +144,7 @@ class StructuredInvalid(Known):
         return [self.finding(seen, text, pointer=pointer, related=(entry.seq, result.call.seq))]
 
 
-class StructuredNotObject(Answered):
+class StructuredNotObject(ToolResultRule):
     """Structured content is not an object.
 
     **Why it matters.** Typed clients refuse the result.
@@ -157,7 +157,7 @@ class StructuredNotObject(Answered):
     id = "tool/structured-not-object"
     versions = between("2025-06-18", "2025-11-25")
     replaces = ("schema/*",)
-    members = STRUCTURED
+    required_members = STRUCTURED
     source = "2025-06-18 schema CallToolResult"
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
@@ -171,7 +171,7 @@ class StructuredNotObject(Answered):
         ]
 
 
-class StructuredNotMirrored(Answered):
+class StructuredNotMirrored(ToolResultRule):
     """Structured content is not repeated in the result as text.
 
     **Why it matters.** Clients that do not support structured content show only the text, and most models get nothing
@@ -187,7 +187,7 @@ class StructuredNotMirrored(Answered):
     level = WARNING
     impact = Impact.WRONG
     once = True
-    members = STRUCTURED
+    required_members = STRUCTURED
     source = "2025-06-18 server/tools"
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
@@ -204,7 +204,7 @@ class StructuredNotMirrored(Answered):
         return [self.finding(seen, text, pointer=f"{tool_result.pointer}/content")]
 
 
-class StructuredWithoutSchema(Known):
+class StructuredWithoutSchema(ToolLookupRule):
     """A result has structured content, but the tool has no `outputSchema`.
 
     **Why it matters.** This is legal, but clients do not know what to expect and cannot check it.
@@ -223,7 +223,7 @@ class StructuredWithoutSchema(Known):
     result_members = STRUCTURED
     source = "2025-06-18 server/tools"
 
-    def answered(self, seen: MessageContext) -> Iterable[Finding]:
+    def check_result(self, seen: MessageContext) -> Iterable[Finding]:
         result = result_of(seen)
         if result is None or _STRUCTURED not in result.body:
             return ()
@@ -234,7 +234,7 @@ class StructuredWithoutSchema(Known):
         return [self.finding(seen, text, pointer=pointer, related=(entry.seq,))]
 
 
-class Failed(Answered):
+class Failed(ToolResultRule):
     """A tool has failed.
 
     **Why it matters.** The protocol worked: the tool itself failed, and the model sees the error.
@@ -246,7 +246,7 @@ class Failed(Answered):
 
     id = "tool/failed"
     level = NOTE
-    members = frozenset({"isError", "result"})
+    required_members = frozenset({"isError", "result"})
     source = "2024-11-05 server/tools"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
@@ -262,7 +262,7 @@ class Failed(Answered):
         return [self.finding(seen, text, pointer=f"{tool_result.pointer}/isError", related=(tool_result.call.seq,))]
 
 
-class ResourceWithoutCapability(Answered):
+class ResourceWithoutCapability(ToolResultRule):
     """A result embeds a resource, but the server has not declared `resources`.
 
     **Why it matters.** The client cannot read the resource again, subscribe to it, or show its origin.
@@ -277,7 +277,7 @@ class ResourceWithoutCapability(Answered):
     level = WARNING
     impact = Impact.HINT
     once = True
-    word = b'"resource"'
+    required_word = b'"resource"'
     source = "2025-06-18 server/tools"
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:

@@ -8,7 +8,7 @@ from analysis.json_schema.dialects import dialect
 from analysis.protocol.revisions import MODERN_ERA, Span, between, since, until
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level
-from analysis.rules.support.listings import Page, tools_of
+from analysis.rules.support.listings import ListPage, tools_of
 from analysis.rules.unchanged_content import Words
 
 _NAME: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
@@ -25,10 +25,10 @@ class Listed(Rule):
     methods = frozenset({"tools/list"})
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        page = tools_of(seen.session).take(seen)
-        return self.most(self.listed(seen, page)) if page.items else ()
+        page = tools_of(seen.session).record_page(seen)
+        return self.capped(self.listed(seen, page)) if page.items else ()
 
-    def listed(self, seen: MessageContext, page: Page) -> Iterator[Finding]:
+    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
         """Check a page."""
         raise NotImplementedError
 
@@ -36,7 +36,7 @@ class Listed(Rule):
 class Plain(Listed):
     """The base of the rules that depend only on the page."""
 
-    def goes_by(self, _hook: str, _method: str, _like: MessageContext) -> Words | None:
+    def decisive_words(self, _hook: str, _method: str, _like: MessageContext) -> Words | None:
         return "result"
 
 
@@ -56,7 +56,7 @@ class DuplicateName(Listed):
     level = WARNING
     source = "2024-11-05 server/tools; 2025-11-25 server/tools"
 
-    def listed(self, seen: MessageContext, page: Page) -> Iterator[Finding]:
+    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, before in page.repeats:
             related = () if before == seen.message.seq else (before,)
             text = "an earlier tool of the list has the same name"
@@ -78,7 +78,7 @@ class Name(Plain):
     levels: ClassVar[Mapping[Span, Level]] = {until("2025-06-18"): NOTE}
     source = "2025-11-25 server/tools"
 
-    def listed(self, seen: MessageContext, page: Page) -> Iterator[Finding]:
+    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, item in enumerate(page.items):
             name = item.get("name") if isinstance(item, dict) else None
             if not isinstance(name, str) or (0 < len(name) <= _LONGEST and _NAME.issuperset(name)):
@@ -105,7 +105,7 @@ class InputSchemaNotObject(Plain):
     replaces = ("schema/*",)
     source = "2024-11-05 schema Tool; 2025-11-25 server/tools"
 
-    def listed(self, seen: MessageContext, page: Page) -> Iterator[Finding]:
+    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, item in enumerate(page.items):
             schema = item.get("inputSchema") if isinstance(item, dict) else {"type": "object"}
             if not isinstance(schema, dict):
@@ -133,7 +133,7 @@ class OutputSchemaNotObject(Plain):
     replaces = ("schema/*",)
     source = "2025-06-18 schema Tool"
 
-    def listed(self, seen: MessageContext, page: Page) -> Iterator[Finding]:
+    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, item in enumerate(page.items):
             schema = item.get("outputSchema") if isinstance(item, dict) else None
             if schema is None or (isinstance(schema, dict) and schema.get("type") == "object"):
@@ -159,7 +159,7 @@ class SchemaInvalid(Plain):
     replaces = ("schema/*",)
     source = "2025-11-25 basic/index"
 
-    def listed(self, seen: MessageContext, page: Page) -> Iterator[Finding]:
+    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, _, name in schemas_in(page):
             schema = page.schema(index, name, seen.rank)
             fault = schema.fault if schema is not None else None
@@ -184,7 +184,7 @@ class SchemaDialect(Plain):
     level = NOTE
     source = "2025-11-25 basic/index"
 
-    def listed(self, seen: MessageContext, page: Page) -> Iterator[Finding]:
+    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, schema, name in schemas_in(page):
             if not isinstance(schema, dict) or "$schema" not in schema or dialect(schema) == _2020:
                 continue
@@ -212,13 +212,13 @@ class ListOrder(Listed):
     once = True
     source = "2026-07-28 server/tools"
 
-    def listed(self, seen: MessageContext, page: Page) -> Iterator[Finding]:
+    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
         if page.reordered is not None:
             text = "the same tools were listed in a different order before"
             yield self.finding(seen, text, pointer="/result/tools", related=(page.reordered,))
 
 
-def schemas_in(page: Page) -> Iterator[tuple[int, Any, str]]:
+def schemas_in(page: ListPage) -> Iterator[tuple[int, Any, str]]:
     """The schemas of a page: position of the tool, value, member. The values may be of any type."""
     for index, item in enumerate(page.items):
         if isinstance(item, dict):

@@ -11,7 +11,7 @@ from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Message, Request
 from analysis.conversation.session import Session
 from analysis.facts import size_of
-from analysis.rules.base import NOTE, Ending, Rule
+from analysis.rules.base import NOTE, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.digests import json_digest
 from analysis.rules.support.eras import member, short
@@ -59,8 +59,8 @@ class RepeatedCall(Rule):
             return ()  # a further round of the same call
         key = _key(request)
         if key is not None:
-            calls: _Calls = self.memory(seen.session, _Calls)
-            calls.note(key, request)
+            calls: _Calls = self.state_for(seen.session, _Calls)
+            calls.add_call(key, request)
         return ()
 
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
@@ -80,10 +80,10 @@ class RepeatedCall(Rule):
             if alike is not None:
                 # A client that has cancelled no longer waits, however late the answer comes.
                 waited_ns = 0 if call.cancelled_ns is not None else call.latency_ns or 0
-                alike.answered(seen.message, waited_ns)
+                alike.add_response(seen.message, waited_ns)
         return ()
 
-    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:  # noqa: ARG002 - the same for all endings
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:  # noqa: ARG002 - the same for all endings
         calls: _Calls | None = session.memory.get(self.id)
         for alike in calls.repeated() if calls is not None else ():
             at, *related = (RecordRef(*frame) for frame in alike.frames)
@@ -116,7 +116,7 @@ class _Alike(Struct):
             del self.frames[_RELATED:]
         self.frames.append((seq, request.t_ns))
 
-    def answered(self, answer: Message, waited_ns: int) -> None:
+    def add_response(self, answer: Message, waited_ns: int) -> None:
         """Add the answer to one of the calls."""
         self.waited_ns += waited_ns
         seq = answer.seq
@@ -143,7 +143,7 @@ class _Calls:
             alike = self._often.get(key) or self._once.get(key)
         return alike
 
-    def note(self, key: bytes, request: Request) -> None:
+    def add_call(self, key: bytes, request: Request) -> None:
         """Record a call."""
         alike = self._often.get(key)
         if alike is None:

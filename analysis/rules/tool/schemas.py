@@ -9,8 +9,8 @@ from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import WARNING
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.listings import Page
-from analysis.rules.support.tool_definitions import Known
+from analysis.rules.support.listings import ListPage
+from analysis.rules.support.tool_definitions import ToolLookupRule
 from analysis.rules.tool.lists import Plain, schemas_in
 
 PARTS: Final = 10_000
@@ -125,7 +125,7 @@ class SchemaExternalRef(Plain):
     impact = Impact.SECURITY
     source = "2026-07-28 basic/index"
 
-    def listed(self, seen: MessageContext, page: Page) -> Iterator[Finding]:
+    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, value, name in schemas_in(page):
             schema = page.schema(index, name, seen.rank)
             if schema is None:
@@ -153,7 +153,7 @@ class HeaderAnnotation(Plain):
     versions = MODERN_ERA
     source = "2026-07-28 basic/transports/streamable-http, server/tools"
 
-    def listed(self, seen: MessageContext, page: Page) -> Iterator[Finding]:
+    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, value, name in schemas_in(page):
             schema = page.schema(index, name, seen.rank)
             if schema is None or name != "inputSchema":
@@ -180,7 +180,7 @@ class HeaderAnnotationSensitive(Plain):
     impact = Impact.SECURITY
     source = "2026-07-28 server/tools"
 
-    def listed(self, seen: MessageContext, page: Page) -> Iterator[Finding]:
+    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, value, name in schemas_in(page):
             schema = page.schema(index, name, seen.rank)
             if schema is None or name != "inputSchema":
@@ -193,7 +193,7 @@ class HeaderAnnotationSensitive(Plain):
                     )
 
 
-class HeaderAnnotationCalled(Known):
+class HeaderAnnotationCalled(ToolLookupRule):
     """The client calls a tool whose `x-mcp-header` is invalid.
 
     **Why it matters.** The client should have dropped the tool: it cannot send the header that the server uses for

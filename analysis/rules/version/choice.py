@@ -11,7 +11,7 @@ from analysis.protocol.error_codes import HEADER_MISMATCH, METHOD_NOT_FOUND, MOD
 from analysis.protocol.revisions import MODERN_ERA, REVISIONS
 from analysis.rules.base import NOTE, RACE_NS, UNTYPED, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import Everywhere, data_of, has_modern, listed, result_type, short, version_of
+from analysis.rules.support.eras import AllEras, data_of, has_modern, listed, result_type, short, version_of
 from analysis.rules.unchanged_content import Words
 
 _VERSIONING: Final = "2026-07-28 basic/versioning"
@@ -98,7 +98,7 @@ class FallbackDespiteModern(Rule):
     id = "version/fallback-despite-modern"
     needs_session = True
     who = "client"
-    versions = Everywhere(*MODERN_ERA)
+    versions = AllEras(*MODERN_ERA)
     level = WARNING
     replaces = ("version/mixed-on-connection",)
     source = "2026-07-28 basic/transports/stdio, streamable-http (backward compatibility)"
@@ -153,7 +153,7 @@ class Fallback(Rule):
 
     id = "version/fallback"
     who = "client"
-    versions = Everywhere(*MODERN_ERA)
+    versions = AllEras(*MODERN_ERA)
     level = NOTE
     source = _VERSIONING
 
@@ -203,7 +203,7 @@ class InitializeRefusedSilently(Rule):
 
     id = "version/initialize-refused-silently"
     who = "server"
-    versions = Everywhere(*MODERN_ERA)
+    versions = AllEras(*MODERN_ERA)
     level = WARNING
     source = _VERSIONING
 
@@ -241,7 +241,7 @@ class UnsupportedNotRejected(Rule):
 
     id = "version/unsupported-not-rejected"
     who = "server"
-    versions = Everywhere(*MODERN_ERA)
+    versions = AllEras(*MODERN_ERA)
     impact = Impact.WRONG
     era = "modern"
     source = _VERSIONING
@@ -255,9 +255,9 @@ class UnsupportedNotRejected(Rule):
         request = seen.answered.request if seen.answered is not None else None
         # Nearly all requests name a listed version.
         is_usual = request is None or not self._listed or version_of(request) in self._listed
-        return () if is_usual and not _may_list(seen) else self._look(seen)
+        return () if is_usual and not _may_list(seen) else self._check(seen)
 
-    def _look(self, seen: MessageContext) -> Iterator[Finding]:
+    def _check(self, seen: MessageContext) -> Iterator[Finding]:
         response, call = seen.message, seen.answered
         if not isinstance(response, Response) or call is None:
             return
@@ -301,7 +301,7 @@ class SupportedButRejected(_Refusal):
 
     id = "version/supported-but-rejected"
     who = "server"
-    versions = Everywhere(*MODERN_ERA)
+    versions = AllEras(*MODERN_ERA)
     source = "2026-07-28 basic/versioning, schema"
 
     def refused(self, seen: MessageContext, response: Response, version: str) -> Iterator[Finding]:
@@ -323,7 +323,7 @@ class UnsupportedRequestedWrong(_Refusal):
 
     id = "version/unsupported-requested-wrong"
     who = "server"
-    versions = Everywhere(*MODERN_ERA)
+    versions = AllEras(*MODERN_ERA)
     level = WARNING
     impact = Impact.WRONG
     source = "2026-07-28 schema UnsupportedProtocolVersionError"
@@ -348,7 +348,7 @@ class RetryUnlisted(Rule):
 
     id = "version/retry-unlisted"
     who = "client"
-    versions = Everywhere(*MODERN_ERA)
+    versions = AllEras(*MODERN_ERA)
     era = "modern"
     level = WARNING
     source = "2026-07-28 basic/versioning, server/discover"
@@ -400,7 +400,7 @@ class MixedOnConnection(Rule):
     id = "version/mixed-on-connection"
     needs_session = True
     who = "client"
-    versions = Everywhere(*MODERN_ERA)
+    versions = AllEras(*MODERN_ERA)
     sender = "client"
     level = NOTE
     once = True
@@ -409,7 +409,7 @@ class MixedOnConnection(Rule):
     def concerns(self, _hook: str, _method: str, like: MessageContext) -> bool:
         return like.http is None
 
-    def goes_by(self, _hook: str, _method: str, like: MessageContext) -> Words | None:
+    def decisive_words(self, _hook: str, _method: str, like: MessageContext) -> Words | None:
         return "envelope" if like.era == "modern" else None
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
@@ -442,14 +442,14 @@ class StdioNoProbe(Rule):
     id = "version/stdio-no-probe"
     results = UNTYPED
     who = "client"
-    versions = Everywhere(*MODERN_ERA)
+    versions = AllEras(*MODERN_ERA)
     era = "modern"
     level = NOTE
     needs_start = True
     once = True
     source = "2026-07-28 basic/transports/stdio"
 
-    def goes_by(self, hook: str, _method: str, _like: MessageContext) -> Words | None:
+    def decisive_words(self, hook: str, _method: str, _like: MessageContext) -> Words | None:
         return "envelope" if hook == "request" else None
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:

@@ -21,7 +21,7 @@ _ITEMS: Final = 100
 """The most items of a list that are searched for newer members."""
 
 
-class _Unpublished(Rule):
+class _UnpublishedVersionRule(Rule):
     """The base of the rules about versions that were never published."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
@@ -32,24 +32,28 @@ class _Unpublished(Rule):
         return like.message.sender == "client" and not is_usual
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._look(seen)
+        return self._check(seen)
 
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._look(seen)
+        return self._check(seen)
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._look(seen)
+        return self._check(seen)
 
-    def _look(self, seen: MessageContext) -> Iterable[Finding]:
+    def _check(self, seen: MessageContext) -> Iterable[Finding]:
         odd = [(version, pointer) for version, pointer in _named(seen) if not is_known(version)]
-        return [finding for version, pointer in odd for finding in self.look(seen, version, pointer)] if odd else ()
+        return (
+            [finding for version, pointer in odd for finding in self.check_version(seen, version, pointer)]
+            if odd
+            else ()
+        )
 
-    def look(self, seen: MessageContext, version: str, pointer: str) -> Iterator[Finding]:
+    def check_version(self, seen: MessageContext, version: str, pointer: str) -> Iterator[Finding]:
         """Check a version; `pointer` is its place."""
         raise NotImplementedError
 
 
-class Unknown(_Unpublished):
+class Unknown(_UnpublishedVersionRule):
     """A peer names a version that is a date or a draft, but not a published revision.
 
     **Why it matters.** Messages are checked against the nearest older revision, or against the newest for a draft, so
@@ -65,12 +69,12 @@ class Unknown(_Unpublished):
     once = True
     source = _LIFECYCLE
 
-    def look(self, seen: MessageContext, version: str, pointer: str) -> Iterator[Finding]:
+    def check_version(self, seen: MessageContext, version: str, pointer: str) -> Iterator[Finding]:
         if is_date(version) or _is_draft(version):
             yield self.finding(seen, f"{short(version)} is not a published revision", pointer=pointer)
 
 
-class Malformed(_Unpublished):
+class Malformed(_UnpublishedVersionRule):
     """A peer names a version that is not a date.
 
     **Why it matters.** Revisions of MCP are dates. A number such as `1.0.0` is usually the version of a program or an
@@ -86,7 +90,7 @@ class Malformed(_Unpublished):
     impact = Impact.WRONG
     source = _LIFECYCLE
 
-    def look(self, seen: MessageContext, version: str, pointer: str) -> Iterator[Finding]:
+    def check_version(self, seen: MessageContext, version: str, pointer: str) -> Iterator[Finding]:
         if not is_date(version) and not _is_draft(version):
             yield self.finding(seen, f"the version {short(version)!r} is not a date", pointer=pointer)
 
@@ -229,21 +233,21 @@ class NewerMember(Rule):
             return False
         return bool(_newer("result" if hook == "result" else "params", method, rank))
 
-    def members_of(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:
+    def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:
         newer = _newer("result" if hook == "result" else "params", method, like.rank or 0)
         return frozenset(name for path, members in newer for name in ([path.removesuffix("*")] if path else members))
 
     def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._look(seen, "params", seen.body.get("method"))
+        return self._check_part(seen, "params", seen.body.get("method"))
 
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         method = seen.body.get("method")
-        return self._look(seen, "params", UNPREFIXED.get(method, method) if isinstance(method, str) else None)
+        return self._check_part(seen, "params", UNPREFIXED.get(method, method) if isinstance(method, str) else None)
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._look(seen, "result", seen.request.method if seen.request is not None else None)
+        return self._check_part(seen, "result", seen.request.method if seen.request is not None else None)
 
-    def _look(self, seen: MessageContext, part: Literal["params", "result"], method: object) -> Iterable[Finding]:
+    def _check_part(self, seen: MessageContext, part: Literal["params", "result"], method: object) -> Iterable[Finding]:
         rank, value = seen.rank, seen.body.get(part)
         if rank is None or rank >= MODERN or method not in METHODS or not isinstance(value, dict):
             return ()

@@ -62,5 +62,5 @@ def test_no_more_findings_are_made_than_are_counted() -> None:
             made += 1
             yield Finding("tool/name", Level.NOTE, "server", 1, made, "")
 
-    kept = Rule.most(findings(), 3)
+    kept = Rule.capped(findings(), 3)
     assert ([one.frame for one in kept], kept[-1].more, made) == ([1, 2, 3], MOST_COUNTED - 3, MOST_COUNTED)

@@ -9,7 +9,7 @@ from analysis.rules.odd import LARGE, NOTHING, Odd, oddities_of
 from tests.analysis.talk import Talk
 
 EVERYTHING = ~NOTHING
-NAMING = {id_: rule for id_, rule in rules().items() if rule.on_odd is not Rule.on_odd}
+NAMING = {id_: rule for id_, rule in rules().items() if rule.on_anomaly is not Rule.on_anomaly}
 """The rules that are called for odd messages."""
 
 

@@ -12,7 +12,7 @@ from tests.analysis.traces import check, corpus
 
 @pytest.mark.costly("checks every case of seven groups twice")
 def test_a_rule_finds_nothing_in_oddities_that_it_does_not_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    naming = [rule for rule in rules().values() if rule.on_odd is not Rule.on_odd]
+    naming = [rule for rule in rules().values() if rule.on_anomaly is not Rule.on_anomaly]
     groups = {group_of(rule.id) for rule in naming}
     cases = [case for group, case in corpus() if group in groups]
     # The others find the same in both checks, as nothing that concerns them changes.
@@ -45,6 +45,6 @@ def test_each_oddity_of_an_exchange_is_what_a_rule_is_about() -> None:
     wanted = USUAL
     for rule in rules().values():
         wanted |= rule.exchanges
-        hooks = ("on_answered", "on_over", "on_http")
+        hooks = ("on_response_start", "on_exchange_end", "on_messages_exchanged")
         assert not rule.exchanges or any(getattr(rule, hook) is not getattr(Rule, hook) for hook in hooks), rule.id
     assert wanted == ~USUAL

@@ -174,5 +174,5 @@ def test_keys_are_remembered_up_to_a_bound() -> None:
         assert isinstance(seen.message, Notification)
         asked = {f"{n}/{m}": question for m in range(100)}
         assert keys.add_questions(seen.message, asked, is_http=False) == []
-        keys.answered(asked)
+        keys.mark_accepted(asked)
     assert len(keys.done) == KEPT

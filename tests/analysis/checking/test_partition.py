@@ -1,7 +1,7 @@
 """The rules are divided into shares that can run apart."""
 
 from analysis.checking.budget import TESTS
-from analysis.checking.shares import cost_of, families, shares
+from analysis.checking.partition import cost_of, families, shares
 from analysis.rules.base import Rule
 from analysis.rules.discovery import rules, rules_for
 

@@ -8,7 +8,7 @@ import pytest
 from orjson import loads
 
 from analysis.checking.checker import place_of
-from analysis.checking.shares import shares
+from analysis.checking.partition import shares
 from analysis.rules.base import Rule
 from analysis.rules.discovery import rules, rules_for
 from analysis.rules.finding import Finding
