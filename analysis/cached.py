@@ -52,17 +52,17 @@ class Freed(NamedTuple):
 
     files: int
     bytes: int
-    left: int
+    undeleted: int
     """Files that could not be deleted."""
 
 
-def cap() -> int:
+def size_limit() -> int:
     """The most bytes that the rows for SQL may take together; 0 for no cache."""
     match = _SIZE.fullmatch(os.environ.get("MCPPROXY_CACHE_SIZE", "").strip())
     return CAP if match is None else int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[match[2].upper()]
 
 
-def put(file: Path, value: object, most: int) -> bool:
+def write_atomically(file: Path, value: object, most: int) -> bool:
     """Write a value as JSON, as `put_bytes`; whether that succeeded.
 
     Args:

@@ -288,7 +288,7 @@ class Team(Generic[Child]):
         self.children.append(child)
         self._selector.register(child.stdout, selectors.EVENT_READ, child)
 
-    def hear(self, alone: Child | None = None) -> Iterator[tuple[Child, list[bytes] | None]]:
+    def receive(self, alone: Child | None = None) -> Iterator[tuple[Child, list[bytes] | None]]:
         """Wait until a child says something, or ends.
 
         Args:

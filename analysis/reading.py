@@ -141,7 +141,7 @@ class Reading:
     """One capture while it is read.
 
     Iterate over it for the steps up to the current end of its source, then call `finish` for what only the end shows;
-    `to_end` does both. Callers that receive records one by one call `take`.
+    `to_end` does both. Callers that receive records one by one call `feed`.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Reading:
 
         Args:
             source: the path of a capture, a capture, or its items in order, as records or from `Capture.frames`; empty
-                if they are handed to `take`.
+                if they are handed to `feed`.
             rules: the rules that judge it; None for none.
             in_records: for a capture: `Step.record` is never a frame, for callers that need the lines of records.
 
@@ -176,7 +176,7 @@ class Reading:
             self._checker = Checker(self.fold, rules)
 
     def __iter__(self) -> Iterator[Step]:
-        return map(self.take, self.source)
+        return map(self.feed, self.source)
 
     def to_end(self, reason: End | None = None) -> Iterator[Step]:
         """All steps.
@@ -187,7 +187,7 @@ class Reading:
         yield from self
         yield from self.finish(reason)
 
-    def take(self, record: Item) -> Step:
+    def feed(self, record: Item) -> Step:
         """The step of the next record, or of the frame that it is."""
         item = self._assemble(record)
         if item is None:

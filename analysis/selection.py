@@ -27,7 +27,7 @@ def selected_at_the_end(only: Filter, reading: Reading) -> Filter:
     """
     selection = _Selection(only)
     for step in reading.to_end():
-        selection.take(step)
+        selection.on_step(step)
     chosen = selection.chosen
     return replace(only, matches=lambda facts: _key_of(facts) in chosen)
 
@@ -73,7 +73,7 @@ class _Selection:
         self._open: dict[_Key, MessageContext] = {}
         """The requests whose outcome may change."""
 
-    def take(self, step: Step) -> None:
+    def on_step(self, step: Step) -> None:
         """Process the next step."""
         for seen in step.messages:
             self._note(seen)

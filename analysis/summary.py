@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis import clock
-from analysis.cached import READING, put, version_of
+from analysis.cached import READING, version_of, write_atomically
 from analysis.conversation.histogram import Histogram
 from analysis.conversation.session import Peer
 from analysis.reading import AbandonedCount, Item, Reading
@@ -115,7 +115,7 @@ class Summarizer:
 
     def feed(self, item: Item) -> None:
         """Take the next item of the capture."""
-        step = self._reading.take(item)
+        step = self._reading.feed(item)
         entry = step.item
         if isinstance(entry, Frame):
             self.frames += 1
@@ -225,7 +225,7 @@ def summarise(path: Path | str) -> Summary:
                 break
     summary = summarizer.summary(live=live)
     if key is not None:
-        keep(path, key, summary)
+        save(path, key, summary)
     return summary
 
 
@@ -254,12 +254,12 @@ def cached(path: Path) -> Summary | None:
     return _summary(kept.get("summary")) if isinstance(kept, dict) and kept.get("key") == key else None
 
 
-def keep(path: Path, key: str, summary: Summary) -> bool:
+def save(path: Path, key: str, summary: Summary) -> bool:
     """Cache a summary, if possible and the capture still matches `key`; whether it is cached now."""
     file = file_of(path)
     if file is None or summary.state == "live" or key_of(path) != key:
         return False
-    return put(file, {"key": key, "summary": summary._asdict()}, KEPT)
+    return write_atomically(file, {"key": key, "summary": summary._asdict()}, KEPT)
 
 
 def key_of(path: Path) -> str | None:

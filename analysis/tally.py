@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis import summary
-from analysis.cached import JUDGING, put, version_of
+from analysis.cached import JUDGING, version_of, write_atomically
 from analysis.rules.finding import Level
 
 _SUFFIX: Final = ".tally"
@@ -57,10 +57,12 @@ def cached(path: Path) -> Tally | None:
     return Tally(*counts) if is_whole and counts is not None else None
 
 
-def keep(path: Path, key: str, tally: Tally) -> bool:
+def save(path: Path, key: str, tally: Tally) -> bool:
     """Cache a tally, if possible and the capture still matches `key`; whether it is cached now."""
     file = file_of(path)
-    return file is not None and key_of(path) == key and put(file, {"key": key, "tally": tally}, summary.KEPT)
+    return (
+        file is not None and key_of(path) == key and write_atomically(file, {"key": key, "tally": tally}, summary.KEPT)
+    )
 
 
 def key_of(path: Path) -> str | None:

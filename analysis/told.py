@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from analysis import summary, tally
-from analysis.cached import Freed, cap, put_bytes
+from analysis.cached import Freed, put_bytes, size_limit
 from captures.ownership import refusal
 
 About: TypeAlias = Literal["rows", "meaning", "findings"]
@@ -68,7 +68,7 @@ class Telling:
         It is not if the capture has changed since the beginning, is being written, or if there is too much to keep.
         """
         self._collect(self._compressor.flush())
-        most = cap() // _SHARE
+        most = size_limit() // _SHARE
         if self._file is None or self._key is None or self._is_too_large or self._size > most:
             return False
         if self._key_now() != self._key:
@@ -87,7 +87,7 @@ class Telling:
         Raises:
             ValueError, zlib.error: while it is told: the file was forged.
         """
-        if self._file is None or self._key is None or not cap():
+        if self._file is None or self._key is None or not size_limit():
             return None
         try:
             # Opening a FIFO would wait until someone opens it to write.

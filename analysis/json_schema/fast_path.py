@@ -8,7 +8,7 @@ microsecond or two and in bounded time. A proof is sound but not complete: a val
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-Proof: TypeAlias = Callable[[Any, "Effort"], bool]
+Proof: TypeAlias = Callable[[Any, "ProofBudget"], bool]
 """Whether a value certainly fits."""
 
 STEPS: Final = 10_000
@@ -40,7 +40,7 @@ _TYPES: Final[dict[str, frozenset[type]]] = {
 """Python types whose every value is valid. A float may be an integer; the full validator decides that."""
 
 
-class Effort:
+class ProofBudget:
     """The remaining budget of a proof."""
 
     __slots__ = ("left",)
@@ -57,7 +57,7 @@ class _OfType:
     def __init__(self, right: frozenset[type]) -> None:
         self.right = right
 
-    def __call__(self, value: Any, _effort: Effort) -> bool:
+    def __call__(self, value: Any, _effort: ProofBudget) -> bool:
         return type(value) in self.right
 
 
@@ -65,10 +65,10 @@ class _Unplain(Exception):
     """The schema has something that is not supported here."""
 
 
-def proves(proof: Proof, value: Any) -> bool:
+def certainly_fits(proof: Proof, value: Any) -> bool:
     """Whether a value certainly fits."""
     try:
-        return proof(value, Effort())
+        return proof(value, ProofBudget())
     except RecursionError:
         return False
 
@@ -151,7 +151,7 @@ class _Plain:
             self._named[target] = self._proof(defined[name])
         named = self._named
 
-        def later(value: Any, effort: Effort) -> bool:
+        def later(value: Any, effort: ProofBudget) -> bool:
             proof = named[target]
             effort.left -= STEPS // DEEPEST  # it may refer to itself endlessly
             return effort.left > 0 and proof is not None and proof(value, effort)
@@ -162,7 +162,7 @@ class _Plain:
 # ---- the parts of a proof
 
 
-def _anything(_value: Any, _effort: Effort) -> bool:
+def _anything(_value: Any, _effort: ProofBudget) -> bool:
     return True
 
 
@@ -183,7 +183,7 @@ def _enum(values: Any) -> Proof:
 
 
 def _items(proof: Proof) -> Proof:
-    def prove(value: Any, effort: Effort) -> bool:
+    def prove(value: Any, effort: ProofBudget) -> bool:
         if type(value) is not list:
             return True
         effort.left -= len(value)
@@ -200,7 +200,7 @@ def _items(proof: Proof) -> Proof:
 def _members(known: dict[str, Proof], required: tuple[str, ...], others: Proof | None) -> Proof:
     types = {name: proof.right for name, proof in known.items() if isinstance(proof, _OfType)}
 
-    def prove(value: Any, effort: Effort) -> bool:
+    def prove(value: Any, effort: ProofBudget) -> bool:
         if type(value) is not dict:
             return True
         effort.left -= len(value) + 1
@@ -230,7 +230,7 @@ def _all_of(proofs: list[Proof]) -> Proof:
 
 
 def _any_of(arms: list[Proof]) -> Proof:
-    def prove(value: Any, effort: Effort) -> bool:
+    def prove(value: Any, effort: ProofBudget) -> bool:
         effort.left -= len(arms)
         return effort.left > 0 and any(arm(value, effort) for arm in arms)
 

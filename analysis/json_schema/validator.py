@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from analysis.json_schema.dialects import Draft, dialect
-from analysis.json_schema.fast_path import Proof, proof_of, proves
+from analysis.json_schema.fast_path import Proof, certainly_fits, proof_of
 from analysis.json_schema.worker import Worker
 
 LARGEST: Final = 1 << 20
@@ -34,7 +34,7 @@ PATIENCE_US: Final = 5_000_000
 _LONGEST: Final = 200
 
 
-class Refusal(NamedTuple):
+class SchemaFault(NamedTuple):
     """A fault in a value or a schema."""
 
     pointer: str
@@ -58,22 +58,22 @@ class Schema:
         self.memory: dict[str, Any] = {}
         """Facts that rules have derived from it."""
         self._proof: Proof | None = proof_of(value)
-        self._answers: dict[bytes, Refusal | None] = {}
-        self._fault: Refusal | None = None
+        self._answers: dict[bytes, SchemaFault | None] = {}
+        self._fault: SchemaFault | None = None
         self._is_judged = False
         self._spent_us = 0
 
     @property
-    def fault(self) -> Refusal | None:
+    def fault(self) -> SchemaFault | None:
         """The fault that makes it invalid in its dialect, or in the last that it may use; None if it is valid."""
         if not self._is_judged:
             self._is_judged = True
             self._fault = self._ask(b"")
         return self._fault
 
-    def refusal(self, value: object) -> Refusal | None:
+    def mismatch(self, value: object) -> SchemaFault | None:
         """Why a value does not fit; None if it fits, or that cannot be decided."""
-        if self._proof is not None and proves(self._proof, value):
+        if self._proof is not None and certainly_fits(self._proof, value):
             return None
         if not self.drafts or self.fault is not None:
             return None
@@ -90,7 +90,7 @@ class Schema:
             self._answers[text] = refusal
         return refusal
 
-    def _ask(self, value: bytes) -> Refusal | None:
+    def _ask(self, value: bytes) -> SchemaFault | None:
         """A fault in every dialect that it may use; an empty value asks about the schema itself."""
         refusal = None
         for draft in self.drafts:
@@ -104,7 +104,7 @@ class Schema:
             self._spent_us += spent_us
             if fits is not False:
                 return None
-            refusal = Refusal(pointer[:_LONGEST], text)
+            refusal = SchemaFault(pointer[:_LONGEST], text)
         return refusal
 
 

@@ -39,7 +39,7 @@ from captures.record import Record
 if TYPE_CHECKING:
     from analysis.conversation.fold import Fold
     from analysis.rules.unchanged_content import Words
-    from analysis.shapes.forms import Problem
+    from analysis.shapes.shape import Problem
 
 NOTE, WARNING, ERROR = Level.NOTE, Level.WARNING, Level.ERROR
 

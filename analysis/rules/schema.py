@@ -13,7 +13,7 @@ from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.tokens import WORD
 from analysis.shapes.bodies import method_of, part_of
 from analysis.shapes.body_table import Part
-from analysis.shapes.forms import Problem
+from analysis.shapes.shape import Problem
 from analysis.shapes.since import Kind
 
 _URI_MUST = 2  # rank of 2025-06-18

@@ -13,7 +13,7 @@ from analysis.conversation.message import MISSING, Notification, Response, Side
 from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.protocol.revisions import MODERN, NEWEST, Era
 from analysis.shapes.body_table import Part
-from analysis.shapes.forms import Problem
+from analysis.shapes.shape import Problem
 from analysis.shapes.validation import may_be_absent, problems, usual_proof
 
 

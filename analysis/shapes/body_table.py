@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 import orjson
 
 from analysis.protocol.revisions import MODERN
-from analysis.shapes.forms import Alternatives, Choice, Form, Json, List, Map, Member, Object, Scalar
+from analysis.shapes.shape import Alternatives, Choice, Json, List, Map, Member, Object, Scalar, Shape
 from analysis.shapes.since import (
     ANYTHING,
     ELSEWHERE,
@@ -93,7 +93,7 @@ def _answer(method: str, rank: int, value: object, request_params: object) -> An
 
 
 @cache
-def form_of(body: Body) -> Form:
+def form_of(body: Body) -> Shape:
     """The form of a body in its revision."""
     form = _form(_bodies()[body], body.rank)
     assert form is not None, "no body is declared as any"
@@ -124,7 +124,7 @@ _TYPES: Final[dict[str, type]] = {"string": str, "integer": int, "number": float
 
 def _form(
     declared: Declaration, rank: int, format_: Kind | None = None, low: float = -inf, high: float = inf
-) -> Form | None:
+) -> Shape | None:
     """The declared form; None if anything is allowed."""
     if isinstance(declared, str):
         if declared == "any":
@@ -140,9 +140,9 @@ def _form(
     return List(_form(inner, rank)) if word == "array" else Map(_form(inner, rank))
 
 
-def _form_of_arms(arms: list[Declaration], rank: int) -> Form | None:
+def _form_of_arms(arms: list[Declaration], rank: int) -> Shape | None:
     scalars = frozenset(_TYPES[arm] for arm in arms if isinstance(arm, str) and arm in _TYPES)
-    forms: list[Form] = [Scalar(scalars)] if scalars else []
+    forms: list[Shape] = [Scalar(scalars)] if scalars else []
     has_objects = any(isinstance(arm, str) and "/" in arm for arm in arms)
     for arm in arms:
         if isinstance(arm, str):
@@ -161,7 +161,7 @@ def _name(key: str) -> str:
 
 
 @cache
-def _object(type_: str, rank: int) -> Form:
+def _object(type_: str, rank: int) -> Shape:
     name, members, required = _name(type_), {}, set[str]()
     for member, declared in _table()["objects"][type_].items():
         key = name, member

@@ -20,20 +20,20 @@ from typing import Any, Final
 from analysis.conversation.message import MISSING
 from analysis.protocol.revisions import MODERN
 from analysis.shapes.body_table import TASK_METHODS, TASKS, Body, Part, body_of, form_of
-from analysis.shapes.forms import (
+from analysis.shapes.shape import (
     MOST,
     Alternatives,
     Budget,
-    Form,
     Json,
     List,
-    Look,
     Map,
     Member,
     Object,
     Path,
     Problem,
+    ProblemCollector,
     Scalar,
+    Shape,
     name_of,
     pointer_of,
 )
@@ -86,7 +86,7 @@ def usual_proof(
     if body is None:
         return None
     form = form_of(body)
-    proves = form.sparing("_meta", known).proves if known and isinstance(form, Object) else form.proves
+    proves = form.sparing("_meta", known).certainly_fits if known and isinstance(form, Object) else form.certainly_fits
     if part != "result":
         return proves
     if rank >= MODERN:
@@ -114,10 +114,10 @@ def _absent(body: Body) -> list[Problem]:
 
 def _problems(body: Body, value: dict[str, Any], at: str) -> list[Problem]:
     form = form_of(body)
-    if form.proves(value):
+    if form.certainly_fits(value):
         return []
-    look = Look(at)
-    form.look(value, None, look)
+    look = ProblemCollector(at)
+    form.collect_problems(value, None, look)
     if look.left < 0 or look.has_json:
         value = form.cut(value, Budget())
     try:
@@ -133,7 +133,7 @@ def _problems(body: Body, value: dict[str, Any], at: str) -> list[Problem]:
 # ---- the official types
 
 
-def _refused(error: Any, form: "Form", value: object, look: "Look") -> Iterator[Problem]:
+def _refused(error: Any, form: "Shape", value: object, look: "ProblemCollector") -> Iterator[Problem]:
     """What the era's types refuse in members that the revision has; one problem per place not yet reported."""
     if not hasattr(error, "errors"):
         return
@@ -158,7 +158,7 @@ def _validator(body: Body) -> Callable[..., object]:
     return validator(body)
 
 
-def _place(form: "Form", value: Any, loc: tuple[str | int, ...], type_: str) -> tuple[Path, str] | None:
+def _place(form: "Shape", value: Any, loc: tuple[str | int, ...], type_: str) -> tuple[Path, str] | None:
     """The place and text of a refusal; None if it is about another arm, or a member that the revision lacks."""
     at = _At(form, value)
     if not all(at.step(step) for step in loc):
@@ -179,8 +179,8 @@ def _place(form: "Form", value: Any, loc: tuple[str | int, ...], type_: str) -> 
 class _At:
     """The place at a pydantic location: names and numbers, and between them the arms of unions."""
 
-    def __init__(self, form: "Form", value: Any) -> None:
-        self.form: Form | None = form
+    def __init__(self, form: "Shape", value: Any) -> None:
+        self.form: Shape | None = form
         self.value = value
         self.path: Path = None
         self.member: Member | None = None
@@ -192,7 +192,7 @@ class _At:
         form, value = self.form, self.value
         if isinstance(form, Alternatives):
             self.form = form.pick(value)
-            return self.form is not None and self.form.is_meant(step)
+            return self.form is not None and self.form.matches_location(step)
         if isinstance(form, Scalar):
             return True  # the name of a possible type
         if isinstance(form, Object):
@@ -217,7 +217,7 @@ _SILENT: Final = frozenset({"finite_number", "int_parsing_size"})
 _RANGES: Final = frozenset({"greater_than_equal", "less_than_equal"})
 
 
-def _text(path: Path, form: "Form", type_: str) -> str | None:
+def _text(path: Path, form: "Shape", type_: str) -> str | None:
     name = name_of(path)
     if type_ in _SILENT or (type_ == "too_long" and name == "values"):
         return None  # a separate rule limits the values of a completion

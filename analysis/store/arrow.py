@@ -36,9 +36,9 @@ class Batch:
 
     def clear(self) -> None:
         """Drop the rows."""
-        self.hold({"nothing": "BOOLEAN"}, [()])
+        self.fill({"nothing": "BOOLEAN"}, [()])
 
-    def hold(self, types: Mapping[str, str], columns: Iterable[Values]) -> None:
+    def fill(self, types: Mapping[str, str], columns: Iterable[Values]) -> None:
         """Hold rows; their values are copied.
 
         Args:

@@ -33,7 +33,7 @@ _BYTES: Final = {
 }
 
 
-class Rows:
+class CaptureLoader:
     """Loads captures, one after another, and yields their rows.
 
     They share a database, because opening one takes longer than loading a small capture; each finds it empty.
@@ -55,7 +55,7 @@ class Rows:
         if self._connection is not None:
             self._connection.close()
 
-    def of(self, path: Path, capture: str, table: str | None) -> "Iterator[RecordBatch]":
+    def load_rows(self, path: Path, capture: str, table: str | None) -> "Iterator[RecordBatch]":
         """Load a capture, and yield the rows of a table.
 
         Args:

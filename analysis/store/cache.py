@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 import duckdb
 
-from analysis.cached import TABLES, Freed, cap, version_of
+from analysis.cached import TABLES, Freed, size_limit, version_of
 from analysis.store.cache_files import SUFFIX, digest_of, directory, files_of, owner_of
 from analysis.store.connection import connect
 from analysis.store.load import Loader, Progress
@@ -79,7 +79,7 @@ def find(path: Path, id_: str, *, findings: bool = False) -> Path | None:
         findings: whether it must hold the findings, too.
     """
     folder, key = directory(), key_of(path, id_)
-    if folder is None or key is None or not cap():
+    if folder is None or key is None or not size_limit():
         return None
     for is_full in (True, False)[: 1 if findings else 2]:
         used = _used(folder / _name(path, id_, key, findings=is_full))
@@ -122,7 +122,7 @@ def store(
         CaptureError: the capture cannot be read.
     """
     folder, state = directory(), _state_of(path, id_)
-    if folder is None or state is None or not cap() or (state.is_growing and state.size < SMALLEST_GROWING):
+    if folder is None or state is None or not size_limit() or (state.is_growing and state.size < SMALLEST_GROWING):
         return None
     whole = folder / _name(path, id_, state.key, findings=findings)
     # A file that another process has just made may have findings; they must not be inserted twice.
@@ -187,7 +187,7 @@ def discard(file: Path) -> None:
         pass
 
 
-def weed(files: Iterable[Path], error: Exception) -> bool:
+def delete_damaged(files: Iterable[Path], error: Exception) -> bool:
     """Delete damaged files, if an error reports damage; return whether there were any.
 
     The text of the error may be untrusted, as with `error('…')` in SQL. So no readable file is deleted.
@@ -223,7 +223,7 @@ def trim(keep: Iterable[Path] = ()) -> None:
     if folder is None:
         return
     sweep(folder, _MAKING)
-    kept, left = set(keep), cap()
+    kept, left = set(keep), size_limit()
     for size, file in _files(folder):
         left -= size
         if left < 0 and file not in kept:

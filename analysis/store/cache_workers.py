@@ -103,7 +103,7 @@ def fill(
         for worker in team.children:
             worker.give(left.pop() if left else None, how)
         while team.is_heard:
-            for worker, messages in team.hear():
+            for worker, messages in team.receive():
                 if messages is None:
                     worker.read = 0
                 for message in map(from_json, messages or ()):
@@ -151,7 +151,7 @@ def main() -> None:
                 request["id"],
                 findings=request["findings"],
                 keep=[Path(path) for path in request["keep"]],
-                progress=_Progress(parent).tell,
+                progress=_Progress(parent).update,
                 memory=request["memory"],
             )
         except CaptureError as error:
@@ -166,7 +166,7 @@ class _Progress:
         self._parent = parent
         self._next = _STEP
 
-    def tell(self, read: int) -> None:
+    def update(self, read: int) -> None:
         if read >= self._next:
             self._next = read + _STEP
             self._parent.send(as_json({"read": read}))

@@ -39,7 +39,7 @@ class Account:
         self.records += expected - 1 - self.last
         self.last, self.last_ns = expected - 1, last_ns
 
-    def note(self, record: Frame | Record) -> None:
+    def count(self, record: Frame | Record) -> None:
         """Count a record."""
         if self.last < 0:
             segment = record.members.get("segment") if isinstance(record, Record) and record.rec == "header" else None

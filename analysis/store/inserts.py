@@ -113,7 +113,7 @@ class Tables:
             self._batches = 0
 
     def _insert(self, name: str, rows: list[Row]) -> None:
-        self._batch.hold(_TYPES[name], zip(*rows, strict=True))
+        self._batch.fill(_TYPES[name], zip(*rows, strict=True))
         if name == "stalls":
             made = "insert into temp.new_stalls" if self._has_stalls else "create or replace temp table new_stalls as"
             self._connection.execute(f"{made} from temp.{_WAITING}")

@@ -19,7 +19,7 @@ from analysis.garbage import few_collections
 from analysis.reading import Item, Reading, Step
 from analysis.store.capture_row import Account
 from analysis.store.inserts import BATCH, BATCH_BYTES, ROW_BYTES, Tables
-from analysis.store.table_rows import MOST_SESSIONS, Definitions, HttpRows, Talk, name_text, row_of
+from analysis.store.table_rows import MOST_SESSIONS, Definitions, HttpRows, SessionRowBuilder, name_text, row_of
 from analysis.store.tables import Row, definition, ordered
 from analysis.store.values import DEEPEST, LARGEST, integer, is_shallow, text, wall
 from captures.ambiguity import NOT_JSON, TOO_DEEP, ambiguity
@@ -159,7 +159,7 @@ class _Load:
         self._definitions = Definitions(rows["tools"], self._start)
         self._http = HttpRows(rows["http_exchanges"], self._start)
         self._held: dict[int, Frame] = {}
-        self._talks: dict[Session, Talk] = {}
+        self._talks: dict[Session, SessionRowBuilder] = {}
         self._written: set[int] = set()
         self._last: Frame | Record | None = None
         self._read_before = 0
@@ -198,7 +198,7 @@ class _Load:
                     expected, last_ns = seq + 1, t_ns  # enough for frames in order, as nearly all are
                 elif _fits(item):
                     account.catch_up(expected, last_ns)
-                    account.note(item)
+                    account.count(item)
                     expected, last_ns = account.last + 1, account.last_ns
                 else:
                     account.lost += 1
@@ -307,13 +307,13 @@ class _Load:
         http = None if number is None else self._fold.exchanges.known(number)
         if http is None:
             return
-        self._http.of(http, record.t_ns).take(record)
+        self._http.builder_of(http, record.t_ns).update(record)
 
     def _take_stream(self, record: Record) -> None:
         number, events = integer(record.members.get("exchange")), integer(record.members.get("events"))
         http = None if number is None else self._fold.exchanges.known(number)
         if http is not None:
-            row = self._http.of(http, record.t_ns)
+            row = self._http.builder_of(http, record.t_ns)
             row.is_stream = True
             row.events = max(row.events, events or 0)
 
@@ -341,10 +341,10 @@ class _Load:
         elif type(message) is Response:
             call = seen.answered
             if call is not None and call.request.method == "tools/list" and call.outcome is Outcome.RESULT:
-                self._definitions.take(message, session.number)
+                self._definitions.record(message, session.number)
 
-    def _meet(self, session: Session) -> Talk:
-        talk = self._talks[session] = Talk(session)
+    def _meet(self, session: Session) -> SessionRowBuilder:
+        talk = self._talks[session] = SessionRowBuilder(session)
         if session.number in self._written:
             self._tables.split_sessions = True
         if len(self._talks) > MOST_SESSIONS:
@@ -385,7 +385,7 @@ class _Load:
             if session not in self._talks:
                 self._meet(session)
         self._session_rows.extend(self._start + talk.row() for talk in self._talks.values())
-        self._http.end()
+        self._http.finish()
         self._count()
         row = self._account.row(self._capture, fold, is_growing=is_growing)
         self._tables.rows["captures"].append(self._start + row)

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import duckdb
 
-from analysis.cached import cap
+from analysis.cached import size_limit
 from analysis.store import cache, cache_workers
 from analysis.store.connection import connect
 from analysis.store.load import Loader
@@ -64,7 +64,7 @@ class Sources(NamedTuple):
     """At most one line about copies, and one about near-copies, saying how they were handled."""
 
 
-class State(NamedTuple):
+class CaptureState(NamedTuple):
     """A capture that counts; another state of the same capture is another one."""
 
     capture: Capture
@@ -73,10 +73,10 @@ class State(NamedTuple):
     """Bytes of all its segments."""
 
 
-class Distinct(NamedTuple):
+class Deduplicated(NamedTuple):
     """Some captures without their copies."""
 
-    states: list[State]
+    states: list[CaptureState]
     refused: list[tuple[Path, Exception]]
     doubles: list[str]
     """As in `Sources`."""
@@ -149,19 +149,19 @@ def with_sources(
     try:
         return use(all_sources)
     except (duckdb.Error, CaptureError) as error:
-        if not weed(all_sources.readable, error):
+        if not delete_damaged(all_sources.readable, error):
             raise
     return use(sources(given, findings=findings, progress=progress, memory=memory))
 
 
-def weed(readable: Iterable[Source], error: Exception) -> bool:
+def delete_damaged(readable: Iterable[Source], error: Exception) -> bool:
     """Delete damaged cache files, if an error reports damage; return whether there were any.
 
     Args:
         readable: the sources that were in use.
         error: what went wrong with them.
     """
-    return cache.weed((source.database for source in readable if source.database is not None), error)
+    return cache.delete_damaged((source.database for source in readable if source.database is not None), error)
 
 
 def size(paths: Iterable[Path]) -> int:
@@ -181,14 +181,14 @@ def sources(
         progress: called with the progress.
         memory: as in `with_sources`.
     """
-    found = distinct(paths)
+    found = deduplicate(paths)
     sized = [(state.source, state.size) for state in found.states]
     refused = found.refused
     ready = _cached(sized, refused, findings=findings, progress=progress, memory=memory)
     return Sources(ready, refused, found.doubles)
 
 
-def distinct(paths: Iterable[Path]) -> Distinct:
+def deduplicate(paths: Iterable[Path]) -> Deduplicated:
     """Tell captures from their copies, by reading headers, and only if two have the same id, whole files.
 
     Args:
@@ -215,17 +215,17 @@ def distinct(paths: Iterable[Path]) -> Distinct:
             states.append(capture)
     taken = set(known)
     found = [state for id_, states in known.items() for state in _identified(id_, states, taken)]
-    return Distinct(found, refused, [*_of_copies(known, copies), *_of_states(known)])
+    return Deduplicated(found, refused, [*_of_copies(known, copies), *_of_states(known)])
 
 
-def _identified(id_: str, states: list[Capture], taken: set[str]) -> Iterator[State]:
+def _identified(id_: str, states: list[Capture], taken: set[str]) -> Iterator[CaptureState]:
     """The states of one capture with their sizes: the largest, which probably holds all of it, keeps its id."""
     sizes = [total_size(state.segments) for state in states]
     largest = sizes.index(max(sizes))
     for number, (state, size) in enumerate(zip(states, sizes, strict=True)):
         own = id_ if number == largest else path_id(state.path, taken)
         taken.add(own)
-        yield State(state, Source(state.path, own, None), size)
+        yield CaptureState(state, Source(state.path, own, None), size)
 
 
 def _is_copy(capture: Capture, other: Capture) -> bool:
@@ -315,7 +315,7 @@ def _filled(
 ) -> dict[str, cache_workers.Result]:
     """The missing files made by several processes, by id; empty if one process is as quick."""
     count, total = cache_workers.processes(tasks, memory), sum(task.size for task in tasks)
-    if not count or not cap():
+    if not count or not size_limit():
         return {}
 
     def report(read: int) -> None:

@@ -171,7 +171,7 @@ class Unanswered(NamedTuple):
     """The id of that answer."""
 
 
-class Definition(NamedTuple):
+class ToolCost(NamedTuple):
     """The cost of a tool's definition."""
 
     server: str | None
@@ -417,10 +417,10 @@ class Figures:
             )
         ]
 
-    def definitions(self) -> list[Definition]:
+    def definitions(self) -> list[ToolCost]:
         """All listed tools, the most expensive first."""
         return [
-            Definition(*row)
+            ToolCost(*row)
             for row in self._rows(
                 """
                 select server, name, definition_bytes, definition_tokens_estimate, calls

@@ -55,7 +55,7 @@ class Exported(NamedTuple):
     rows: int
 
 
-class Done(NamedTuple):
+class ExportResult(NamedTuple):
     """The result of an export."""
 
     files: list[Exported]
@@ -77,7 +77,7 @@ class TooLarge(CannotExport):
     """Some rows together need more memory than an export may take."""
 
 
-class Taken(CannotExport):
+class TargetExists(CannotExport):
     """A file exists already."""
 
     def __init__(self, path: Path) -> None:
@@ -96,7 +96,7 @@ def export(
     machine: str = "",
     database: str = DATABASE,
     progress: Progress | None = None,
-) -> Done:
+) -> ExportResult:
     """Write all rows of some captures.
 
     Args:
@@ -111,7 +111,8 @@ def export(
         progress: called with the progress of loading.
 
     Raises:
-        CannotExport: the files cannot be written: `Taken` if a file exists already. Nothing has been written then.
+        CannotExport: the files cannot be written: `TargetExists` if a file exists already. Nothing has been written
+            then.
     """
     whole = os.path.abspath(place)
     if not is_utf8(whole):
@@ -149,7 +150,7 @@ def _exported(
     machine: str,
     database: str,
     progress: Progress | None,
-) -> Done:
+) -> ExportResult:
     with ExitStack() as undo:
         _make_folder(place, undo)
         sweep(place, _PRIVATE)
@@ -172,7 +173,7 @@ def _exported(
             there = dict.fromkeys(file.path for file in targets if os.path.lexists(file.path))
             for path in there:
                 if not force:
-                    raise Taken(path)
+                    raise TargetExists(path)
                 if path.is_dir():
                     raise CannotExport(f"{path} is a folder, so nothing was written")
             # New files first: a replacement cannot be undone, and needs no more room.
@@ -180,7 +181,7 @@ def _exported(
                 _make_folder(target.path.parent, undo)
                 _put(file.path, target.path, undo, force=force)
         undo.pop_all()
-    return Done(targets, refused, losses)
+    return ExportResult(targets, refused, losses)
 
 
 def _rows(table: str, *, names_only: bool, machine: str) -> str:
@@ -213,7 +214,7 @@ def _put(file: Path, target: Path, undo: ExitStack, *, force: bool) -> None:
         # Unlike a rename, a link replaces nothing.
         os.link(file, target)
     except FileExistsError:
-        raise Taken(target) from None
+        raise TargetExists(target) from None
 
 
 def _unlink_if_same(target: Path, identity: tuple[int, int]) -> None:

@@ -93,7 +93,7 @@ def _failed_ns(call: Call) -> int | None:
     return None if failure is None else failure.t_ns
 
 
-class Talk:
+class SessionRowBuilder:
     """A session with its counts."""
 
     __slots__ = ("frames", "last_ns", "ready_ns", "requests", "session")
@@ -143,7 +143,7 @@ def _era(session: Session) -> str | None:
     return " and ".join(sorted(session.eras)) or None
 
 
-class HttpRow:
+class HttpExchangeRowBuilder:
     """An HTTP exchange with its counts."""
 
     __slots__ = ("ended_ns", "events", "first_byte_ns", "head_ns", "http", "is_stream", "session", "started_ns")
@@ -157,7 +157,7 @@ class HttpRow:
         self.is_stream = False
         self.events = 0
 
-    def take(self, record: Record) -> None:
+    def update(self, record: Record) -> None:
         """Learn from an `exchange` record."""
         times = record.members.get("times")
         if isinstance(times, dict):
@@ -212,13 +212,13 @@ class HttpRows:
 
     def __init__(self, rows: list[Row], start: Row) -> None:
         self._rows, self._start = rows, start
-        self._held: OrderedDict[int, HttpRow] = OrderedDict()
+        self._held: OrderedDict[int, HttpExchangeRowBuilder] = OrderedDict()
 
-    def of(self, http: HttpExchange, t_ns: int) -> HttpRow:
+    def builder_of(self, http: HttpExchange, t_ns: int) -> HttpExchangeRowBuilder:
         """The counts of an exchange."""
         held = self._held.get(http.number)
         if held is None:
-            held = self._held[http.number] = HttpRow(http, t_ns)
+            held = self._held[http.number] = HttpExchangeRowBuilder(http, t_ns)
             if len(self._held) > MOST_HTTP:
                 self._write(next(iter(self._held)))
         return held
@@ -228,7 +228,7 @@ class HttpRows:
         if held is not None:
             self._rows.append(self._start + held.row())
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Write all that are held back."""
         self._rows.extend(self._start + held.row() for held in self._held.values())
         self._held.clear()
@@ -243,7 +243,7 @@ class Definitions:
         self.has_forgotten = False
         """Whether a definition was forgotten, and would count as new."""
 
-    def take(self, response: Response, session: int) -> None:
+    def record(self, response: Response, session: int) -> None:
         """Record the definitions in a result of `tools/list` that are new to the session."""
         for definition in definitions_in(response.result):
             self._note(definition, response, session)

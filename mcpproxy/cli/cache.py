@@ -35,12 +35,12 @@ def run(arguments: list[str]) -> int:
     nowhere = "no directory: neither HOME nor XDG_CACHE_HOME is a directory that DuckDB can open"
     place = nowhere if folder is None else sanitise(str(folder))
     sys.stdout.write(f"{count_text(freed.files, 'file')}, {size(freed.bytes)} deleted in {place}\n")
-    code = _left(freed.left, place)
+    code = _left(freed.undeleted, place)
     of_screens = told.clear()
-    if of_screens.files or of_screens.left:
+    if of_screens.files or of_screens.undeleted:
         place = sanitise(str(summary.directory()))
         sys.stdout.write(f"{count_text(of_screens.files, 'file')}, {size(of_screens.bytes)} deleted in {place}\n")
-        code = max(code, _left(of_screens.left, place))
+        code = max(code, _left(of_screens.undeleted, place))
     return code
 
 

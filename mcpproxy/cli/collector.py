@@ -127,7 +127,7 @@ class _Sending:
             if item is None:
                 self._send_metrics_if_due()
                 continue
-            self._sender.put(spans.take(reading.take(item)))
+            self._sender.put(spans.take(reading.feed(item)))
         for step in reading.finish():
             self._sender.put(spans.take(step))
         damage = reading.damage

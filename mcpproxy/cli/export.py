@@ -187,7 +187,7 @@ def _wrong_for_sending(options: argparse.Namespace) -> str | None:
 def _export(paths: list[Path], options: argparse.Namespace) -> int:
     # Loading DuckDB takes a tenth of a second, for which --help should not wait.
     from analysis.store.open import Sources, with_sources
-    from analysis.store.table_export import DATABASE, Done, export
+    from analysis.store.table_export import DATABASE, ExportResult, export
     from mcpproxy.sql.session import Progress, of_cache_size, tell_of_losses
 
     place, database = Path(options.output), DATABASE
@@ -195,7 +195,7 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
         place, database = place.parent, place.name
     with Progress() as progress:
 
-        def write(sources: Sources) -> tuple[Done | None, Sources]:
+        def write(sources: Sources) -> tuple[ExportResult | None, Sources]:
             if not sources.readable:
                 return None, sources
             done = export(

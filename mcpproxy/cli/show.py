@@ -222,7 +222,7 @@ class _Following:
         try:
             async for item in follow(path):
                 if item is not None:
-                    waiting.extend(printer.take(damage.look(reading.take(item), reading)))
+                    waiting.extend(printer.take(damage.look(reading.feed(item), reading)))
                     if options.tail is not None and not has_caught_up:
                         continue
                 if item is None and not has_caught_up:

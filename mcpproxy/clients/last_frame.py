@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from analysis.summary import Summarizer, Summary, cached, keep, key_of
+from analysis.summary import Summarizer, Summary, cached, key_of, save
 from captures.errors import CaptureError
 from captures.listing import first_segment, search_roots, segments
 from captures.paths import SUFFIX, config_directory, safe_name
@@ -223,7 +223,7 @@ def _read(path: Path, limit: int) -> tuple[Summary, bool]:
         is_whole = tail.has_ended or tail.is_at_end
     summary = summarizer.summary(live=not tail.has_ended)
     if tail.has_ended and key is not None:
-        keep(path, key, summary)
+        save(path, key, summary)
     return summary, is_whole
 
 

@@ -116,7 +116,7 @@ class _Crew:
             worker = next((one for one in self._team.children if one.number == number), None)
             if worker is None:
                 return None
-            for heard, messages in self._team.hear(worker if self._waiting_bytes > MOST_WAITING else None):
+            for heard, messages in self._team.receive(worker if self._waiting_bytes > MOST_WAITING else None):
                 self._take(heard, messages)
         message = waiting.popleft()
         self._waiting_bytes -= len(message)

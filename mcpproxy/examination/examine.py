@@ -129,7 +129,7 @@ class Examination:
 
     def take(self, record: Record | Damage) -> tuple[Step, list[LocatedFinding]]:
         """Examine the next record of a capture that is followed."""
-        step = self.reading.take(record)
+        step = self.reading.feed(record)
         return step, self._taken(step)
 
     def finish(self, reason: End) -> Iterator[tuple[Step, list[LocatedFinding]]]:

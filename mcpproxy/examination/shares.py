@@ -126,7 +126,7 @@ class _Merge:
         while not stream.waiting:
             if stream.is_over:
                 raise _Dead
-            for heard, messages in self._team.hear(stream if self._waiting_bytes > MOST_WAITING else None):
+            for heard, messages in self._team.receive(stream if self._waiting_bytes > MOST_WAITING else None):
                 heard.is_over = messages is None
                 heard.waiting += messages or ()
                 self._waiting_bytes += sum(map(len, messages or ()))

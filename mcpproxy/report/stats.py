@@ -13,12 +13,12 @@ from analysis.store.stats import (
     Abandoned,
     By,
     Count,
-    Definition,
     Figures,
     Latency,
     Sort,
     Startup,
     Time,
+    ToolCost,
     ToolTime,
     Totals,
     Unanswered,
@@ -75,7 +75,7 @@ class Stats(NamedTuple):
     lifecycle_violations: list[Count]
     abandoned: list[Abandoned]
     unanswered: list[Unanswered]
-    definitions: list[Definition]
+    definitions: list[ToolCost]
     startup: Startup | None
     time: Time
     tool_times: list[ToolTime]
@@ -348,7 +348,7 @@ def _unanswered(stats: Stats) -> list[str]:
     return [*_some(words), *doubts(*map(sum, counts))]
 
 
-def _costs(definitions: Sequence[Definition]) -> list[str]:
+def _costs(definitions: Sequence[ToolCost]) -> list[str]:
     tokens = sum(definition.tokens_estimate for definition in definitions)
     never = sum(not definition.calls for definition in definitions)
     several = len({definition.server for definition in definitions}) > 1
@@ -360,7 +360,7 @@ def _costs(definitions: Sequence[Definition]) -> list[str]:
     return [f"≈ {tokens:,} tokens (estimate)", *dear, *rest, *unused]
 
 
-def _tool(row: Definition | ToolTime, *, with_server: bool) -> str:
+def _tool(row: ToolCost | ToolTime, *, with_server: bool) -> str:
     return sanitise(row.tool, 60) + (f" ({sanitise(row.server or 'no name', 40)})" if with_server else "")
 
 

@@ -94,7 +94,7 @@ class Copier:
     def lines(self, records: Iterable[Record]) -> Iterator[tuple[Record, bytes]]:
         """The lines of the copy, each with the record that it replaces."""
         for record in records:
-            step = self._reading.take(record)
+            step = self._reading.feed(record)
             self._note(step)
             item = step.item
             if record.rec == "part" and _is_valid(record):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from analysis.store.cache import private_folder, sweep
-from analysis.store.open import State, distinct
+from analysis.store.open import CaptureState, deduplicate
 from analysis.store.values import text, wall
 from captures.errors import CaptureError, NotACapture
 from captures.identity import capture_id, place_id
@@ -159,12 +159,12 @@ def fetched(place: Place, folder: Path) -> Iterator[Path]:
 def _local(root: Path) -> list[Place]:
     if not root.exists():
         raise NotACapture(f"no captures in {root}: it does not exist")
-    found = distinct(find_captures(root) if root.is_dir() else [root])
+    found = deduplicate(find_captures(root) if root.is_dir() else [root])
     places = [_place(state.source.path, state) for state in found.states]
     return places + [_place(path, None, str(error)) for path, error in found.refused]
 
 
-def _place(path: Path, state: State | None, refused: str | None = None) -> Place:
+def _place(path: Path, state: CaptureState | None, refused: str | None = None) -> Place:
     shown = os.path.realpath(path)
     files = ((1, shown),)
     if state is None:
@@ -221,7 +221,7 @@ def _head(bucket: "Bucket", segments: tuple[tuple[int, _Object], ...], scratch: 
 
 
 def _settled(bucket: "Bucket", heads: list[_Head]) -> Iterator[Place]:
-    """The captures that count, each with its id: the rules of `analysis.store.open.distinct`."""
+    """The captures that count, each with its id: the rules of `analysis.store.open.deduplicate`."""
     known: dict[str, list[_Head]] = {}
     for head in heads:
         if head.header is None:

@@ -34,7 +34,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from analysis.store.batches import Rows
+from analysis.store.batches import CaptureLoader
 from captures.errors import CannotCreate, CaptureError
 from mcpproxy.sanitise import sanitise
 from mcpproxy.spark import places
@@ -165,23 +165,23 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
         if not isinstance(partition, Captures):  # Spark's own, if there is none
             return
         read = self._errors if self._table == ERRORS else self._rows
-        with places.workplace() as folder, Rows(folder) as rows:
+        with places.workplace() as folder, CaptureLoader(folder) as rows:
             for place in partition.places:
                 for batch in read(place, rows, folder):
                     yield self._complete(batch, place)
 
-    def _rows(self, place: Place, rows: Rows, folder: Path) -> "Iterator[pa.RecordBatch]":
+    def _rows(self, place: Place, rows: CaptureLoader, folder: Path) -> "Iterator[pa.RecordBatch]":
         """The rows of one capture."""
         assert place.id is not None
         try:
             with places.fetched(place, folder) as path:
-                yield from rows.of(path, place.id, self._table)
+                yield from rows.load_rows(path, place.id, self._table)
         except CannotCreate:  # of the store: no fault of the capture
             raise
         except CaptureError:
             return  # a row of `errors`
 
-    def _errors(self, place: Place, rows: Rows, folder: Path) -> "Iterator[pa.RecordBatch]":
+    def _errors(self, place: Place, rows: CaptureLoader, folder: Path) -> "Iterator[pa.RecordBatch]":
         """One row if the capture cannot be read to its end."""
         import pyarrow as pa
 
@@ -191,7 +191,7 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
             try:
                 with places.fetched(place, folder) as path:
                     shown = str(path)
-                    for _ in rows.of(path, place.id, None):
+                    for _ in rows.load_rows(path, place.id, None):
                         pass
             except CannotCreate:
                 raise

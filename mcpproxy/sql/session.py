@@ -12,9 +12,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Final, Self
 
-from analysis.store.open import Source, sources, weed
+from analysis.store.open import Source, delete_damaged, sources
 from analysis.store.reference import Relation, relations, view_texts
-from analysis.store.sandbox.parent import Answer, Limits, Sandbox
+from analysis.store.sandbox.parent import Limits, QueryRows, Sandbox
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 from analysis.store.stats import LOSSES, Loss
 from mcpproxy.sanitise import sanitise
@@ -70,7 +70,7 @@ class SqlSession:
             self._sandbox.close()
             self._sandbox = None
 
-    def ask(self, sql: str, *, counts_reader: bool = False) -> Answer:
+    def ask(self, sql: str, *, counts_reader: bool = False) -> QueryRows:
         """Run statements; returns the result of the last.
 
         The rules run when a query needs findings, and not before.
@@ -91,7 +91,7 @@ class SqlSession:
                 raise
         return self._run(sql, findings=findings, counts_reader=counts_reader)
 
-    def _run(self, sql: str, *, findings: bool, counts_reader: bool) -> Answer:
+    def _run(self, sql: str, *, findings: bool, counts_reader: bool) -> QueryRows:
         if self._sandbox is None or not self._sandbox.is_alive or findings != self._has_findings:
             if self._has_created:
                 self._hear("tables, views and macros created so far are gone: the captures were reopened")
@@ -104,7 +104,7 @@ class SqlSession:
         # A damaged file is usually detected before the first row, and then the query can be restarted.
         rows = iter(answer)
         first = list(islice(rows, 1))
-        return Answer(answer.columns, self._watched(chain(first, rows)), answer.until_s)
+        return QueryRows(answer.columns, self._watched(chain(first, rows)), answer.until_s)
 
     def _watched(self, rows: Iterator[tuple[Value, ...]]) -> Iterator[tuple[Value, ...]]:
         try:
@@ -116,7 +116,7 @@ class SqlSession:
 
     def _weeds(self, error: QueryError) -> bool:
         """Delete damaged cache files, if an error reports damage; return whether there were any."""
-        is_damaged = weed(self._sources, error)
+        is_damaged = delete_damaged(self._sources, error)
         if is_damaged:
             self.close()
         return is_damaged

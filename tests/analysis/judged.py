@@ -13,7 +13,7 @@ from captures.frame import Frame
 
 def step(reading: Reading, item: Item) -> Step:
     """The step of any item."""
-    return reading._step(None, item) if isinstance(item, Frame) else reading.take(item)
+    return reading._step(None, item) if isinstance(item, Frame) else reading.feed(item)
 
 
 class Judged:

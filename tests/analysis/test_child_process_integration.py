@@ -228,11 +228,11 @@ def test_several_are_heard_together_or_one_alone(module: Path) -> None:
         second.send(b"2")
         second.send_end()
         first.send(b"1")
-        assert told(team.hear(first)) == [(first, b"1"), (first, b"1")]
+        assert told(team.receive(first)) == [(first, b"1"), (first, b"1")]
         third.kill()
         heard: list[tuple[PythonChild, bytes | None]] = []
         while len(heard) < 4:
-            heard += told(team.hear())
+            heard += told(team.receive())
         assert sorted(heard, key=lambda one: team.children.index(one[0])) == [
             *[(second, b"2"), (second, b"2"), (second, None)],
             (third, None),

@@ -20,6 +20,6 @@ def test_of_requests_that_wait_only_the_last_are_remembered(tmp_path: Path, monk
     reading = Reading(path)
     made = selection._Selection(parse("has:waiting"))
     for step in reading.to_end("open"):
-        made.take(step)
+        made.on_step(step)
         assert len(made._open) <= 3
     assert made.chosen == {(number, None) for number in (3, 4, 5)}

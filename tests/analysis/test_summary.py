@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis import summary as module
-from analysis.summary import BUCKETS, Summarizer, Summary, cached, directory, keep, key_of, summarise
+from analysis.summary import BUCKETS, Summarizer, Summary, cached, directory, key_of, save, summarise
 from captures.cutting import LineCutter
 from captures.file import CaptureFile
 from captures.frame import Frame
@@ -176,7 +176,7 @@ def test_no_place_for_a_cache_is_no_error(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert summarise(path).frames == 1
     assert cached(path) is None
-    assert not keep(path, "not what it is", Summary(state="ended"))
+    assert not save(path, "not what it is", Summary(state="ended"))
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert directory() is not None

@@ -143,6 +143,6 @@ def test_files_are_bounded_and_cleared(capture: Path, tmp_path: Path, monkeypatc
     assert not keep(capture, [b"x"])
     assert again(paths[0]) is None
     freed = clear()
-    assert (freed.files, freed.left) == (3, 0)
+    assert (freed.files, freed.undeleted) == (3, 0)
     assert freed.bytes > 100_000
     assert clear() == Freed(0, 0, 0)

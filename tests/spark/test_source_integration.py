@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 import analysis
-from analysis.store.batches import Rows
+from analysis.store.batches import CaptureLoader
 from analysis.store.columns import TABLES
 from analysis.store.tables import NAMES
 from mcpproxy.shipping.bucket import Bucket
@@ -56,12 +56,12 @@ def test_every_table_has_the_rows_of_query(spark: Any, captures: Path, expected:
 
 def test_every_table_has_the_columns_of_query(spark: Any, captures: Path, tmp_path: Path) -> None:
     path = captures / "http.mcpcap"
-    with Rows(tmp_path) as loaded, duckdb.connect() as connection:
+    with CaptureLoader(tmp_path) as loaded, duckdb.connect() as connection:
         for name, of in TABLES.items():
             own = [(column.name, column.portable) for column in of.columns]
             added = [column for column in ("day", "server") if column not in dict(own)]
             assert table(spark, name, captures).columns == [*dict(own), *added], name
-            batch = next(loaded.of(path, "0" * 32, name), None)
+            batch = next(loaded.load_rows(path, "0" * 32, name), None)
             if batch is not None:
                 connection.register("batch", batch)
                 assert [row[:2] for row in connection.execute("describe batch").fetchall()] == own, name

@@ -66,7 +66,7 @@ class ContentMismatch(_Reply):
         if reply.get("action") != "accept" or not isinstance(content, dict) or is_url(seen, question):
             return
         schema = schema_of(requested) if isinstance(requested, dict) else None
-        refusal = schema.refusal(content) if schema is not None else None
+        refusal = schema.mismatch(content) if schema is not None else None
         if refusal is not None:
             text = f"content does not fit the form: {short(refusal.sentence)}"
             related = () if seen.answered is None else (seen.answered.request.seq,)

@@ -35,7 +35,7 @@ from analysis.rules.support.message_text import is_not_json
 from captures.record import Record
 
 if TYPE_CHECKING:
-    from analysis.shapes.forms import Problem
+    from analysis.shapes.shape import Problem
 
 
 class AnError(Rule):

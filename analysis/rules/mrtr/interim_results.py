@@ -13,7 +13,7 @@ from analysis.rules.base import NOTE, ResultKind, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.inputs import METHODS, MOST, input_requests
-from analysis.shapes.forms import Problem
+from analysis.shapes.shape import Problem
 
 ROUNDS: Final = 10
 """How many interim results of one call are too many."""

@@ -26,7 +26,7 @@ from analysis.rules.support.task_reports import (
     may_cross,
 )
 from analysis.rules.support.walks import cursor_of
-from analysis.shapes.forms import Problem
+from analysis.shapes.shape import Problem
 
 MOST: Final = 10
 """The most findings of one rule about one message."""

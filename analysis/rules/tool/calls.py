@@ -70,7 +70,7 @@ class ArgumentsInvalid(ToolLookupRule):
         if entry is None or schema is None or request is None:
             return ()
         arguments = request.params.get("arguments", {})
-        refusal = schema.refusal(arguments) if isinstance(arguments, dict) else None
+        refusal = schema.mismatch(arguments) if isinstance(arguments, dict) else None
         if refusal is None:
             return ()
         pointer = f"/params/arguments{refusal.pointer}"
@@ -136,7 +136,7 @@ class StructuredInvalid(ToolLookupRule):
         if entry is None or (not isinstance(structured, dict) and (seen.rank is None or seen.rank < MODERN)):
             return ()
         schema = entry.schema("outputSchema", seen.rank)
-        refusal = schema.refusal(structured) if schema is not None else None
+        refusal = schema.mismatch(structured) if schema is not None else None
         if refusal is None:
             return ()
         pointer = f"{result.pointer}/{_STRUCTURED}{refusal.pointer}"

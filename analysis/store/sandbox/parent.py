@@ -53,7 +53,7 @@ class Limits(NamedTuple):
     timeout_s: float = TIMEOUT_S
 
 
-class Answer:
+class QueryRows:
     """The rows of one statement, as they arrive; can be iterated once."""
 
     def __init__(self, columns: list[Column], rows: Iterator[tuple[Value, ...]], until_s: float) -> None:
@@ -140,7 +140,7 @@ class Sandbox:
         """Whether it can answer: a query that had to be killed takes the child with it."""
         return self._process.is_alive
 
-    def ask(self, sql: str, *, counts_reader: bool = False) -> Answer:
+    def ask(self, sql: str, *, counts_reader: bool = False) -> QueryRows:
         """Run statements; the answer is that of the last. A query that is still being answered is stopped first.
 
         Args:
@@ -167,7 +167,7 @@ class Sandbox:
             columns = [Column(str(name), str(type_)) for name, type_ in self._next("columns")]
         except (TypeError, ValueError):
             self._refuse()
-        return Answer(columns, self._rows(decoders(columns)), self._until_s)
+        return QueryRows(columns, self._rows(decoders(columns)), self._until_s)
 
     def stop(self) -> None:
         """Stop the query that is being answered, if any; the child survives if it obeys in time."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from analysis import tally
-from analysis.summary import Summarizer, Summary, cached, keep, key_of
+from analysis.summary import Summarizer, Summary, cached, key_of, save
 from analysis.tally import Tally
 from captures.errors import CaptureError
 from captures.file import is_live
@@ -96,7 +96,7 @@ class ListedCapture:
             self.close()
             key = self._key or key_of(self.path)
             if key is not None and self.summary is not None:
-                keep(self.path, key, self.summary)
+                save(self.path, key, self.summary)
         return bool(items)
 
     def close(self) -> None:

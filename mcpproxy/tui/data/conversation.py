@@ -71,7 +71,7 @@ class Conversation:
             http: where the records of its HTTP exchanges are.
         """
         first = Reading()
-        first.take(index.header)
+        first.feed(index.header)
         self.capture: About = first.capture
         """What is known about the capture as a whole."""
         self.losses: Lost = first.losses

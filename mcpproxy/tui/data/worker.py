@@ -26,7 +26,7 @@ from analysis.checking.checker import Rules
 from analysis.child_process import Parent, as_json, from_json
 from analysis.reading import Reading, Step
 from analysis.rules.finding import Finding
-from analysis.tally import Tally, keep, key_of
+from analysis.tally import Tally, key_of, save
 from analysis.told import About, Telling
 from captures.errors import CaptureError
 from captures.file import is_live
@@ -126,7 +126,7 @@ class Judgement:
             # A live capture has no cache key before it has ended, and no cache file is written for it afterwards.
             key = self._key or key_of(self._path)
             if key is not None:
-                keep(self._path, key, self._tally)
+                save(self._path, key, self._tally)
         if has_ended or (has_caught_up and self._reported != self._entries):
             self._reported = self._entries
         elif has_caught_up or now - self._reported_s < REPORT_S:
@@ -200,7 +200,7 @@ class Pass:
         """Read a little more; False if there is no more at present."""
         items = self.tail.step(STEP)
         for item in items:
-            self._take(self.reading.take(item))
+            self._take(self.reading.feed(item))
         if self.tail.has_ended:
             self._finish()
         has_caught_up = self.tail.is_at_end or self.has_ended

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from analysis import child_process
 from analysis.json_schema.dialects import dialect
-from analysis.json_schema.fast_path import proof_of, proves
-from analysis.json_schema.validator import LARGEST, WORKER, Refusal, schema_of
+from analysis.json_schema.fast_path import certainly_fits, proof_of
+from analysis.json_schema.validator import LARGEST, WORKER, SchemaFault, schema_of
 from analysis.json_schema.worker import DEATHS, MOST, Worker
 from tests.examples import examples
 from tests.harness import DEADLINE_S, is_alive, wait_until
@@ -67,7 +67,7 @@ whole: st.SearchStrategy[Any] = st.builds(
 @given(whole, values)
 def test_what_is_proved_fits_by_the_library(schema: Any, value: Any) -> None:
     proof = proof_of(schema)
-    if proof is None or not proves(proof, value):
+    if proof is None or not certainly_fits(proof, value):
         return
     import jsonschema_rs
 
@@ -91,14 +91,14 @@ def test_what_is_proved_fits_by_the_library(schema: Any, value: Any) -> None:
 def test_what_people_write_is_proved_without_asking(schema: Any, value: Any) -> None:
     proof = proof_of(schema)
     assert proof is not None
-    assert proves(proof, value)
+    assert certainly_fits(proof, value)
 
 
 @pytest.mark.parametrize(("schema", "value"), [({"const": 1}, True), ({"enum": [0]}, False), ({"const": "a"}, "b")])
 def test_what_python_takes_for_equal_is_not_proved(schema: Any, value: Any) -> None:
     proof = proof_of(schema)
     assert proof is not None
-    assert not proves(proof, value)
+    assert not certainly_fits(proof, value)
 
 
 @pytest.mark.parametrize("arm", [{"$ref": "#/$defs/t"}, {"items": {"$ref": "#/$defs/t"}}])
@@ -108,13 +108,13 @@ def test_a_definition_of_itself_comes_to_an_end(arm: Any) -> None:
         deep = [deep]
     proof = proof_of({"$defs": {"t": arm}, "$ref": "#/$defs/t"})
     assert proof is not None
-    assert not proves(proof, deep)
+    assert not certainly_fits(proof, deep)
 
 
-def refusal(schema: Any, value: Any, *, is_old: bool = False) -> Refusal | None:
+def refusal(schema: Any, value: Any, *, is_old: bool = False) -> SchemaFault | None:
     made = schema_of(schema, is_old=is_old)
     assert made is not None
-    return made.refusal(value)
+    return made.mismatch(value)
 
 
 def test_a_refusal_tells_the_place_and_no_value() -> None:
@@ -158,7 +158,7 @@ def test_nothing_is_fetched() -> None:
             made = schema_of(schema)
             assert made is not None
             assert made.fault is None
-            assert made.refusal({}) is None or schema == {"not": {"$schema": url}}
+            assert made.mismatch({}) is None or schema == {"not": {"$schema": url}}
         server.shutdown(socket.SHUT_RDWR)
         waiting.join(DEADLINE_S)
         assert not called.is_set()
@@ -173,7 +173,7 @@ def doubling(depth: int) -> Any:
 def test_a_schema_that_takes_for_ever_is_given_up() -> None:
     before, schema = WORKER.deaths, schema_of(doubling(61))
     assert schema is not None
-    assert [schema.refusal(value) for value in (1, 2, "three")] == [None, None, None]
+    assert [schema.mismatch(value) for value in (1, 2, "three")] == [None, None, None]
     assert WORKER.deaths - before <= 1
     assert refusal({"multipleOf": 2}, 3) is not None, "the next child answers"
 

@@ -19,8 +19,8 @@ from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN, REVISIONS
 from analysis.shapes import validation
 from analysis.shapes.body_table import TABLE, Part, body_of, form_of
-from analysis.shapes.forms import ELEMENTS, MOST, Form, Look, Problem
 from analysis.shapes.mcp_types_adapter import table, validator
+from analysis.shapes.shape import ELEMENTS, MOST, Problem, ProblemCollector, Shape
 from analysis.shapes.since import MEMBERS_SINCE
 from analysis.shapes.validation import problems
 from tests.analysis.traces import SHARED
@@ -513,11 +513,11 @@ def test_one_cause_is_one_problem() -> None:
     ]
 
 
-def refusals(form: Form, validate: Callable[..., object], value: Any) -> Iterator[Problem]:
+def refusals(form: Shape, validate: Callable[..., object], value: Any) -> Iterator[Problem]:
     try:
         validate(value, by_name=False)
     except ValueError as error:
-        yield from validation._refused(error, form, value, Look("params"))
+        yield from validation._refused(error, form, value, ProblemCollector("params"))
 
 
 def prove(part: Part, method: str, rank: int, first: int, every_nth: int) -> None:
@@ -530,10 +530,10 @@ def prove(part: Part, method: str, rank: int, first: int, every_nth: int) -> Non
         if kind is None:
             continue
         form, validate = form_of(kind), validator(kind)
-        if form.proves(value):
+        if form.certainly_fits(value):
             proved += 1
-            look = Look("params")
-            form.look(value, None, look)
+            look = ProblemCollector("params")
+            form.collect_problems(value, None, look)
             assert look.problems == [], value
             assert list(refusals(form, validate, value)) == [], value
     assert proved

@@ -61,7 +61,7 @@ def scanned(types: dict[str, str], columns: Sequence[Sequence[Any]]) -> list[tup
     batch = Batch()
     with database().cursor() as connection:
         connection.register("batch", batch)
-        batch.hold(types, columns)
+        batch.fill(types, columns)
         connection.execute("create temp table found as from batch")
         told = connection.execute("select column_name, data_type from duckdb_columns() where table_name = 'found'")
         assert dict(told.fetchall()) == types
@@ -163,7 +163,7 @@ def test_a_batch_may_have_more_rows_than_a_row_group() -> None:
     batch = Batch()
     with duckdb.connect() as connection:
         connection.register("batch", batch)
-        batch.hold({"one": "BIGINT", "two": "VARCHAR"}, columns)
+        batch.fill({"one": "BIGINT", "two": "VARCHAR"}, columns)
         connection.execute("create table found as from batch")
         assert connection.execute("from found").fetchall() == list(zip(*columns, strict=True))
 
@@ -171,7 +171,7 @@ def test_a_batch_may_have_more_rows_than_a_row_group() -> None:
 def test_offsets_of_64_bits_reach_beyond_every_batch() -> None:
     """Those of 32 bits would end at 2 GiB of texts, so batches would have to be split there."""
     batch = Batch()
-    batch.hold(TYPES, [()] * len(TYPES))
+    batch.fill(TYPES, [()] * len(TYPES))
     forms = {child.name: child.format for child in c_array_stream(batch).get_schema().children}
     long = {"BIGINT[]": "+L", "BLOB": "Z", "VARCHAR": "U"}
     assert {type_: forms[name] for name, type_ in TYPES.items() if type_ in long} == long
@@ -186,7 +186,7 @@ def test_what_a_batch_held_is_let_go_without_a_look_for_cycles() -> None:
     try:
         before = _resident()
         for _ in range(20):
-            batch.hold({"one": "BLOB", "two": "BIGINT", "three": "BIGINT[]"}, [[big], [1], [[1]]])
+            batch.fill({"one": "BLOB", "two": "BIGINT", "three": "BIGINT[]"}, [[big], [1], [[1]]])
             batch.clear()
         assert _resident() - before < 5 * len(big)
     finally:

@@ -15,11 +15,11 @@ import duckdb
 import pytest
 
 import analysis
-from analysis.cached import CAP, cap
+from analysis.cached import CAP, size_limit
 from analysis.store import cache
 from analysis.store import open as open_module
 from analysis.store.cache_files import directory
-from analysis.store.open import Source, Sources, prepare, sources, weed, with_sources
+from analysis.store.open import Source, Sources, delete_damaged, prepare, sources, with_sources
 from analysis.store.tables import NAMES
 from captures.errors import NewerFormat
 from captures.file import CaptureFile
@@ -424,7 +424,7 @@ def test_only_the_damaged_file_is_thrown_away(cached: Path, tmp_path: Path) -> N
     spoil_rows(one)
     with pytest.raises(duckdb.Error) as raised:
         rows(found)
-    assert weed(found.readable, raised.value)
+    assert delete_damaged(found.readable, raised.value)
     assert (one.exists(), other.exists()) == (False, True)
 
 
@@ -432,7 +432,7 @@ def test_nothing_is_thrown_away_because_somebody_says_so(cached: Path) -> None:
     found = sources([cached])
     file = only(found).database
     assert file is not None
-    weed(found.readable, duckdb.Error("Corrupt database file: computed checksum 1 does not match"))
+    delete_damaged(found.readable, duckdb.Error("Corrupt database file: computed checksum 1 does not match"))
     assert file.exists()
 
 
@@ -634,7 +634,7 @@ def test_what_a_killed_run_has_left_goes_when_it_is_old(capture: Path, folder: P
 )
 def test_cap_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch, given: str, bytes_: int) -> None:
     monkeypatch.setenv("MCPPROXY_CACHE_SIZE", given)
-    assert cap() == bytes_
+    assert size_limit() == bytes_
 
 
 def test_oldest_use_goes_first(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -730,8 +730,8 @@ def test_a_home_whose_name_is_no_utf_8_has_no_cache(
 def test_an_error_that_only_says_so_costs_nothing(cached: Path) -> None:
     found = sources([cached])
     for words in ("Could not read", "Corrupt database file"):
-        assert not weed(found.readable, duckdb.Error(words))
-        assert not weed([], duckdb.Error(words))
+        assert not delete_damaged(found.readable, duckdb.Error(words))
+        assert not delete_damaged([], duckdb.Error(words))
 
 
 def test_storage_is_one_that_older_databases_read(cached: Path) -> None:

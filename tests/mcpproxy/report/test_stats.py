@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from analysis.store.stats import (
     Abandoned,
     Count,
-    Definition,
     Latency,
     Sort,
     Startup,
     Time,
+    ToolCost,
     ToolTime,
     Totals,
     Unanswered,
@@ -43,7 +43,7 @@ def stats(name: str = "search", **changes: object) -> Stats:
                 f"tools/call {name}", 12, [411, 412, 413, 414], 1, 2, 3, 1, f"/a/{name}.mcpcap", 12_000.0, None, None
             )
         ],
-        [Definition("server", name, 9100, 2275, 0), Definition("server", "b", 2200, 550, 3)],
+        [ToolCost("server", name, 9100, 2275, 0), ToolCost("server", "b", 2200, 550, 3)],
         Startup(3, 1210.0, 880.0, 40.0, None, 290.0, 0, 3, 3, 0, 3),
         Time(320_000.0, 12_300.0, 307_700.0, 9_000.0, 0.0, 12),
         [ToolTime("server", name, 8200.0), ToolTime("server", "b", 2100.0)],
@@ -241,7 +241,7 @@ def test_a_part_of_the_start_says_of_how_many_sessions_it_is() -> None:
 
 
 def test_tools_of_several_servers_are_named_with_theirs() -> None:
-    both = [Definition(server, "never_used", 275, 69, 0) for server in ("weather", "notes")]
+    both = [ToolCost(server, "never_used", 275, 69, 0) for server in ("weather", "notes")]
     assert "never_used (weather) 275 B · never_used (notes) 275 B" in text(stats(definitions=both), 120)
     assert "· never_used 275 B" in text(stats(definitions=both[:1]), 120)
 

@@ -37,10 +37,10 @@ def test_a_tally_of_other_rules_is_counted_anew(tmp_path: Path) -> None:
     path = captured(tmp_path)
     key = tally.key_of(path)
     assert key is not None
-    assert tally.keep(path, key, Tally(1, 2, 3))
+    assert tally.save(path, key, Tally(1, 2, 3))
     assert cached(path) == Tally(1, 2, 3)
     assert Tally(1, 2, 3).wrong == 5
-    assert not tally.keep(path, "another" + key, Tally(1, 2, 3))
+    assert not tally.save(path, "another" + key, Tally(1, 2, 3))
     (file,) = (tmp_path / "cache/mcpproxy/summaries").glob("*.tally")
     for text in (file.read_text().replace(version_of(JUDGING), "0" * 32), '{"tally":[1]}', "[", "[" * 100_000):
         file.write_text(text)

@@ -38,7 +38,7 @@ class Problem(NamedTuple):
 # ---- the first pass
 
 
-class Look:
+class ProblemCollector:
     """The problems that the first pass found, and its remaining budget."""
 
     def __init__(self, at: str) -> None:
@@ -48,7 +48,7 @@ class Look:
         """Whether JSON of arbitrary depth occurs in a place that the types would descend into."""
         self.problems: list[Problem] = []
 
-    def tell(self, path: Path, text: str, kind: Kind) -> None:
+    def report(self, path: Path, text: str, kind: Kind) -> None:
         """Report a problem at a place."""
         if len(self.problems) < MOST:
             self.problems.append(Problem(pointer_of(self.at, path), text, kind))
@@ -61,30 +61,30 @@ class Budget:
         self.left = ELEMENTS
 
 
-class Form:
+class Shape:
     """The expected structure of a value. A place where anything is allowed has None."""
 
     words = "something else"
     plain: frozenset[type] = frozenset()
     """Types all of whose values are valid, so that no check is needed."""
 
-    def proves(self, value: Any) -> bool:
+    def certainly_fits(self, value: Any) -> bool:
         """Whether a value has the declared type, format and range throughout, so that neither pass can reject it."""
         raise NotImplementedError
 
-    def look(self, value: Any, path: Path, look: Look) -> None:
+    def collect_problems(self, value: Any, path: Path, look: ProblemCollector) -> None:
         """Run the first pass over a value."""
 
     def cut(self, value: Any, _budget: Budget) -> Any:
         """The declared part of a value, within a budget of items."""
         return value
 
-    def is_meant(self, _step: str | int) -> bool:
+    def matches_location(self, _step: str | int) -> bool:
         """Whether a step of a location in mcp-types refers to this arm of a union."""
         return False
 
 
-class Scalar(Form):
+class Scalar(Shape):
     """A string, number or boolean, possibly with a format."""
 
     def __init__(
@@ -95,7 +95,7 @@ class Scalar(Form):
         self.plain = frozenset() if format_ or (low, high) != (-inf, inf) else self.exact
         self.words = _listed([_WORDS[type_] for type_ in _WORDS if type_ in types - {int if float in types else None}])
 
-    def proves(self, value: Any) -> bool:
+    def certainly_fits(self, value: Any) -> bool:
         type_ = type(value)
         if type_ not in self.exact:
             return False
@@ -107,58 +107,60 @@ class Scalar(Form):
             return None
         return _wrong_base64(value) if self.format == "base64" else _wrong_uri(value)
 
-    def look(self, value: Any, path: Path, look: Look) -> None:
+    def collect_problems(self, value: Any, path: Path, look: ProblemCollector) -> None:
         type_ = type(value)
         if type_ in self.exact:
             text = self._wrong(value) if type_ is str else None
             if text is not None and self.format is not None:
-                look.tell(path, f"{name_of(path)} {text}", self.format)
+                look.report(path, f"{name_of(path)} {text}", self.format)
             return
         if _is_lax(value, type_, self.types):
-            look.tell(path, f"{name_of(path)} is {_WORDS.get(type_, 'a number')} but should be {self.words}", "scalar")
+            look.report(
+                path, f"{name_of(path)} is {_WORDS.get(type_, 'a number')} but should be {self.words}", "scalar"
+            )
 
-    def is_meant(self, step: str | int) -> bool:
+    def matches_location(self, step: str | int) -> bool:
         return isinstance(step, str) and not step.startswith(("list[", "dict["))
 
 
-class Choice(Form):
+class Choice(Shape):
     """One of several constants."""
 
     def __init__(self, values: tuple[Any, ...]) -> None:
         self.values = frozenset(value for value in values if isinstance(value, str))
         self.words = _listed([f'"{value}"' for value in values])
 
-    def proves(self, value: Any) -> bool:
+    def certainly_fits(self, value: Any) -> bool:
         return type(value) is str and value in self.values
 
 
-class Json(Form):
+class Json(Shape):
     """Any JSON. mcp-types would examine every level of it, so null takes its place."""
 
-    def proves(self, value: Any) -> bool:
+    def certainly_fits(self, value: Any) -> bool:
         return value is not None
 
-    def look(self, value: Any, _path: Path, look: Look) -> None:
+    def collect_problems(self, value: Any, _path: Path, look: ProblemCollector) -> None:
         look.has_json = look.has_json or isinstance(value, dict | list)
 
     def cut(self, _value: Any, _budget: Budget) -> Any:
         return None
 
 
-class List(Form):
+class List(Shape):
     """An array of items of one form."""
 
     words = "an array"
 
-    def __init__(self, item: Form | None) -> None:
+    def __init__(self, item: Shape | None) -> None:
         self.item = item
 
-    def proves(self, value: Any) -> bool:
+    def certainly_fits(self, value: Any) -> bool:
         if type(value) is not list or len(value) > ELEMENTS:
             return False
         return self.item is None or _are_proved(self.item, value)
 
-    def look(self, value: Any, path: Path, look: Look) -> None:
+    def collect_problems(self, value: Any, path: Path, look: ProblemCollector) -> None:
         if not isinstance(value, list):
             return
         if self.item is None:
@@ -170,7 +172,7 @@ class List(Form):
             if look.left < 0:
                 return
             if type(item) not in plain:
-                self.item.look(item, (path, index), look)
+                self.item.collect_problems(item, (path, index), look)
 
     def cut(self, value: Any, budget: Budget) -> Any:
         if not isinstance(value, list):
@@ -183,32 +185,32 @@ class List(Form):
             kept.append(item if self.item is None else self.item.cut(item, budget))
         return kept
 
-    def is_meant(self, step: str | int) -> bool:
+    def matches_location(self, step: str | int) -> bool:
         return isinstance(step, str) and step.startswith("list[")
 
 
-def _are_proved(form: Form, values: Iterable[Any]) -> bool:
+def _are_proved(form: Shape, values: Iterable[Any]) -> bool:
     plain = form.plain
     for value in values:  # noqa: SIM110 - a generator for each of millions of lists costs more than the work itself
-        if type(value) not in plain and not form.proves(value):
+        if type(value) not in plain and not form.certainly_fits(value):
             return False
     return True
 
 
-class Map(Form):
+class Map(Shape):
     """An object whose members have arbitrary names and the same form."""
 
     words = "an object"
 
-    def __init__(self, item: Form | None) -> None:
+    def __init__(self, item: Shape | None) -> None:
         self.item = item
 
-    def proves(self, value: Any) -> bool:
+    def certainly_fits(self, value: Any) -> bool:
         if type(value) is not dict or len(value) > ELEMENTS:
             return False
         return self.item is None or _are_proved(self.item, value.values())
 
-    def look(self, value: Any, path: Path, look: Look) -> None:
+    def collect_problems(self, value: Any, path: Path, look: ProblemCollector) -> None:
         if self.item is None or not isinstance(value, dict):
             return
         plain = self.item.plain
@@ -217,7 +219,7 @@ class Map(Form):
             if look.left < 0:
                 return
             if type(member) not in plain:
-                self.item.look(member, (path, name), look)
+                self.item.collect_problems(member, (path, name), look)
 
     def cut(self, value: Any, budget: Budget) -> Any:
         if self.item is None or not isinstance(value, dict):
@@ -230,14 +232,14 @@ class Map(Form):
             kept[name] = self.item.cut(member, budget)
         return kept
 
-    def is_meant(self, step: str | int) -> bool:
+    def matches_location(self, step: str | int) -> bool:
         return isinstance(step, str) and step.startswith("dict[")
 
 
 class Member(NamedTuple):
     """A member that a revision declares."""
 
-    form: Form | None
+    form: Shape | None
     is_optional: bool
     """Whether it may be absent but may not be null."""
     is_elsewhere: bool
@@ -246,7 +248,7 @@ class Member(NamedTuple):
     """Types all of whose values are valid."""
 
 
-class Object(Form):
+class Object(Shape):
     """An object with declared members; other members are allowed and ignored."""
 
     words = "an object"
@@ -260,19 +262,19 @@ class Object(Form):
         """The share of the requirements that a value meets, from 0 to 1."""
         return sum(name in value for name in self.required) / (len(self.required) or 1)
 
-    def proves(self, value: Any) -> bool:
+    def certainly_fits(self, value: Any) -> bool:
         if type(value) is not dict or not self.required <= value.keys():
             return False
         open_ = self.open
         for name, inner in value.items():
             if name in open_:
                 form, plain = open_[name]
-                if type(inner) not in plain and not form.proves(inner):
+                if type(inner) not in plain and not form.certainly_fits(inner):
                     return False
         return not self.ours or all(value[name] is not None for name in self.ours)
 
     def sparing(self, name: str, known: frozenset[str]) -> "Object":
-        """The same form, but `proves` skips those members of `name` that are `known` to be valid."""
+        """The same form, but `certainly_fits` skips those members of `name` that are `known` to be valid."""
         form, plain = self.open.get(name, (None, frozenset()))
         if not isinstance(form, Object):
             return self
@@ -281,7 +283,7 @@ class Object(Form):
         outer.open = {**self.open, name: (inner, plain)}
         return outer
 
-    def look(self, value: Any, path: Path, look: Look) -> None:
+    def collect_problems(self, value: Any, path: Path, look: ProblemCollector) -> None:
         if not isinstance(value, dict):
             return
         members = self.members
@@ -291,14 +293,14 @@ class Object(Form):
                 continue
             if inner is None:
                 if member.is_optional:
-                    look.tell((path, name), f"{name} is null: omit it instead", "null")
+                    look.report((path, name), f"{name} is null: omit it instead", "null")
                 elif isinstance(member.form, Alternatives):
-                    member.form.look(None, (path, name), look)
+                    member.form.collect_problems(None, (path, name), look)
             elif member.form is not None:
-                member.form.look(inner, (path, name), look)
+                member.form.collect_problems(inner, (path, name), look)
         for name in self.ours:
             if value.get(name) is None:
-                look.tell((path, name), f"{name} is missing", "shape")
+                look.report((path, name), f"{name} is missing", "shape")
 
     def cut(self, value: Any, budget: Budget) -> Any:
         if not isinstance(value, dict):
@@ -309,14 +311,14 @@ class Object(Form):
             if name in value
         }
 
-    def is_meant(self, step: str | int) -> bool:
+    def matches_location(self, step: str | int) -> bool:
         return step == self.name
 
 
-class Alternatives(Form):
+class Alternatives(Shape):
     """One of several forms; a member with a constant decides which one, or else the members that are present."""
 
-    def __init__(self, arms: list[Form]) -> None:
+    def __init__(self, arms: list[Shape]) -> None:
         self.objects = [arm for arm in arms if isinstance(arm, Object)]
         self.map = next((arm for arm in arms if isinstance(arm, Map)), None)
         self.list = next((arm for arm in arms if isinstance(arm, List)), None)
@@ -335,7 +337,7 @@ class Alternatives(Form):
         form = arm.members[self.tag].form if self.tag is not None else None
         return form.values if isinstance(form, Choice) else frozenset()
 
-    def pick(self, value: Any) -> Form | None:
+    def pick(self, value: Any) -> Shape | None:
         """The arm that a value is meant for; None if it matches no arm."""
         if isinstance(value, list):
             return self.list
@@ -350,25 +352,25 @@ class Alternatives(Form):
             return self.untagged
         return self.tagged.get(tag) if isinstance(tag, str) else None
 
-    def proves(self, value: Any) -> bool:
+    def certainly_fits(self, value: Any) -> bool:
         arm = self.pick(value)
-        if arm is None or not arm.proves(value):
+        if arm is None or not arm.certainly_fits(value):
             return False
         return not self.has_both or value.get("text") is None or value.get("blob") is None
 
-    def look(self, value: Any, path: Path, look: Look) -> None:
+    def collect_problems(self, value: Any, path: Path, look: ProblemCollector) -> None:
         arm = self.pick(value)
         if arm is not None:
-            arm.look(value, path, look)
+            arm.collect_problems(value, path, look)
             if self.has_both and value.get("text") is not None and value.get("blob") is not None:
-                look.tell(path, "the content has both text and blob", "both")
+                look.report(path, "the content has both text and blob", "both")
         elif not isinstance(value, dict) or self.tag is None:
-            look.tell(path, f"{name_of(path)} should be {self.words}", "shape")
+            look.report(path, f"{name_of(path)} should be {self.words}", "shape")
         elif self.tag in value:
             known = _listed([f'"{tag}"' for tag in self.tagged])
-            look.tell((path, self.tag), f"{self.tag} should be {known}", "shape")
+            look.report((path, self.tag), f"{self.tag} should be {known}", "shape")
         else:
-            look.tell((path, self.tag), f"{self.tag} is missing", "shape")
+            look.report((path, self.tag), f"{self.tag} is missing", "shape")
 
     def cut(self, value: Any, budget: Budget) -> Any:
         arm = self.pick(value)
