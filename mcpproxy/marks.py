@@ -44,7 +44,7 @@ class Marks:
     """The marks of one capture."""
 
     def __init__(self, capture: Path, id_: str) -> None:
-        """Start without marks: `look` reads them.
+        """Start without marks: `load` reads them.
 
         Args:
             capture: its path.
@@ -55,7 +55,7 @@ class Marks:
         """The notes by marked row number, empty for a mark alone. Replaced as a whole, never changed."""
         self._id = id_
 
-    def look(self) -> None:
+    def load(self) -> None:
         """Read the file.
 
         Raises:
@@ -79,7 +79,7 @@ class Marks:
         self._change(turn)
         return seq in self.notes
 
-    def note(self, seq: int, text: str) -> None:
+    def set_note(self, seq: int, text: str) -> None:
         """Mark a row with a note; an empty note removes an existing note, and the mark with it.
 
         Raises:

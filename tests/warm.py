@@ -323,7 +323,7 @@ def _all_of(stream: socket.socket, size: int) -> bytes:
 
 def _load_all() -> None:
     from analysis.json_schema import validator
-    from mcpproxy.examination.examine import Wanted, examined
+    from mcpproxy.examination.examine import CheckOptions, examined
 
     for name in (
         *_LATER,
@@ -336,7 +336,7 @@ def _load_all() -> None:
     for name in _modules("mcpproxy.cli"):
         importlib.import_module(name)
     # What rules need is made when they run first.
-    for _ in examined(ROOT / "tests/corpus/captures/demo.mcpcap", Wanted()):
+    for _ in examined(ROOT / "tests/corpus/captures/demo.mcpcap", CheckOptions()):
         pass
     validator.WORKER.close()
 

@@ -25,22 +25,22 @@ from captures.errors import CaptureError
 from captures.follow import follow
 from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, say_of_filter
 from mcpproxy.cli.baseline_file import NewBaseline, baseline_in
+from mcpproxy.cli.check_warnings import say_damage, say_ended
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say, say_table
-from mcpproxy.cli.examining import say_damage, say_ended
-from mcpproxy.cli.following import Followed
+from mcpproxy.cli.follow_selection import Followed
 from mcpproxy.cli.rule import no_rule
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.cli.traces import check_traces
-from mcpproxy.examination.crew import examined_all, processes
-from mcpproxy.examination.examine import Examination, Wanted
-from mcpproxy.examination.result import Ended, Event, Reached, Report, Totals
+from mcpproxy.examination.examine import CaptureCheck, CheckOptions
+from mcpproxy.examination.result import CheckOutcome, CheckProgress, Event, Reporter, Totals
+from mcpproxy.examination.worker_pool import examined_all, processes
 from mcpproxy.report.costs import cost_lines
-from mcpproxy.report.findings import Text
-from mcpproxy.report.findings_json import Json
-from mcpproxy.report.github import Github
-from mcpproxy.report.junit import Junit
+from mcpproxy.report.findings import TextReporter
+from mcpproxy.report.findings_json import JsonReporter
+from mcpproxy.report.github import GithubReporter
+from mcpproxy.report.junit import JunitReporter
 from mcpproxy.report.output import width_of_stdout
-from mcpproxy.report.sarif import Sarif
+from mcpproxy.report.sarif import SarifReporter
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.spans import Style
 
@@ -102,7 +102,7 @@ def run(arguments: list[str]) -> int:
         return fail("--update-baseline needs --baseline F, the file to write; see mcpproxy check --help")
     updated = NewBaseline(options.baseline) if options.update_baseline else None
     try:
-        wanted = Wanted(
+        wanted = CheckOptions(
             lambda rule: _is_picked(rule, options),
             updated.accepted if updated else baseline_in(options.baseline) if options.baseline else Baseline(),
             None if options.filter is None else _filter(options.filter),
@@ -160,7 +160,7 @@ def _check_traces(options: argparse.Namespace) -> int:
 class _Check:
     """A run over all captures."""
 
-    def __init__(self, options: argparse.Namespace, wanted: Wanted, updated: NewBaseline | None) -> None:
+    def __init__(self, options: argparse.Namespace, wanted: CheckOptions, updated: NewBaseline | None) -> None:
         self._options = options
         self._wanted = wanted
         self._updated = updated
@@ -172,7 +172,7 @@ class _Check:
         self._failed = False
         self._is_empty = True
         """Whether none of the captures so far held anything to check."""
-        self._following: Examination | None = None
+        self._following: CaptureCheck | None = None
         self._progress = Progress()
         self._doing = "checking"
         self._began_ns = time.perf_counter_ns()
@@ -208,20 +208,20 @@ class _Check:
         bound, worst = _LEVELS[self._options.fail_on], self._totals.worst
         return int(Exit.FINDINGS if bound is not None and worst is not None and worst >= bound else Exit.FINE)
 
-    def _new_report(self) -> Report:
+    def _new_report(self) -> Reporter:
         options = self._options
         chosen = {rule: rule_class for rule, rule_class in rules().items() if self._wanted.picks(rule)}
         # Notes are printed if they make the run fail, or if their rule was given by its id.
         notes, named = options.notes or options.fail_on == str(Level.NOTE), frozenset(options.rule or ())
         if options.format == "json":
-            return Json()
+            return JsonReporter()
         if options.format == "junit":
-            return Junit(notes=notes, named=named)
+            return JunitReporter(notes=notes, named=named)
         if options.format == "sarif":
-            return Sarif(chosen)
+            return SarifReporter(chosen)
         if options.format == "github":
-            return Github(notes=notes, named=named)
-        return Text(
+            return GithubReporter(notes=notes, named=named)
+        return TextReporter(
             Style.chosen(options.color, sys.stdout, os.environ),
             notes=notes,
             named=named,
@@ -281,11 +281,11 @@ class _Check:
         async for item in follow(path):
             if self._following is None:
                 self._begin()
-                self._following = Examination(path, self._wanted)
+                self._following = CaptureCheck(path, self._wanted)
             if item is None:
                 sys.stdout.flush()
                 continue
-            step, found = self._following.take(item)
+            step, found = self._following.feed(item)
             damage = self._following.reading.damage_in(step)
             if damage is not None:
                 self._take(damage)
@@ -295,7 +295,7 @@ class _Check:
             followed = self._following
             self._end(followed, "closed" if followed.reading.capture.ending is not None else "killed")
 
-    def _end(self, followed: Examination, reason: End) -> None:
+    def _end(self, followed: CaptureCheck, reason: End) -> None:
         self._following = None
         for _, found in followed.finish(reason):
             for located in found:
@@ -310,18 +310,18 @@ class _Check:
         if isinstance(event, Damage):
             self._progress.clear()
             say_damage(event, self._name)
-        elif isinstance(event, Reached):
+        elif isinstance(event, CheckProgress):
             self._progress.show(f"{self._doing}: {event.frames:,} frames so far")
-        elif isinstance(event, Ended):
+        elif isinstance(event, CheckOutcome):
             self._take_end(event._replace(capture=self._name))
         else:
             located = event._replace(capture=self._name)
-            self._totals.add(located)
+            self._totals.count_finding(located)
             if self._updated is not None:
                 self._updated.add(located)
-            self._write(self._report.add(located))
+            self._write(self._report.report(located))
 
-    def _take_end(self, ended: Ended) -> None:
+    def _take_end(self, ended: CheckOutcome) -> None:
         self._progress.clear()
         if not ended.nothing:
             self._is_empty = False
@@ -329,7 +329,7 @@ class _Check:
             say(f"{sanitise(str(self._name))}: nothing to check: {ended.nothing}; --allow-empty accepts that")
         self._totals.frames += ended.frames
         self._totals.sessions += ended.sessions
-        self._write(self._report.end(ended))
+        self._write(self._report.finish(ended))
         self._failed = not say_ended(ended) or self._failed
 
     def _write(self, pieces: Iterable[str]) -> None:

@@ -19,7 +19,7 @@ from captures.identity import capture_id
 from captures.reader import Capture
 from mcpproxy.cli.diagnostics import INTERRUPTED, Exit, fail, say
 from mcpproxy.cli.export_file import Input, say_of_fold
-from mcpproxy.cli.following import Followed
+from mcpproxy.cli.follow_selection import Followed
 from mcpproxy.cli.redacted_copies import inputs
 from mcpproxy.cli.selection import scope_of
 from mcpproxy.exporters.otlp.capture import CaptureSpans

@@ -13,8 +13,8 @@ from captures.errors import CaptureError
 from captures.frame import Frame
 from captures.reader import Capture
 from captures.record import Record, raw_bytes
+from mcpproxy.cli.check_warnings import say_damage
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.examining import say_damage
 from mcpproxy.cli.messages import frames_of
 from mcpproxy.wording.resending import Command, Posted, command, posted_by, pretty, raw_text
 

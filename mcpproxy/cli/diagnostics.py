@@ -51,7 +51,7 @@ def say(message: str) -> None:
 
 
 @contextmanager
-def called(names: Mapping[str, str]) -> Iterator[None]:
+def display_names(names: Mapping[str, str]) -> Iterator[None]:
     """While it lasts, messages and errors call the files in `names` by what a user knows them as.
 
     Raises:

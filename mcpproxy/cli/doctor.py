@@ -50,7 +50,7 @@ _RECORDER: Final = (sys.executable, "-P", "-m", "mcpproxy")
 _OPTIONS: Final = frozenset({"--json", "--explain", "--help", "-h"})
 
 
-class Examination(NamedTuple):
+class DoctorTarget(NamedTuple):
     """One server that is to be examined."""
 
     client: str | None
@@ -137,7 +137,7 @@ def _client(options: argparse.Namespace, machine: Machine) -> Client:
 
 def _todo(
     options: argparse.Namespace, command: Sequence[str], machine: Machine
-) -> tuple[list[tuple[str, Diagnosis]], list[Examination]]:
+) -> tuple[list[tuple[str, Diagnosis]], list[DoctorTarget]]:
     """What is wrong with files, and what is to be examined.
 
     Raises:
@@ -147,12 +147,12 @@ def _todo(
         name = server_name([os.fsencode(word) for word in command])
         variables = dict(machine.environment)
         start = partial(of_command, name, command, variables, machine.directory, machine, _RECORDER, LONGEST_S)
-        return [], [Examination(None, name, start)]
+        return [], [DoctorTarget(None, name, start)]
     if options.client and "://" in options.client:
         if not options.client.startswith(("http://", "https://")):
             raise ValueError("the URL must begin with http:// or https://")
         name = authority(options.client)
-        return [], [Examination(None, name, partial(of_url, name, options.client, {}, is_sse=False))]
+        return [], [DoctorTarget(None, name, partial(of_url, name, options.client, {}, is_sse=False))]
     clients = [_client(options, machine)] if options.client else list(CLIENTS)
     inventories = find_used(clients, machine)
     if not inventories:
@@ -176,7 +176,7 @@ def _todo(
     return of_files, [
         _examination(server, machine, routes)
         if used[id(server)] is server
-        else Examination(server.client.id, server.name, partial(overridden, server, used[id(server)], machine), server)
+        else DoctorTarget(server.client.id, server.name, partial(overridden, server, used[id(server)], machine), server)
         for server in servers
     ]
 
@@ -235,7 +235,7 @@ def _no_server(inventories: list[ClientInventory], machine: Machine) -> str:
 
 def _of_files(inventories: list[ClientInventory], machine: Machine) -> Iterator[tuple[str, Diagnosis]]:
     for inventory in inventories:
-        for _, diagnosis in config_checks.of_files(inventory, machine):
+        for _, diagnosis in config_checks.check_files(inventory, machine):
             yield inventory.client.id, diagnosis
 
 
@@ -247,19 +247,19 @@ class _Routes(NamedTuple):
     """Entries that may lead to a port of ours, of which nothing is known any more."""
 
 
-def _examination(server: Server, machine: Machine, routes: _Routes, *, is_named: bool = False) -> Examination:
+def _examination(server: Server, machine: Machine, routes: _Routes, *, is_named: bool = False) -> DoctorTarget:
     if any((lost.file, lost.place) == (server.file, server.place) for lost in routes.lost):
-        return Examination(server.client.id, server.name, partial(lost_route, server, machine), server)
+        return DoctorTarget(server.client.id, server.name, partial(lost_route, server, machine), server)
     listener = None if server.url is None else listener_of(server.url[1], routes.listeners)
     own = None
     if listener is not None and server.url is not None:
         with suppress(NotRoutable):  # then it is examined as it is
             own = own_url(listener, server.url[1])
     start = partial(examine, server, machine, _RECORDER, own, is_named=is_named)
-    return Examination(server.client.id, server.name, start, server)
+    return DoctorTarget(server.client.id, server.name, start, server)
 
 
-def _examined(todo: list[Examination]) -> Generator[tuple[int, Result]]:
+def _examined(todo: list[DoctorTarget]) -> Generator[tuple[int, Result]]:
     """Examine several servers side by side; each result with its place in the list, as soon as it is complete."""
     orphans.adopt()
     progress = Progress()
@@ -285,19 +285,19 @@ def _examined(todo: list[Examination]) -> Generator[tuple[int, Result]]:
         orphans.end_children()
 
 
-def _print_text(of_files: list[tuple[str, Diagnosis]], todo: list[Examination], machine: Machine) -> list[Result]:
+def _print_text(of_files: list[tuple[str, Diagnosis]], todo: list[DoctorTarget], machine: Machine) -> list[Result]:
     """Print each result as soon as it is complete, so that Ctrl-C loses none; returns all."""
     for client, diagnosis in of_files:
-        _print(doctor_text.of_file(client, diagnosis))
+        _print(doctor_text.file_lines(client, diagnosis))
     names = Counter((one.client, one.name) for one in todo)
     results = []
     with closing(_examined(todo)) as examined:
         for at, result in examined:
             server = todo[at].server
             is_alone = server is None or names[todo[at].client, todo[at].name] == 1
-            _print(doctor_text.of_result(result, "" if server is None or is_alone else _place(server, machine)))
+            _print(doctor_text.result_lines(result, "" if server is None or is_alone else _place(server, machine)))
             results.append(result)
-    _print(doctor_text.of_all(results))
+    _print(doctor_text.summary_lines(results))
     return results
 
 
@@ -311,7 +311,7 @@ def _print(lines: Iterable[str]) -> None:
     sys.stdout.flush()
 
 
-def _print_json(of_files: list[tuple[str, Diagnosis]], todo: list[Examination]) -> list[Result]:
+def _print_json(of_files: list[tuple[str, Diagnosis]], todo: list[DoctorTarget]) -> list[Result]:
     """Print all results in their order; returns them."""
     with closing(_examined(todo)) as examined:
         results = dict(examined)
@@ -320,7 +320,7 @@ def _print_json(of_files: list[tuple[str, Diagnosis]], todo: list[Examination]) 
     return list(results.values())
 
 
-def _as_json(examination: Examination, result: Result) -> dict[str, Any]:
+def _as_json(examination: DoctorTarget, result: Result) -> dict[str, Any]:
     server = examination.server
     return {
         "client": result.client,

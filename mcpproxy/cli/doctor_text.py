@@ -22,14 +22,14 @@ _WIDEST: Final = 100
 _STEPS: Final = {"first_byte": "first byte", "initialize": "initialize", "tools_list": "tools/list"}
 
 
-def of_file(client: str, diagnosis: Diagnosis) -> Iterator[str]:
+def file_lines(client: str, diagnosis: Diagnosis) -> Iterator[str]:
     """The lines about a file of a client."""
     width = width_of_stdout(_WIDEST)
     yield fit(f"{_sign(diagnosis)} {client}", width)
     yield from _details(diagnosis, width)
 
 
-def of_result(result: Result, place: str) -> Iterator[str]:
+def result_lines(result: Result, place: str) -> Iterator[str]:
     """The lines about a server.
 
     Args:
@@ -49,7 +49,7 @@ def of_result(result: Result, place: str) -> Iterator[str]:
         yield from _details(diagnosis, width)
 
 
-def of_all(results: Sequence[Result]) -> Iterator[str]:
+def summary_lines(results: Sequence[Result]) -> Iterator[str]:
     """The last lines: how many servers were examined, and how many of them do not work."""
     bad = sum(result.fails for result in results)
     examined = sum(result.is_examined for result in results)

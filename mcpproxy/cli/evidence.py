@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from captures.errors import CaptureError
+from mcpproxy.cli.check_warnings import say_damage, say_ended
 from mcpproxy.cli.diagnostics import say
-from mcpproxy.cli.examining import say_damage, say_ended
 from mcpproxy.cli.selection import selected
-from mcpproxy.examination.examine import Examination, Wanted
+from mcpproxy.examination.examine import CaptureCheck, CheckOptions
 from mcpproxy.examination.result import LocatedFinding
-from mcpproxy.report.findings import Text
+from mcpproxy.report.findings import TextReporter
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 
@@ -27,7 +27,7 @@ PROOFS: Final = 3
 class Evidence:
     """The evidence for a rule."""
 
-    def __init__(self, report: Text) -> None:
+    def __init__(self, report: TextReporter) -> None:
         self.first: list[LocatedFinding] = []
         """The first few findings in each capture."""
         self.count = 0
@@ -42,17 +42,17 @@ class Evidence:
         self._here = 0
         self._text += self._report.begin(capture)
 
-    def add(self, located: LocatedFinding) -> None:
+    def count_finding(self, located: LocatedFinding) -> None:
         """Add a finding in the current capture."""
         self.count += located.finding.stands_for
         self._here += 1
-        self._text += self._report.add(located)
+        self._text += self._report.report(located)
         if self._here <= SHOWN:
             self.first.append(located)
 
-    def end(self, examination: Examination, capture: Path) -> None:
+    def finish(self, examination: CaptureCheck, capture: Path) -> None:
         """End the current capture."""
-        self._text += self._report.end(examination.ended._replace(capture=capture))
+        self._text += self._report.finish(examination.ended._replace(capture=capture))
         if not self._here:
             extent = f"{count_text(examination.frames, 'frame')} of {count_text(examination.sessions, 'session')}"
             self._clean.append(f"{sanitise(str(capture), None)}: nothing found in {extent}")
@@ -66,7 +66,7 @@ class Evidence:
 
 
 def gathered(
-    words: Sequence[str], rules: Collection[str], report: Callable[[], Text]
+    words: Sequence[str], rules: Collection[str], report: Callable[[], TextReporter]
 ) -> tuple[dict[str, Evidence], bool]:
     """Examine captures.
 
@@ -95,13 +95,13 @@ def gathered(
 
 
 def _examine(path: Path, name: Path, evidence: dict[str, Evidence]) -> bool:
-    examination = Examination(path, Wanted(evidence.__contains__))
+    examination = CaptureCheck(path, CheckOptions(evidence.__contains__))
     for rule_evidence in evidence.values():
         rule_evidence.begin(name)
 
     def add(findings: Iterable[LocatedFinding]) -> None:
         for located in findings:
-            evidence[located.finding.rule].add(examination.proven(located, PROOFS)._replace(capture=name))
+            evidence[located.finding.rule].count_finding(examination.proven(located, PROOFS)._replace(capture=name))
 
     for step, found in examination.to_end():
         damage = examination.reading.damage_in(step)
@@ -109,5 +109,5 @@ def _examine(path: Path, name: Path, evidence: dict[str, Evidence]) -> bool:
             say_damage(damage, name)
         add(found)
     for rule_evidence in evidence.values():
-        rule_evidence.end(examination, name)
+        rule_evidence.finish(examination, name)
     return say_ended(examination.ended._replace(capture=name))

@@ -188,7 +188,7 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
     # Loading DuckDB takes a tenth of a second, for which --help should not wait.
     from analysis.store.open import Sources, with_sources
     from analysis.store.table_export import DATABASE, ExportResult, export
-    from mcpproxy.sql.session import Progress, of_cache_size, tell_of_losses
+    from mcpproxy.sql.session import Progress, cache_size_warning, report_losses
 
     place, database = Path(options.output), DATABASE
     if options.format == "duckdb" and place.suffix.lower() == _DATABASE and not _is_folder(options.output):
@@ -206,12 +206,12 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
                 force=options.force,
                 names_only=options.redact,
                 database=database,
-                progress=progress.tell,
+                progress=progress.update,
             )
             return done, sources
 
-        done, sources = with_sources(paths, write, findings=options.findings, progress=progress.tell)
-    for notice in (*of_cache_size(), *sources.doubles, *(str(error) for _, error in sources.refused)):
+        done, sources = with_sources(paths, write, findings=options.findings, progress=progress.update)
+    for notice in (*cache_size_warning(), *sources.doubles, *(str(error) for _, error in sources.refused)):
         say(notice)
     if done is None:
         return fail("no capture could be read, so nothing was written")
@@ -223,5 +223,5 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
         where = str(files[0].path) if len(files) == 1 else f"{count_text(len(files), 'file')} below {options.output}"
         sys.stdout.write(f"{table or 'all tables':<15} {rows:>14}  {sanitise(where)}\n")
     sys.stdout.flush()
-    is_damaged = tell_of_losses(done.losses, "the rest was written", say)
+    is_damaged = report_losses(done.losses, "the rest was written", say)
     return int(Exit.USAGE if sources.refused or done.refused or is_damaged else Exit.FINE)

@@ -16,7 +16,7 @@ from captures.paths import captures_root
 from mcpproxy.cli.arguments import Parser, add_json, add_machine
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.routes import (
-    Listing,
+    RoutePrinter,
     add_choice,
     chosen_clients,
     elsewhere_lines,
@@ -105,7 +105,7 @@ def run(arguments: list[str]) -> int:
     recover(state, machine)
     probes = _probed(inventories, options, state, machine)
     todo = plans(inventories, routing(wrapper, state, probes, options.ways), lambda server: is_chosen(server, options))
-    listing = Listing(machine, state.listeners, as_json=options.format == "json")
+    listing = RoutePrinter(machine, state.listeners, as_json=options.format == "json")
     if not todo:
         return fail(_nothing(options, machine)) if code == Exit.FINE else code
     for plan in list(todo):

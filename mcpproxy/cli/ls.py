@@ -38,16 +38,16 @@ READ_BYTES = 8 << 20
 MUCH_BYTES = 10_000_000_000
 """Bytes of captures above which `prune` is named."""
 
-Mark = Literal["live", "closed", "killed"]
+ListMark = Literal["live", "closed", "killed"]
 
 
 @dataclass
-class Row:
+class CaptureListRow:
     """A capture in the list, as far as it is known without reading the whole file."""
 
     path: Path
     server: str
-    mark: Mark
+    mark: ListMark
     wall_ns: int | None
     lasted_ns: int | None
     """Up to its last record, or up to now while it is being recorded; None if it has no whole record at its end."""
@@ -81,7 +81,7 @@ def run(arguments: list[str]) -> int:
     """List captures, live ones first, then the newest; returns 2 if any cannot be read."""
     options = parser().parse_args(arguments)
     code = int(Exit.FINE)
-    rows: list[Row] = []
+    rows: list[CaptureListRow] = []
     scope = scope_of(options, every=True)
     with selected(options.capture, scope, lists=True) as chosen:
         left = READ_BYTES
@@ -111,7 +111,7 @@ def run(arguments: list[str]) -> int:
     return code
 
 
-def _row(path: Path) -> Row:
+def _row(path: Path) -> CaptureListRow:
     capture = Capture(path)
     header = capture.header.members
     last = _last_record(capture.segments[-1])
@@ -120,7 +120,7 @@ def _row(path: Path) -> Row:
     wall_ns = header.get("wall_ns")
     started_ns = wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 63 else None
     live = is_live(capture.segments[-1])
-    return Row(
+    return CaptureListRow(
         path=path,
         server=str(header.get("name", path.parent.name)),
         mark="live" if live else "closed" if close else "killed",
@@ -150,7 +150,7 @@ def _last_record(path: Path) -> Record | None:
     return next((item for item in reversed(items) if isinstance(item, Record)), None)
 
 
-def _as_json(row: Row) -> dict[str, Any]:
+def _as_json(row: CaptureListRow) -> dict[str, Any]:
     return {
         "capture": str(row.path),
         "server": row.server,
@@ -168,13 +168,13 @@ def _as_json(row: Row) -> dict[str, Any]:
     }
 
 
-def _id(row: Row) -> str:
+def _id(row: CaptureListRow) -> str:
     """The name to print for a capture: the random end of its file name if that identifies it, else its path."""
     named = random_end(row.path)
     return named if named and row.path.parent.name == row.server else sanitise(str(row.path))
 
 
-def _text(rows: list[Row], most: int) -> str:
+def _text(rows: list[CaptureListRow], most: int) -> str:
     """The list; a line has `most` cells, if possible."""
     width = max([6, *(cells(sanitise(row.server)) for row in rows)])
     times = ["" if row.lasted_ns is None else duration(row.lasted_ns) for row in rows]

@@ -15,9 +15,9 @@ from captures.frame import Frame
 from captures.frames import assembled
 from captures.reader import Capture
 from captures.record import Record
+from mcpproxy.cli.check_warnings import say_damage
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.cli.examining import say_damage
-from mcpproxy.examination.examine import Examination, Wanted
+from mcpproxy.examination.examine import CaptureCheck, CheckOptions
 from mcpproxy.examination.result import LocatedFinding
 from mcpproxy.report.message_page import Messages, id_lines
 from mcpproxy.report.output import for_stdout
@@ -114,7 +114,7 @@ class _Search:
         self.last = -1
         """Number of the last record; -1 if there is none."""
         capture = Capture(path)
-        examination = Examination(capture, Wanted()) if checks and capture.size <= QUICK else None
+        examination = CaptureCheck(capture, CheckOptions()) if checks and capture.size <= QUICK else None
         reading = Reading(capture) if examination is None else examination.reading
         steps: Iterable[tuple[Step, Iterable[LocatedFinding]]]
         steps = ((step, ()) for step in reading.to_end()) if examination is None else examination.to_end()
@@ -127,7 +127,7 @@ class _Search:
                 self.is_damaged = True
             if isinstance(step.record, Frame | Record):
                 self.last = step.record.seq
-            self.messages.take(step)
+            self.messages.on_step(step)
             findings += found
         if examination is not None:
             numbers = self.messages.numbers

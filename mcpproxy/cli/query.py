@@ -28,9 +28,9 @@ from mcpproxy.cli.selection import add_scope, scope_of, selected
 from mcpproxy.cli.shell import converse
 from mcpproxy.report.output import for_stdout, set_up, width_of_stdout
 from mcpproxy.sanitise import sanitise
-from mcpproxy.sql.answers import csv_lines, json_lines, markdown, names_of, reference, table
 from mcpproxy.sql.new_file import new_file
-from mcpproxy.sql.session import SqlSession, relation_of, schema, tell, views
+from mcpproxy.sql.session import SqlSession, relation_of, report_error, schema, views
+from mcpproxy.sql.sql_results import csv_lines, json_lines, markdown, names_of, reference, table
 from mcpproxy.wording.spans import Style
 from mcpproxy.wording.wrapping import wrapped
 
@@ -130,7 +130,7 @@ def run(arguments: list[str]) -> int:
             with SqlSession(chosen.paths, limits, hear=say) as session:
                 return _answer(session, sql, options)
     except QueryError as error:
-        tell(error, say)
+        report_error(error, say)
         return int(Exit.USAGE)
     except NotACapture as error:
         return fail(f"{error}{_view_hint(options.capture)}")
@@ -296,7 +296,7 @@ def _lines(columns: list[Column], rows: Iterable[tuple[Value, ...]], form: str, 
 
 
 def _write_stdout(columns: list[Column], rows: Iterable[tuple[Value, ...]], form: str) -> None:
-    lines = _lines(columns, rows, form, Style.of(sys.stdout, os.environ))
+    lines = _lines(columns, rows, form, Style.for_stream(sys.stdout, os.environ))
     if form in ("json", "csv") and sys.stdout.isatty():
         lines = (_harmless(line, form) for line in lines)
     sys.stdout.writelines(lines)

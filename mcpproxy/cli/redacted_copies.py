@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from captures.errors import CannotCreate
 from captures.file import create_directory
-from mcpproxy.cli.diagnostics import Exit, Progress, called, say
+from mcpproxy.cli.diagnostics import Exit, Progress, display_names, say
 from mcpproxy.cli.outputs import check_output
 from mcpproxy.cli.private_folder import private_folder
 from mcpproxy.cli.selection import scope_of, selected
@@ -83,7 +83,7 @@ def redacted_copies(paths: list[Path]) -> Iterator[Inputs]:
                 ) from error
             finally:
                 progress.clear()
-            stack.enter_context(called({str(account.path): str(path), str(place): str(path.parent)}))
+            stack.enter_context(display_names({str(account.path): str(path), str(place): str(path.parent)}))
             copies.append(account.path)
             replaced = count_text(sum(times for times, _ in account.kinds.values()), "replacement")
             say(f"redacted {sanitise(str(path))}: {replaced}; `mcpproxy share` lists them")

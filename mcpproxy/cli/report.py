@@ -62,21 +62,21 @@ def _report(paths: list[Path], options: argparse.Namespace) -> int:
     # Loading DuckDB takes a tenth of a second, for which --help should not wait.
     from analysis.store.open import Sources, with_sources
     from analysis.store.report_rows import report_rows
-    from mcpproxy.cli.examining import say_faults
+    from mcpproxy.cli.check_warnings import say_faults
     from mcpproxy.html_report.report import Report
-    from mcpproxy.sql.session import Progress, of_cache_size, tell_of_losses
+    from mcpproxy.sql.session import Progress, cache_size_warning, report_losses
 
     with Progress() as progress:
 
         def build(sources: Sources) -> "tuple[Report | None, list[Loss], Sources]":
             if not sources.readable:
                 return None, [], sources
-            with report_rows(sources.readable, progress=progress.tell, memory=options.memory) as rows:
+            with report_rows(sources.readable, progress=progress.update, memory=options.memory) as rows:
                 sources = sources._replace(refused=[*sources.refused, *rows.refused])
-                return Report(rows, progress.tell), rows.losses(), sources
+                return Report(rows, progress.update), rows.losses(), sources
 
-        report, losses, sources = with_sources(paths, build, progress=progress.tell, memory=options.memory)
-    for notice in (*of_cache_size(), *sources.doubles, *(str(error) for _, error in sources.refused)):
+        report, losses, sources = with_sources(paths, build, progress=progress.update, memory=options.memory)
+    for notice in (*cache_size_warning(), *sources.doubles, *(str(error) for _, error in sources.refused)):
         say(notice)
     if report is None:
         return fail("no capture could be read, so nothing was written")
@@ -92,5 +92,5 @@ def _report(paths: list[Path], options: argparse.Namespace) -> int:
     for ended in report.examined:
         say_faults(ended)
     has_faults = any(ended.faults for ended in report.examined)
-    is_damaged = tell_of_losses(losses, "the report covers the rest", say)
+    is_damaged = report_losses(losses, "the report covers the rest", say)
     return int(Exit.USAGE if sources.refused or is_damaged or has_faults else Exit.FINE)

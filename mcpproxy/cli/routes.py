@@ -109,7 +109,7 @@ def is_chosen(server: Server, options: argparse.Namespace) -> bool:
     return server.config.scope == options.scope and (not options.server or server.name in options.server)
 
 
-class Listing:
+class RoutePrinter:
     """Prints what happens to servers, a block for each file."""
 
     def __init__(self, machine: Machine, listeners: Sequence[Listener], *, as_json: bool) -> None:
@@ -192,7 +192,7 @@ def _outcome(change: Change, machine: Machine, *, done: bool) -> str:
     return reason if change.action == "keep" else f"left alone: {reason}"
 
 
-def write_all(plans: list[Plan], decide: Decide, state: State, listing: Listing) -> tuple[list[Plan], int]:
+def write_all(plans: list[Plan], decide: Decide, state: State, listing: RoutePrinter) -> tuple[list[Plan], int]:
     """Write the files and print what was done.
 
     Returns:
@@ -253,7 +253,7 @@ def elsewhere_lines(inventories: Iterable[ClientInventory]) -> Iterator[str]:
 
 
 def stops_before_writing(
-    plans: list[Plan], listing: Listing, options: argparse.Namespace, verb: str, done: str
+    plans: list[Plan], listing: RoutePrinter, options: argparse.Namespace, verb: str, done: str
 ) -> int | None:
     """Show what would change, and ask, if no client was named; None if the files are to be written, else the exit code.
 

@@ -21,7 +21,7 @@ from mcpproxy.cli.arguments import Parser, add_color, add_format
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.evidence import SHOWN, Evidence, gathered
 from mcpproxy.report import findings_json
-from mcpproxy.report.findings import Text
+from mcpproxy.report.findings import TextReporter
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.rule_pages import (
@@ -170,8 +170,8 @@ def _gathered(known: list[str], options: argparse.Namespace) -> tuple[dict[str, 
     """The evidence for these rules in the captures."""
     encoding = sys.stdout.encoding
 
-    def report() -> Text:
-        return Text(
+    def report() -> TextReporter:
+        return TextReporter(
             Style.chosen(options.color, sys.stdout, os.environ),
             notes=True,
             width=_width(),

@@ -27,7 +27,7 @@ from captures.listing import find_captures, newest_first, real_path, search_root
 from captures.paths import SUFFIX, captures_root, slug
 from captures.reader import Capture
 from mcpproxy.cli.arguments import count, latest, moment
-from mcpproxy.cli.diagnostics import called, say
+from mcpproxy.cli.diagnostics import display_names, say
 from mcpproxy.cli.private_folder import private_folder
 from mcpproxy.examination.result import STDIN
 from mcpproxy.sanitise import sanitise
@@ -50,7 +50,7 @@ _NAMED: Final = 3
 Kind: TypeAlias = Literal["file", "folder", "server", "listed", "all", "stdin"]
 
 
-class Meaning(NamedTuple):
+class NamedCaptures(NamedTuple):
     """The captures that an argument names, before the options that widen or narrow it."""
 
     kind: Kind
@@ -86,7 +86,7 @@ class Scope:
         """Whether it leaves captures out."""
         return self.last is not None or self.since_ns is not None or self.until_ns is not None or self.live
 
-    def of(self, meaning: Meaning) -> list[Path]:
+    def captures_of(self, meaning: NamedCaptures) -> list[Path]:
         """The captures of an argument that are in this scope, newest first."""
         paths = [path for path in meaning.paths if self._takes(path)] if self.narrows else meaning.paths
         if meaning.kind in ("server", "all") and not self.is_wide:
@@ -108,7 +108,7 @@ NEWEST: Final = Scope()
 EVERY: Final = Scope(every=True)
 
 
-class Selected(NamedTuple):
+class Selection(NamedTuple):
     """The captures that a command reads."""
 
     paths: list[Path]
@@ -178,7 +178,7 @@ def is_recorded(path: Path) -> bool:
 
 
 @contextmanager
-def selected(arguments: Sequence[str], scope: Scope = NEWEST, *, lists: bool = False) -> Iterator[Selected]:
+def selected(arguments: Sequence[str], scope: Scope = NEWEST, *, lists: bool = False) -> Iterator[Selection]:
     """The captures that the arguments name; stdin is copied to a private file for as long as the context lasts.
 
     Args:
@@ -193,7 +193,7 @@ def selected(arguments: Sequence[str], scope: Scope = NEWEST, *, lists: bool = F
         meant = [_stdin(stack) if argument == "-" else meaning_of(argument) for argument in arguments]
         if not arguments:
             meant = [_everything()]
-        chosen = [(meaning, scope.of(meaning)) for meaning in meant]
+        chosen = [(meaning, scope.captures_of(meaning)) for meaning in meant]
         paths = [path for _, some in chosen for path in some]
         if not paths and not lists:
             _say_nothing_left(chosen, scope)
@@ -202,8 +202,8 @@ def selected(arguments: Sequence[str], scope: Scope = NEWEST, *, lists: bool = F
                 say(_reading(meaning, some))
         stdin = next((meaning.paths[0] for meaning in meant if meaning.kind == "stdin"), None)
         if stdin is not None:
-            stack.enter_context(called({str(stdin): "stdin"}))
-        yield Selected(paths, stdin)
+            stack.enter_context(display_names({str(stdin): "stdin"}))
+        yield Selection(paths, stdin)
 
 
 def present(arguments: Sequence[str], scope: Scope) -> list[Path]:
@@ -214,8 +214,8 @@ def present(arguments: Sequence[str], scope: Scope) -> list[Path]:
     paths = []
     for argument in arguments:
         with suppress(NotACapture):
-            paths += scope.of(meaning_of(argument))
-    return each_once(paths if arguments else scope.of(_everything()))
+            paths += scope.captures_of(meaning_of(argument))
+    return each_once(paths if arguments else scope.captures_of(_everything()))
 
 
 def wait_for(arguments: Sequence[str]) -> None:
@@ -229,20 +229,20 @@ def wait_for(arguments: Sequence[str]) -> None:
             meaning_of(argument)
 
 
-def _everything() -> Meaning:
-    return Meaning("all", "", all_captures())
+def _everything() -> NamedCaptures:
+    return NamedCaptures("all", "", all_captures())
 
 
-def _stdin(stack: ExitStack) -> Meaning:
+def _stdin(stack: ExitStack) -> NamedCaptures:
     if sys.stdin is None:
         raise NotACapture("cannot read a capture from stdin: it is closed; name a capture")
     path = stack.enter_context(private_folder()) / f"stdin{SUFFIX}"
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
-    return Meaning("stdin", "-", [path])
+    return NamedCaptures("stdin", "-", [path])
 
 
-def meaning_of(argument: str) -> Meaning:
+def meaning_of(argument: str) -> NamedCaptures:
     """The meaning of an argument other than `-`.
 
     Raises:
@@ -252,23 +252,23 @@ def meaning_of(argument: str) -> Meaning:
         raise _nothing("the name of a capture is empty")
     path = Path(argument)
     if path.is_dir() and (below := find_captures(path)):
-        return Meaning("folder", argument, below)
+        return NamedCaptures("folder", argument, below)
     is_file = (path.exists() or path.is_symlink()) and not path.is_dir()
     if is_file and ("/" in argument or argument.endswith(SUFFIX) or _is_capture(path)):
-        return Meaning("file", argument, [path])
+        return NamedCaptures("file", argument, [path])
     known = all_captures()
     if named := captures_of(argument, known):
-        return Meaning("server", argument, named)
+        return NamedCaptures("server", argument, named)
     if listed := [capture for capture in known if _is_called(capture, argument)]:
-        return Meaning("listed", argument, listed)
+        return NamedCaptures("listed", argument, listed)
     if _ID.fullmatch(argument) and (identified := _identified(known, argument)):
-        return Meaning("listed", argument, identified)
+        return NamedCaptures("listed", argument, identified)
     if is_file:
-        return Meaning("file", argument, [path])
+        return NamedCaptures("file", argument, [path])
     if path.is_dir():
         raise _nothing(f"no captures in {sanitise(argument)}")
     if "/" in argument or argument.endswith(SUFFIX):
-        return Meaning("file", argument, [path])
+        return NamedCaptures("file", argument, [path])
     called = f"{sanitise(argument)}{hint(argument, {path.parent.name for path in known})}"
     raise _nothing(f"there is no capture, folder or server called {called}; looked in {_places()}")
 
@@ -314,7 +314,7 @@ def _time_of(path: Path) -> tuple[int, int]:
     return (wall_ns if type(wall_ns) is int else ended_ns), ended_ns
 
 
-def _reading(meaning: Meaning, chosen: list[Path]) -> str:
+def _reading(meaning: NamedCaptures, chosen: list[Path]) -> str:
     """The line on stderr that names the captures chosen for an argument."""
     many = count_text(len(meaning.paths), "capture")
     of = (
@@ -337,7 +337,7 @@ def _reading(meaning: Meaning, chosen: list[Path]) -> str:
     return f"reading {count}{'' if len(folders) == 1 and meaning.kind == 'folder' else of}{where}"
 
 
-def _elsewhere(meaning: Meaning, path: Path) -> str:
+def _elsewhere(meaning: NamedCaptures, path: Path) -> str:
     """A hint if a capture is not below MCPPROXY_CAPTURES: clients may start a recorder without that variable."""
     if meaning.kind == "folder" or not os.environ.get("MCPPROXY_CAPTURES"):
         return ""
@@ -352,7 +352,7 @@ def _servers(folders: list[Path]) -> str:
     return ", ".join(named)
 
 
-def _say_nothing_left(chosen: list[tuple[Meaning, list[Path]]], scope: Scope) -> NoReturn:
+def _say_nothing_left(chosen: list[tuple[NamedCaptures, list[Path]]], scope: Scope) -> NoReturn:
     """Raise the error that explains why there is nothing to read.
 
     Raises:

@@ -19,7 +19,7 @@ import time
 from captures.addresses import is_segment
 from mcpproxy.cli.arguments import Parser, add_machine, count
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.cli.listening import (
+from mcpproxy.cli.http_listener import (
     UsageError,
     admission_of,
     bound_socket,

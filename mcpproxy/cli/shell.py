@@ -11,7 +11,7 @@ from analysis.store.sandbox.protocol import Column, QueryError, Value
 from mcpproxy.cli.diagnostics import INTERRUPTED, Exit, interrupt_of, say
 from mcpproxy.history import remember, remembered
 from mcpproxy.sanitise import sanitise
-from mcpproxy.sql.session import SqlSession, relation_of, schema, tell, views
+from mcpproxy.sql.session import SqlSession, relation_of, report_error, schema, views
 from mcpproxy.sql.statements import KEYWORDS, is_whole
 
 PROMPT: Final = "sql> "
@@ -90,7 +90,7 @@ class _Talk:
             self._show(answer.columns, answer)
         except QueryError as error:
             sys.stdout.flush()
-            tell(error, say)
+            report_error(error, say)
         except (KeyboardInterrupt, RuntimeError) as error:
             if interrupt_of(error) != INTERRUPTED:
                 raise
@@ -110,7 +110,7 @@ class _Talk:
             try:
                 self._describe(*schema(relation_of(rest[0], ".views")))
             except QueryError as error:
-                tell(error, say)
+                report_error(error, say)
         elif name == ".help":
             sys.stdout.write(HELP)
         else:

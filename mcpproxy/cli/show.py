@@ -33,14 +33,14 @@ from captures.frame import Frame
 from captures.listing import segments
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, say_of_filter
+from mcpproxy.cli.check_warnings import say_damage
 from mcpproxy.cli.copied_message import FORMS, named_frames, show_as
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.examining import say_damage
-from mcpproxy.cli.following import Followed
+from mcpproxy.cli.follow_selection import Followed
 from mcpproxy.cli.message_filter import filter_of, message_filter
 from mcpproxy.cli.messages import show_messages, wanted_messages
 from mcpproxy.cli.selection import add_captures, scope_of, selected
-from mcpproxy.report.conversation import Conversation, Thing
+from mcpproxy.report.conversation import Conversation, ConversationItem
 from mcpproxy.report.conversation_rows import NARROWEST
 from mcpproxy.report.output import for_stdout, json_line, width_of_stdout
 from mcpproxy.report.waits import waiting_text
@@ -120,7 +120,7 @@ def run(arguments: list[str]) -> int:
                 code = max(code, damage.exit_code())
             except CaptureError as error:
                 code = fail(str(error))
-    selection.say()
+    selection.report()
     return code
 
 
@@ -172,15 +172,15 @@ def _texts(path: Path, options: argparse.Namespace, damage: "_DamageReport", sel
     options = argparse.Namespace(**{**vars(options), "filter": filter_of(path, options.filter)})
     reading = Reading(path, in_records=options.format == "json")
     printer = _printer(path, reading.fold, options)
-    rows: Iterable[Row] = (row for step in reading for row in printer.take(damage.look(step, reading)))
+    rows: Iterable[Row] = (row for step in reading for row in printer.on_step(damage.check(step, reading)))
     if options.tail is not None:
         # What is held back until it is known who talks are lines before the end.
         rows = deque(chain(rows, printer.catch_up()), options.tail)
     # Lines about the end follow the last lines, and --tail does not count them.
-    end = (row for step in reading.finish() for row in printer.take(step))
+    end = (row for step in reading.finish() for row in printer.on_step(step))
     for row in islice(chain(rows, end), options.limit):
         yield printer.text(row)
-    selection.note(printer)
+    selection.count_printed(printer)
 
 
 class _Following:
@@ -208,7 +208,7 @@ class _Following:
             pass
         except* BrokenPipeError:
             raise BrokenPipeError from None  # for callers that handle it, but not exception groups
-        self._selection.say()
+        self._selection.report()
         return self._code
 
     async def _follow(self, path: Path, label: "_Label | None") -> None:
@@ -222,7 +222,7 @@ class _Following:
         try:
             async for item in follow(path):
                 if item is not None:
-                    waiting.extend(printer.take(damage.look(reading.feed(item), reading)))
+                    waiting.extend(printer.on_step(damage.check(reading.feed(item), reading)))
                     if options.tail is not None and not has_caught_up:
                         continue
                 if item is None and not has_caught_up:
@@ -236,13 +236,13 @@ class _Following:
                         for line in printer.waiting():
                             say(line if label is None else f"{label.text}{line}")
             for step in reading.finish():
-                for row in printer.take(step):
+                for row in printer.on_step(step):
                     self._write(printer, row)
             sys.stdout.flush()
         except CaptureError as error:
             self._code = fail(str(error))
             return
-        self._selection.note(printer)
+        self._selection.count_printed(printer)
         self._code = max(self._code, damage.exit_code())
 
     def _write(self, printer: "_Printer", row: "Row") -> None:
@@ -301,12 +301,12 @@ class _Selection:
     def __init__(self) -> None:
         self._captures = self._empty = 0
 
-    def note(self, printer: "_Printer") -> None:
+    def count_printed(self, printer: "_Printer") -> None:
         """Count a capture that was printed to its end."""
         self._captures += 1
         self._empty += not printer.has_selected
 
-    def say(self) -> None:
+    def report(self) -> None:
         """Report, once nothing more will be printed."""
         if self._empty:
             of_these = f" in {self._empty:,} of {self._captures:,} captures"
@@ -319,7 +319,7 @@ class _DamageReport:
     def __init__(self) -> None:
         self._is_damaged = False
 
-    def look(self, step: Step, reading: Reading) -> Step:
+    def check(self, step: Step, reading: Reading) -> Step:
         damage = reading.damage_in(step)
         if damage is not None:
             self._is_damaged = True
@@ -330,7 +330,7 @@ class _DamageReport:
         return int(Exit.USAGE if self._is_damaged else Exit.FINE)
 
 
-Row = Thing | str
+Row = ConversationItem | str
 
 
 class _Printer(Protocol):
@@ -340,7 +340,7 @@ class _Printer(Protocol):
     def has_selected(self) -> bool:
         """Whether anything was selected."""
 
-    def take(self, step: Step) -> Iterator[Row]:
+    def on_step(self, step: Step) -> Iterator[Row]:
         """The rows that a step adds; in the last one, those about the end of the capture."""
 
     def catch_up(self) -> Iterator[Row]:

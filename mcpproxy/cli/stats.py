@@ -63,7 +63,7 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
     from analysis.store.open import Sources, size, with_sources
     from analysis.store.stats import OverMemory, figures
     from mcpproxy.report.stats import as_objects, as_text, gathered
-    from mcpproxy.sql.session import Progress, of_cache_size, tell_of_losses
+    from mcpproxy.sql.session import Progress, cache_size_warning, report_losses
 
     runs_rules = options.findings or size(paths) <= QUICK
     with Progress() as progress:
@@ -72,14 +72,14 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
             if not sources.readable:
                 return None, [], sources
             with figures(
-                sources.readable, findings=runs_rules, progress=progress.tell, memory=options.memory
+                sources.readable, findings=runs_rules, progress=progress.update, memory=options.memory
             ) as answer:
                 stats, losses = gathered(answer, options.by, options.sort, has_findings=runs_rules), answer.losses()
                 return stats, losses, sources._replace(refused=[*sources.refused, *answer.refused])
 
         try:
             stats, losses, sources = with_sources(
-                paths, count, findings=runs_rules, progress=progress.tell, memory=options.memory
+                paths, count, findings=runs_rules, progress=progress.update, memory=options.memory
             )
         except OverMemory:
             return fail(
@@ -89,16 +89,18 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
     if stats is None:
         _say_refused(sources.refused)
         return fail("no capture could be read, so there is nothing to count")
-    for notice in (*of_cache_size(), *sources.doubles):
+    for notice in (*cache_size_warning(), *sources.doubles):
         say(notice)
     _say_refused(sources.refused)
     if options.format == "json":
         sys.stdout.writelines(json_line(row) for row in as_objects(stats))
     else:
-        lines = as_text(stats, Style.of(sys.stdout, os.environ), width_of_stdout(WIDEST), has_blocks=_has_blocks())
+        lines = as_text(
+            stats, Style.for_stream(sys.stdout, os.environ), width_of_stdout(WIDEST), has_blocks=_has_blocks()
+        )
         sys.stdout.writelines(f"{line}\n" for line in lines)
     sys.stdout.flush()
-    is_damaged = tell_of_losses(losses, "figures cover the rest", say)
+    is_damaged = report_losses(losses, "figures cover the rest", say)
     return int(Exit.USAGE if sources.refused or is_damaged else Exit.FINE)
 
 

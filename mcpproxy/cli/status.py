@@ -50,7 +50,7 @@ _NAMES: Final = 3
 """The maximum number of servers named in a line of advice."""
 
 
-class Row(NamedTuple):
+class ServerStatus(NamedTuple):
     """One server of one client."""
 
     server: Server
@@ -114,7 +114,7 @@ def run(arguments: list[str]) -> int:
     return code
 
 
-def _rows(servers: list[Server], machine: Machine, state: State, captures: Captures) -> list[Row]:
+def _rows(servers: list[Server], machine: Machine, state: State, captures: Captures) -> list[ServerStatus]:
     used = effective(servers, machine)
     up = running_up(state_folder())
     places = {id(server): place_of(server, state) for server in servers}
@@ -130,12 +130,14 @@ def _rows(servers: list[Server], machine: Machine, state: State, captures: Captu
         program = "" if server.routed is None else server.routed.program
         note = None if place is None else running.get(place.name)
         rows.append(
-            Row(server, used[id(server)], is_routed(server, state), program, listener, is_up, is_listening, last, note)
+            ServerStatus(
+                server, used[id(server)], is_routed(server, state), program, listener, is_up, is_listening, last, note
+            )
         )
     return rows
 
 
-def _as_json(row: Row, waits: Waits | None) -> dict[str, Any]:
+def _as_json(row: ServerStatus, waits: Waits | None) -> dict[str, Any]:
     server, last = row.server, row.last
     waiting = [] if waits is None else waits.all
     return {
@@ -167,7 +169,7 @@ def _version(last: LastFrame | None) -> str | None:
     return None if last is None or last.tool is None else last.tool.removeprefix("mcpproxy ")
 
 
-def _table(rows: list[Row]) -> list[str]:
+def _table(rows: list[ServerStatus]) -> list[str]:
     head = ("client", "server", "scope", "routed", "last frame")
     now = time.time_ns()
     table = [head, *((r.server.client.id, r.server.name, r.server.scope, _routed(r), _heard(r, now)) for r in rows)]
@@ -190,7 +192,7 @@ def _table(rows: list[Row]) -> list[str]:
     return lines
 
 
-def _waiting(rows: list[Row]) -> Iterator[tuple[Row, Waits]]:
+def _waiting(rows: list[ServerStatus]) -> Iterator[tuple[ServerStatus, Waits]]:
     """Each routed server with waiting requests, once, with these requests."""
     read: set[Path] = set()
     for row in rows:
@@ -208,7 +210,7 @@ def _waiting(rows: list[Row]) -> Iterator[tuple[Row, Waits]]:
             continue
 
 
-def _waiting_lines(rows: list[Row]) -> Iterator[str]:
+def _waiting_lines(rows: list[ServerStatus]) -> Iterator[str]:
     """The lines about waiting requests: how many, how long the oldest has waited, and what has happened since."""
     for row, waits in _waiting(rows):
         every = [wait for wait in waits.all if waits.waited_ns(wait) >= _WAITS_NS]
@@ -226,7 +228,7 @@ def _fitting(widths: list[int], width: int) -> list[int]:
     return widths
 
 
-def _advice(rows: list[Row]) -> Iterator[str]:
+def _advice(rows: list[ServerStatus]) -> Iterator[str]:
     """Advice on routes that do not work."""
     unreachable = sorted({row.server.name for row in rows if row.is_routed and not row.is_up})
     if unreachable:
@@ -246,12 +248,12 @@ def _names(names: list[str]) -> str:
     return shown if len(names) <= _NAMES else f"{shown} and {len(names) - _NAMES} more"
 
 
-def _is_gone(row: Row) -> bool:
+def _is_gone(row: ServerStatus) -> bool:
     wrapped = row.server.routed
     return row.is_routed and wrapped is not None and not wrapped.is_there
 
 
-def _routed(row: Row) -> str:
+def _routed(row: ServerStatus) -> str:
     if not row.is_routed:
         return "no"
     if row.server.is_off:
@@ -270,7 +272,7 @@ def _routed(row: Row) -> str:
     return f"yes, by {version}" if version not in (None, __version__) else "yes"
 
 
-def _heard(row: Row, now_ns: int) -> str:
+def _heard(row: ServerStatus, now_ns: int) -> str:
     if not row.is_routed:
         return ""
     if row.last is None:
@@ -310,7 +312,7 @@ def _wait(servers: list[Server], machine: Machine, state: State, captures: Captu
         time.sleep(LOOK_S)
 
 
-def _is_fresh(row: Row, state: State) -> bool:
+def _is_fresh(row: ServerStatus, state: State) -> bool:
     known = state.of(row.server.file)
     since_ns = 0 if known is None else int(known.at_s * 1e9)
     return row.last is not None and row.last.wall_ns >= since_ns

@@ -18,7 +18,7 @@ from mcpproxy.cli.arguments import Parser, add_json
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.purge import enabled_units, purge
 from mcpproxy.cli.routes import (
-    Listing,
+    RoutePrinter,
     add_choice,
     chosen_clients,
     find_all,
@@ -80,7 +80,7 @@ def run(arguments: list[str]) -> int:
         for server in unknown:
             if is_chosen(server, options) and server.client in clients:
                 code = fail(told(server, machine))
-        listing = Listing(machine, state.listeners, as_json=options.format == "json")
+        listing = RoutePrinter(machine, state.listeners, as_json=options.format == "json")
         decide = unrouting(state, is_named=bool(options.server))
         todo = plans(inventories, decide, lambda server: is_routed(server, state) and is_chosen(server, options))
         if not todo:

@@ -15,7 +15,7 @@ from captures.errors import CaptureError
 from captures.paths import safe_name
 from mcpproxy.cli.arguments import Parser, add_machine
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.listening import (
+from mcpproxy.cli.http_listener import (
     UsageError,
     admission_of,
     bound_socket,

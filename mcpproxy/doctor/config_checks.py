@@ -36,7 +36,7 @@ _MAPS: Final = {
 }
 
 
-def of_files(inventory: ClientInventory, machine: Machine) -> Iterator[tuple[Path, Diagnosis]]:
+def check_files(inventory: ClientInventory, machine: Machine) -> Iterator[tuple[Path, Diagnosis]]:
     """What is wrong with the files of one client."""
     for path, reason in inventory.broken:
         verdict = Comment if "which this client refuses" in reason else Unreadable
@@ -69,7 +69,7 @@ def _misplaced(path: Path, client: Client, machine: Machine) -> Iterator[tuple[P
         yield path, Diagnosis(UnreadFile, machine.shown(path), f"move its servers to {machine.shown(right)}")
 
 
-def of_entry(server: Server, machine: Machine) -> Iterator[Diagnosis]:
+def check_entry(server: Server, machine: Machine) -> Iterator[Diagnosis]:
     """What is wrong with one entry, before anything is started."""
     client, values = server.client, values_of(machine)
     if missing := _listed(unset(server.entry, client, values)):
@@ -89,7 +89,7 @@ def _listed(missing: Iterable[Missing]) -> str:
     return ", ".join(map(str, dict.fromkeys(missing)))
 
 
-def of_environment(server: Server, variables: Mapping[str, str], given: Mapping[str, str]) -> Iterator[Diagnosis]:
+def check_environment(server: Server, variables: Mapping[str, str], given: Mapping[str, str]) -> Iterator[Diagnosis]:
     """What a server misses of the environment.
 
     Args:
@@ -103,7 +103,7 @@ def of_environment(server: Server, variables: Mapping[str, str], given: Mapping[
             yield Diagnosis(verdict, f"{server.client.title} does not pass on {', '.join(lost)}")
 
 
-def of_proxy(client: Client, url: str, variables: Mapping[str, str]) -> Iterator[Diagnosis]:
+def check_proxy(client: Client, url: str, variables: Mapping[str, str]) -> Iterator[Diagnosis]:
     """Whether a client would ask the proxy for a server on this machine."""
     name = addresses.host(url)
     variable = addresses.loopback_proxy(name, variables)

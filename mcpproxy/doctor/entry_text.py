@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from mcpproxy.clients.servers import Server
 
 
-def apart(server: Server, words: Sequence[str]) -> str:
+def split_entry_text(server: Server, words: Sequence[str]) -> str:
     """What to write into an entry instead of a command line in one word.
 
     Args:

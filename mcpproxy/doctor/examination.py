@@ -83,7 +83,7 @@ def examine(
     if trust.is_approved:
         return _examine(server, machine, recorder, url)
     if not is_named:
-        entry = config_checks.of_entry(server, machine)
+        entry = config_checks.check_entry(server, machine)
         return Result(server.name, server.client.id, (_untrusted(server, machine, trust), *entry), {})
     result = _examine(server, machine, recorder, url)
     if not trust.distrust:
@@ -114,7 +114,7 @@ def lost_route(server: Server, machine: Machine) -> Result:
 
 def _examine(server: Server, machine: Machine, recorder: Sequence[str], url: str | None) -> Result:
     """Examine a server that may be started."""
-    diagnoses = list(config_checks.of_entry(server, machine))
+    diagnoses = list(config_checks.check_entry(server, machine))
     if any(diagnosis.verdict.fails or diagnosis.verdict.leaves_unexamined for diagnosis in diagnoses):
         return Result(server.name, server.client.id, tuple(diagnoses), {})
     cut = _cut_route(server, is_listener=url is not None)
@@ -123,7 +123,7 @@ def _examine(server: Server, machine: Machine, recorder: Sequence[str], url: str
     variables, values = dict(machine.environment), values_of(machine)
     if server.kind == "http" and server.url is not None:
         address = expanded(url or server.url[1], server.client, values)
-        remarks = [*diagnoses, *config_checks.of_proxy(server.client, server.url[1], variables)]
+        remarks = [*diagnoses, *config_checks.check_proxy(server.client, server.url[1], variables)]
         return of_url(
             server.name,
             address,
@@ -137,7 +137,7 @@ def _examine(server: Server, machine: Machine, recorder: Sequence[str], url: str
         reason = server.no_command_reason if server.routed is None else "nothing follows the words of mcpproxy"
         return Result(server.name, server.client.id, (Diagnosis(NoCommand, reason), *diagnoses), {})
     given = server.client.environment.given(variables) | config_checks.entry_environment(server, values)
-    diagnoses += config_checks.of_environment(server, variables, given)
+    diagnoses += config_checks.check_environment(server, variables, given)
     plain = [expanded(word, server.client, values) for word in words]
     folder = _folder(server, machine)
     obstacle = _unrecorded(server, plain, given, values, folder)
@@ -155,7 +155,7 @@ def _examine(server: Server, machine: Machine, recorder: Sequence[str], url: str
         server.client.id,
         diagnoses,
         # Of the entry's own words: the values of its variables may be secrets.
-        apart=entry_text.apart(server, programs.split(words[0])),
+        apart=entry_text.split_entry_text(server, programs.split(words[0])),
     )
 
 

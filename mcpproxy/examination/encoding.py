@@ -12,7 +12,7 @@ from analysis.conversation.bounded_dict import Forgotten
 from analysis.rules.finding import Finding, Level
 from captures.damage import Damage
 from captures.errors import CaptureError
-from mcpproxy.examination.result import Ended, Event, LocatedFinding, Place, Reached
+from mcpproxy.examination.result import CheckOutcome, CheckProgress, Event, LocatedFinding, RecordLocation
 
 
 def encoded(step: int, event: Event | CaptureError) -> bytes:
@@ -43,17 +43,17 @@ def _members(event: Event | CaptureError) -> tuple[str, list[Any]]:
             [(seq, _place(place)) for seq, place in event.proofs],
             list(event.forgotten),
         ]
-    if isinstance(event, Ended):
+    if isinstance(event, CheckOutcome):
         counts, followers = [*event.counts.items()], [*event.followers.items()]
         return "ended", [str(event.capture), counts, dict(event.faults), *event[3:-1], followers]
     if isinstance(event, Damage):
         return "damage", [str(event.path), *event[1:]]
-    if isinstance(event, Reached):
+    if isinstance(event, CheckProgress):
         return "reached", [event.frames]
     return "unreadable", [str(event)]
 
 
-def _place(place: Place) -> list[Any]:
+def _place(place: RecordLocation) -> list[Any]:
     return [str(place.path), *place[1:]]
 
 
@@ -72,9 +72,9 @@ def _finding(values: list[Any]) -> LocatedFinding:
     )
 
 
-def _ended(values: list[Any]) -> Ended:
+def _ended(values: list[Any]) -> CheckOutcome:
     capture, counts, faults, *rest, followers = values
-    ended = Ended(Path(capture), _counted(counts), faults, *rest)._replace(followers=_counted(followers))
+    ended = CheckOutcome(Path(capture), _counted(counts), faults, *rest)._replace(followers=_counted(followers))
     return ended._replace(forgotten=tuple(Forgotten(*kind) for kind in ended.forgotten))
 
 
@@ -82,14 +82,14 @@ def _counted(pairs: list[Any]) -> dict[tuple[str, int, str], int]:
     return {(first, session, second): count for (first, session, second), count in pairs}
 
 
-def _place_from(values: list[Any]) -> Place:
-    return Place(Path(values[0]), *values[1:])
+def _place_from(values: list[Any]) -> RecordLocation:
+    return RecordLocation(Path(values[0]), *values[1:])
 
 
 _FROM: Final[dict[str, Callable[[list[Any]], Event | CaptureError]]] = {
     "finding": _finding,
     "ended": _ended,
     "damage": lambda values: Damage(Path(values[0]), *values[1:]),
-    "reached": lambda values: Reached(*values),
+    "reached": lambda values: CheckProgress(*values),
     "unreadable": lambda values: CaptureError(*values),
 }

@@ -25,8 +25,8 @@ from captures.frame import Frame
 from captures.gaps import lost_range
 from captures.reader import Capture
 from captures.record import Record
-from mcpproxy.examination.result import Ended, Event, LocatedFinding, Reached
-from mcpproxy.examination.sites import Sites
+from mcpproxy.examination.record_locations import RecordLocations
+from mcpproxy.examination.result import CheckOutcome, CheckProgress, Event, LocatedFinding
 
 REACHED_EVERY: Final = 4096
 """Items of a capture between two signs of progress: a fifth of a second."""
@@ -39,7 +39,7 @@ def is_any(_rule: str) -> bool:
     return True
 
 
-class Wanted(NamedTuple):
+class CheckOptions(NamedTuple):
     """Selects findings."""
 
     picks: Callable[[str], bool] = is_any
@@ -54,7 +54,7 @@ class Wanted(NamedTuple):
     """Whether a finding may count under its cause instead of being reported."""
 
 
-def examined(path: Path, wanted: Wanted) -> Iterator[Event]:
+def examined(path: Path, wanted: CheckOptions) -> Iterator[Event]:
     """Examine a capture up to its present end.
 
     Args:
@@ -71,13 +71,13 @@ def examined(path: Path, wanted: Wanted) -> Iterator[Event]:
         yield event
 
 
-def numbered(path: Path, wanted: Wanted) -> Iterator[tuple[int, Event]]:
+def numbered(path: Path, wanted: CheckOptions) -> Iterator[tuple[int, Event]]:
     """Examine a capture as `examined` does; each event comes with the number of the step in which it became certain.
 
     A step is an item of the capture, or its end. First come its findings, in the order of `place_of`, then what no
     rule decides. So events of examinations by different rules can be put in the order of one by all of them.
     """
-    examination = Examination(path, wanted)
+    examination = CaptureCheck(path, wanted)
     number = 0
     for number, (step, found) in enumerate(examination.to_end(), 1):
         for located in found:
@@ -86,14 +86,14 @@ def numbered(path: Path, wanted: Wanted) -> Iterator[tuple[int, Event]]:
         if damage is not None:
             yield number, damage
         if not number % REACHED_EVERY:
-            yield number, Reached(examination.frames)
+            yield number, CheckProgress(examination.frames)
     yield number, examination.ended
 
 
-class Examination:
+class CaptureCheck:
     """Examines one capture."""
 
-    def __init__(self, source: Path | Capture, wanted: Wanted) -> None:
+    def __init__(self, source: Path | Capture, wanted: CheckOptions) -> None:
         capture = Capture(source) if isinstance(source, Path) else source
         self.header = capture.header.members
         """The members of its header."""
@@ -105,9 +105,9 @@ class Examination:
         """Frames that the server sent."""
         self._has_findings = False
         self._wanted = wanted
-        self._sites = Sites(capture.path)
+        self._sites = RecordLocations(capture.path)
         self._onlooker = None if wanted.only is None else _Onlooker(wanted.only)
-        shown = None if self._onlooker is None else self._onlooker.look
+        shown = None if self._onlooker is None else self._onlooker.on_message
         is_cause = self._is_cause if wanted.counts_consequences else lambda _: False
         self.reading = Reading(capture, Rules(rules_for(wanted.picks), shown, wanted.costs, is_cause))
 
@@ -127,7 +127,7 @@ class Examination:
             yield step, self._taken(step)
         yield from self.finish(self.reading.end)
 
-    def take(self, record: Record | Damage) -> tuple[Step, list[LocatedFinding]]:
+    def feed(self, record: Record | Damage) -> tuple[Step, list[LocatedFinding]]:
         """Examine the next record of a capture that is followed."""
         step = self.reading.feed(record)
         return step, self._taken(step)
@@ -146,7 +146,7 @@ class Examination:
     def _taken(self, step: Step) -> list[LocatedFinding]:
         record, item = step.record, step.item
         if record is not None:
-            self._sites.note(record)
+            self._sites.on_item(record)
         if isinstance(record, Record) and (record.skipped or self.missing):
             self.missing += record.skipped
             if record.rec == "gap":
@@ -163,11 +163,11 @@ class Examination:
             self._onlooker.note_outcomes(self.fold.open_calls(), is_open=reason == "open")
 
     @property
-    def ended(self) -> Ended:
+    def ended(self) -> CheckOutcome:
         """The outcome of the examination."""
         reading, capture = self.reading, self.reading.capture
         damaged = reading.damage is not None or self.missing > 0
-        return Ended(
+        return CheckOutcome(
             self.path,
             reading.counts,
             dict(sorted(reading.faults.items())),
@@ -244,7 +244,7 @@ class _Onlooker:
         self._facts: OrderedDict[tuple[int, int | None], Facts] = OrderedDict()
         self._bytes = 0
 
-    def look(self, seen: MessageContext) -> None:
+    def on_message(self, seen: MessageContext) -> None:
         """Process the next message."""
         self._note(seen.message, facts_of(seen))
         while len(self._facts) > 1 and (len(self._facts) > _FACTS_KEPT or self._bytes > _FACTS_BYTES):

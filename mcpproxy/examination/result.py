@@ -17,7 +17,7 @@ STDIN: Final = Path("stdin")
 """The name of a capture read from stdin; its temporary file is gone by the time the report is read."""
 
 
-class Place(NamedTuple):
+class RecordLocation(NamedTuple):
     """The place of a record."""
 
     path: Path
@@ -37,13 +37,13 @@ class LocatedFinding(NamedTuple):
     capture: Path
     wall_ns: int | None = None
     """Wall clock when the capture opened."""
-    place: Place | None = None
+    place: RecordLocation | None = None
     """The place of its record; None if its number occurs twice, or it is gone."""
     fingerprint: str = ""
     """What it shares with the same finding in other sessions (analysis.checking.baseline)."""
     accepted: bool = False
     """Whether the baseline contains it."""
-    proofs: tuple[tuple[int, Place], ...] = ()
+    proofs: tuple[tuple[int, RecordLocation], ...] = ()
     """Number and place of other records that prove it, if requested."""
     forgotten: Sequence[Forgotten] = ()
     """What the checker had forgotten of the capture by then."""
@@ -70,7 +70,7 @@ def located(message: str, pointer: str) -> str:
     return f"{message}, at {pointer}" if pointer else message
 
 
-class Ended(NamedTuple):
+class CheckOutcome(NamedTuple):
     """The outcome of checking a capture."""
 
     capture: Path
@@ -98,13 +98,13 @@ class Ended(NamedTuple):
     """How many findings follow from others: by the rule of the cause, the session, and the rule of the findings."""
 
 
-class Reached(NamedTuple):
+class CheckProgress(NamedTuple):
     """A sign, now and then, of how far the examination of a capture has come."""
 
     frames: int
 
 
-Event: TypeAlias = LocatedFinding | Damage | Reached | Ended
+Event: TypeAlias = LocatedFinding | Damage | CheckProgress | CheckOutcome
 """What examining a capture yields: its findings, the first damage, how far it is, and the outcome at the end."""
 
 
@@ -119,7 +119,7 @@ class Totals:
         self.by: Counter[tuple[Level, Blames]] = Counter()
         """Findings that were not accepted, by level and side."""
 
-    def add(self, located: LocatedFinding) -> None:
+    def count_finding(self, located: LocatedFinding) -> None:
         """Count a finding."""
         if located.accepted:
             self.accepted += located.finding.stands_for
@@ -148,18 +148,18 @@ class Totals:
         return max((level for (level, _), count in self.by.items() if count), default=None)
 
 
-class Report:
+class Reporter:
     """Reports findings in one format. Each method returns text that is ready for stdout."""
 
     def begin(self, capture: Path) -> Iterable[str]:  # noqa: ARG002
         """A capture is opened."""
         return ()
 
-    def add(self, located: LocatedFinding) -> Iterable[str]:  # noqa: ARG002
+    def report(self, located: LocatedFinding) -> Iterable[str]:  # noqa: ARG002
         """Something was found in it."""
         return ()
 
-    def end(self, ended: Ended) -> Iterable[str]:  # noqa: ARG002
+    def finish(self, ended: CheckOutcome) -> Iterable[str]:  # noqa: ARG002
         """It has been checked."""
         return ()
 

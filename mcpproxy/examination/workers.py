@@ -13,8 +13,8 @@ from analysis.child_process import Parent, PythonChild, as_json, from_json
 from analysis.filter import parse
 from captures.errors import CaptureError
 from mcpproxy.examination.encoding import encoded
-from mcpproxy.examination.examine import Wanted, numbered
-from mcpproxy.examination.result import Reached
+from mcpproxy.examination.examine import CheckOptions, numbered
+from mcpproxy.examination.result import CheckProgress
 
 LONGEST: Final = 16 << 20
 """Bytes of an event; the text of a finding is truncated long before."""
@@ -23,7 +23,7 @@ LONGEST: Final = 16 << 20
 class Worker(PythonChild):
     """One process."""
 
-    def __init__(self, picked: Iterable[str], wanted: Wanted) -> None:
+    def __init__(self, picked: Iterable[str], wanted: CheckOptions) -> None:
         """Start it.
 
         Args:
@@ -56,7 +56,7 @@ def main() -> None:
     requests: SimpleQueue[bytes] = SimpleQueue()
     parent.listen(requests.put)
     setup = from_json(requests.get())
-    wanted = Wanted(
+    wanted = CheckOptions(
         frozenset(setup["picked"]).__contains__,
         Baseline(setup["accepted"]),
         None if setup["only"] is None else parse(setup["only"]),
@@ -67,7 +67,7 @@ def main() -> None:
         try:
             for step, event in numbered(Path(from_json(requests.get())), wanted):
                 parent.put(encoded(step, event))
-                if isinstance(event, Reached):
+                if isinstance(event, CheckProgress):
                     parent.flush()
         except CaptureError as error:
             parent.put(encoded(step, error))

@@ -18,8 +18,8 @@ from analysis.filter import Filter
 from analysis.reading import Step
 from analysis.rules.finding import Level
 from mcpproxy import __version__
-from mcpproxy.examination.examine import Examination, Wanted
-from mcpproxy.report.conversation import Conversation, Thing, Times, whole_of
+from mcpproxy.examination.examine import CaptureCheck, CheckOptions
+from mcpproxy.report.conversation import Conversation, ConversationItem, Times, whole_of
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.bodies import message_lines
 from mcpproxy.wording.cells import WHOLE
@@ -69,7 +69,7 @@ def facts_of(path: Path) -> Facts:
     Raises:
         CaptureError: it cannot be read.
     """
-    examination = Examination(path, Wanted())
+    examination = CaptureCheck(path, CheckOptions())
     worst: dict[Found, list[int]] = {}
     count = 0
     for located in (one for _, found in examination.to_end() for one in found):
@@ -119,7 +119,7 @@ class Page:
         for thing in self._conversation.things(step):
             yield self._thing(thing)
 
-    def _thing(self, thing: Thing) -> str:
+    def _thing(self, thing: ConversationItem) -> str:
         line = _GAP.sub("  ", "  ".join(line.strip() for line in self._conversation.lines(thing)))
         frames = whole_of(thing.what)
         if not frames:

@@ -4,9 +4,9 @@ from collections import Counter
 from typing import Any, Final
 
 from analysis.rules.discovery import rules
-from mcpproxy.examination.examine import Examination
-from mcpproxy.examination.result import Ended, LocatedFinding
-from mcpproxy.examination.sites import payload_at
+from mcpproxy.examination.examine import CaptureCheck
+from mcpproxy.examination.record_locations import payload_at
+from mcpproxy.examination.result import CheckOutcome, LocatedFinding
 from mcpproxy.html_report import limits
 from mcpproxy.html_report.traffic import Traffic
 from mcpproxy.report.ranking import Ranking
@@ -35,7 +35,7 @@ class Findings:
         """Begin with a capture."""
         self._ranking.begin()
 
-    def add(self, capture: int, located: LocatedFinding, examination: Examination) -> None:
+    def add(self, capture: int, located: LocatedFinding, examination: CaptureCheck) -> None:
         """Note a finding.
 
         Args:
@@ -44,16 +44,16 @@ class Findings:
             examination: the examination that found it; it knows where the other records are that prove it.
         """
         finding = located.finding
-        self._ranking.add(located)
+        self._ranking.count_finding(located)
         self.levels[str(finding.level)] += finding.stands_for
         self._traffic.mark(capture, finding.frame, finding.rule, finding.level)
         shown = self._shown.setdefault(finding.rule, [])
         if len(shown) < limits.FINDINGS_OF_RULE:
             shown.append(_finding(capture, examination.proven(located, limits.PROOFS)))
 
-    def end(self, ended: Ended) -> None:
+    def end(self, ended: CheckOutcome) -> None:
         """The capture has been examined."""
-        self._ranking.end(ended)
+        self._ranking.finish(ended)
 
     def as_objects(self) -> list[dict[str, Any]]:
         """A group for each rule."""

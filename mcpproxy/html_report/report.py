@@ -9,8 +9,8 @@ from analysis.store.open import Progress
 from analysis.store.report_rows import CaptureRow, ReportRows
 from captures.reader import Capture
 from mcpproxy import __version__
-from mcpproxy.examination.examine import Examination, Wanted
-from mcpproxy.examination.result import Ended
+from mcpproxy.examination.examine import CaptureCheck, CheckOptions
+from mcpproxy.examination.result import CheckOutcome
 from mcpproxy.html_report import limits
 from mcpproxy.html_report.blocks import Payloads, packed, plain
 from mcpproxy.html_report.overview import overview
@@ -39,7 +39,7 @@ class Report:
             CaptureError: a capture cannot be read.
         """
         self.captures = rows.captures()
-        self.examined: list[Ended] = []
+        self.examined: list[CheckOutcome] = []
         """The outcome of each examination."""
         self.redacted: list[bool] = []
         """Of each capture, whether it is a redacted copy."""
@@ -104,7 +104,7 @@ class Report:
         self._findings.begin()
         capture = Capture(path)
         self.redacted.append("redacted_by" in capture.header.members)
-        examination = Examination(path, Wanted())
+        examination = CaptureCheck(path, CheckOptions())
         traffic = CaptureTraffic(self._traffic, number, examination.fold)
         # Records follow the last frame, too: how the streams, the server and the capture ended.
         is_whole = row.frames <= self._most
@@ -113,7 +113,7 @@ class Report:
             if step.end is not None:
                 traffic.finish(step, is_whole=is_whole)
             elif is_whole or traffic.frames < self._most:
-                traffic.take(step)
+                traffic.on_step(step)
             for located in found:
                 self._findings.add(number, located, examination)
             self._read += step.record is not None

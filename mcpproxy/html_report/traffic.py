@@ -17,7 +17,7 @@ from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.html_report import limits
 from mcpproxy.html_report.blocks import Payloads
-from mcpproxy.report.conversation import Conversation, Thing
+from mcpproxy.report.conversation import Conversation, ConversationItem
 from mcpproxy.report.conversation_rows import Batch, frame_of, line_of, size_of
 from mcpproxy.report.waits import waited_ns
 from mcpproxy.wording.facts import became, facts
@@ -129,7 +129,7 @@ class CaptureTraffic:
         self._headless: set[int] = set()
         """HTTP exchanges that are open."""
 
-    def take(self, step: Step) -> None:
+    def on_step(self, step: Step) -> None:
         """Process the next step, not the last."""
         item = step.item
         if isinstance(item, Frame):
@@ -179,7 +179,7 @@ class CaptureTraffic:
             payload = self._traffic.payloads.add(_heads(http))
             self._traffic.heads.append((self._capture, number, payload))
 
-    def _add(self, thing: Thing, seq: int) -> None:
+    def _add(self, thing: ConversationItem, seq: int) -> None:
         traffic, what = self._traffic, thing.what
         if isinstance(what, Remark):
             row = _Row("remark", what.glyph, text=what.whole, is_bad=what.role == "bad")

@@ -45,7 +45,7 @@ UNANSWERED_LINES: Final = 20
 """Unanswered requests that are listed at the end."""
 
 
-class Thing(NamedTuple):
+class ConversationItem(NamedTuple):
     """Something worth a line."""
 
     t_ns: int
@@ -96,7 +96,7 @@ class Conversation:
         """Whether the filter has selected anything so far."""
         self._only = only
         self._whole = whole
-        self._held: list[Thing] | None = []
+        self._held: list[ConversationItem] | None = []
         """Things whose lines wait for the heading; None once it is written."""
         self._heading: Heading | None = None
         """What the heading says: what was known when it was due, whatever a filter selects after that."""
@@ -137,7 +137,7 @@ class Conversation:
         was_held = self._held is not None
         return self._under_heading(self.due_now(), was_held=was_held)
 
-    def due(self, step: Step) -> Sequence[Thing]:
+    def due(self, step: Step) -> Sequence[ConversationItem]:
         """The things of a step, and those that were held back, once the heading is known."""
         things = (*self.things(step), *self._new_revisions(step))
         self._items += 1
@@ -147,7 +147,7 @@ class Conversation:
         is_due = self._caught_up or self._is_known or self._items >= HELD_ITEMS or step.end is not None
         return self._release() if is_due else ()
 
-    def due_now(self) -> Sequence[Thing]:
+    def due_now(self) -> Sequence[ConversationItem]:
         """The things that were held back; nothing is held back from now on."""
         self._caught_up = True
         return self._release()
@@ -160,7 +160,7 @@ class Conversation:
     def _note_heading(self) -> None:
         self._heading, self._named = heading_of(self.session), self._is_known
 
-    def _release(self) -> Sequence[Thing]:
+    def _release(self) -> Sequence[ConversationItem]:
         held = self._held
         if held is not None and self._heading is None:
             self._note_heading()
@@ -170,17 +170,17 @@ class Conversation:
             return held
         return ()
 
-    def _under_heading(self, things: Sequence[Thing], *, was_held: bool) -> Iterator[str]:
+    def _under_heading(self, things: Sequence[ConversationItem], *, was_held: bool) -> Iterator[str]:
         if was_held and self._held is None:
             yield from self.heading()
         yield from self._lines(things)
 
-    def _lines(self, things: Iterable[Thing]) -> Iterator[str]:
+    def _lines(self, things: Iterable[ConversationItem]) -> Iterator[str]:
         return (line for thing in things for line in self.lines(thing))
 
     # Step by step.
 
-    def things(self, step: Step) -> tuple[Thing, ...]:
+    def things(self, step: Step) -> tuple[ConversationItem, ...]:
         """The things that a step shows; nothing is written yet.
 
         What only carries a stream shows nothing: its beginning, its end, and events without data. A filter that selects
@@ -194,20 +194,20 @@ class Conversation:
         if item is None:
             return ()
         if self._live:
-            self.waits.take(step)
+            self.waits.on_step(step)
         if isinstance(item, Record) and item.rec == "exchange":
             self._note_post(item)
         if isinstance(item, Frame):
             self._last_ns = item.t_ns
             if item.is_priming and self._only is None:
                 return ()
-            things = tuple(Thing(item.t_ns, message) for message in seen if self._selects(message))
+            things = tuple(ConversationItem(item.t_ns, message) for message in seen if self._selects(message))
             has_head = item.verdict.kind == "batch" and (bool(things) or self._selects(item))
             things += self._failures(message.cancelled for message in seen)
-            return (Thing(item.t_ns, Batch(item, len(seen))), *things) if has_head else things
+            return (ConversationItem(item.t_ns, Batch(item, len(seen))), *things) if has_head else things
         if isinstance(item, Record):
             self._last_ns = item.t_ns
-        late = tuple(Thing(message.message.t_ns, message) for message in seen if self._selects(message))
+        late = tuple(ConversationItem(message.message.t_ns, message) for message in seen if self._selects(message))
         if isinstance(item, Record) and item.rec == "exchange":
             # Closing the response was the cancellation (2026-07-28), so no message reported it.
             left = [call for call in step.left if call.request.method not in ENDLESS]
@@ -221,9 +221,9 @@ class Conversation:
         if remark is None or (isinstance(item, Record) and self._is_redundant(item)):
             return late
         self._ended = self._ended or remark.is_end
-        return late if self._only is not None else (*late, Thing(self._last_ns, remark))
+        return late if self._only is not None else (*late, ConversationItem(self._last_ns, remark))
 
-    def _new_revisions(self, step: Step) -> Iterator[Thing]:
+    def _new_revisions(self, step: Step) -> Iterator[ConversationItem]:
         """Where a session begins to speak a revision that the heading does not name."""
         for message, session in ((seen.message, seen.session) for seen in step.messages):
             revision = session.revision
@@ -236,7 +236,7 @@ class Conversation:
             self._revisions.add(revision)
             if self._only is None and self._heading is not None and self._heading.revisions:
                 text = f"session {session.number} speaks revision {sanitise(revision, 40)}"
-                yield Thing(self._last_ns, Remark("·", text))
+                yield ConversationItem(self._last_ns, Remark("·", text))
 
     def _selects(self, item: MessageContext | Frame | Call) -> bool:
         """Whether a message is worth a line; or a whole batch, or an unanswered request."""
@@ -254,7 +254,7 @@ class Conversation:
         self.has_selected = self.has_selected or is_selected
         return is_selected
 
-    def _failures(self, ended: Iterable[Call | None]) -> tuple[Thing, ...]:
+    def _failures(self, ended: Iterable[Call | None]) -> tuple[ConversationItem, ...]:
         """The requests that a filter selects now that they have failed; without `live`, it knew so before."""
         if self._only is None or not self._live:
             return ()
@@ -302,25 +302,25 @@ class Conversation:
             return False
         return is_routine_stream(members, is_waiting=self.session.is_waiting_in(number))
 
-    def _closing(self, rest: Iterable[MessageContext], *, still_open: bool) -> Iterator[Thing]:
+    def _closing(self, rest: Iterable[MessageContext], *, still_open: bool) -> Iterator[ConversationItem]:
         for seen in filter(self._selects, rest):
-            yield Thing(seen.message.t_ns, seen)
+            yield ConversationItem(seen.message.t_ns, seen)
         open_ = [call for call in self.session.open_calls() if self._is_left(call)]
         has_ended = self._ended or self.session.ending is not None
         is_open = still_open and not has_ended
         if is_open and self.has_selected:
-            yield Thing(self._last_ns, Remark("·", "still being recorded"))
+            yield ConversationItem(self._last_ns, Remark("·", "still being recorded"))
         if not still_open and not has_ended and self._only is None:
-            yield Thing(self._last_ns, Remark("■", "capture ends here (not closed)"))
+            yield ConversationItem(self._last_ns, Remark("■", "capture ends here (not closed)"))
         revisions = revisions_text(self.session.revisions)
         if self._only is None and self._heading is not None and self._heading.revisions not in ("", revisions):
-            yield Thing(self._last_ns, Remark("·", f"revisions {revisions}"))
+            yield ConversationItem(self._last_ns, Remark("·", f"revisions {revisions}"))
         if self.session.unrecorded:
-            yield Thing(self._last_ns, Remark("▲", unrecorded_text(self.session.unrecorded), "bad"))
+            yield ConversationItem(self._last_ns, Remark("▲", unrecorded_text(self.session.unrecorded), "bad"))
         if self.session.routing.guesses:
-            yield Thing(self._last_ns, Remark("▲", guesses_text(self.session.routing.guesses)))
+            yield ConversationItem(self._last_ns, Remark("▲", guesses_text(self.session.routing.guesses)))
         for forgotten in self.session.forgotten:
-            yield Thing(self._last_ns, Remark("▲", forgotten.text))
+            yield ConversationItem(self._last_ns, Remark("▲", forgotten.text))
         by = {outcome: [one for one in open_ if one.outcome is outcome] for outcome in Outcome}
         yield from self._all_of(Outcome.FAILED, by[Outcome.FAILED], "failed")
         if self._abandoned.calls:
@@ -342,25 +342,25 @@ class Conversation:
         left = [one for one in by[Outcome.UNANSWERED] if not (is_open and one.is_open)]
         yield from self._counted(left, f"seem unanswered: {doubt}" if doubt else "unanswered")
 
-    def _all_of(self, outcome: Outcome, open_: Sequence[Call], state: str) -> Iterator[Thing]:
+    def _all_of(self, outcome: Outcome, open_: Sequence[Call], state: str) -> Iterator[ConversationItem]:
         """The requests of an outcome that a request can have while it is open, and for good."""
         settled = [call for call in self._settled if call.outcome is outcome]
         both = sorted([*settled, *open_], key=lambda call: call.request.seq)
         yield from self._counted(both, state, self._settled_count[outcome] - len(settled))
 
-    def _counted(self, left: Sequence[Call], state: str, more: int = 0) -> Iterator[Thing]:
+    def _counted(self, left: Sequence[Call], state: str, more: int = 0) -> Iterator[ConversationItem]:
         """How many requests have a state, and the first of them; `more` have it that are not given."""
         if left:
             unanswered = [Unanswered(call.request, fate(call)) for call in left]
             yield from self._listed(f"{count_text(len(left) + more, 'request')} {state}", unanswered, more)
 
-    def _listed(self, head: str, requests: Sequence[Unanswered], more: int = 0) -> Iterator[Thing]:
-        yield Thing(self._last_ns, Remark("·", head))
+    def _listed(self, head: str, requests: Sequence[Unanswered], more: int = 0) -> Iterator[ConversationItem]:
+        yield ConversationItem(self._last_ns, Remark("·", head))
         for one in requests[:UNANSWERED_LINES]:
-            yield Thing(one.request.t_ns, one)
+            yield ConversationItem(one.request.t_ns, one)
         more += max(0, len(requests) - UNANSWERED_LINES)
         if more:
-            yield Thing(self._last_ns, Remark("·", f"and {more:,} more"))
+            yield ConversationItem(self._last_ns, Remark("·", f"and {more:,} more"))
 
     def _doubt(self) -> str:
         """Why responses that seem to be missing may not be; empty if they are."""
@@ -372,7 +372,7 @@ class Conversation:
         ]
         return ", ".join(filter(None, causes)) or "more were open at once than are kept"
 
-    def lines(self, thing: Thing) -> Iterator[str]:
+    def lines(self, thing: ConversationItem) -> Iterator[str]:
         """One thing as a line without its line feed; as two if the text of an error needs its own."""
         row = row_of(thing.what, self._width)
         for spans in lay_out(row, self._clock(thing), self._width):
@@ -387,7 +387,7 @@ class Conversation:
 
     # Time.
 
-    def _clock(self, thing: Thing) -> str:
+    def _clock(self, thing: ConversationItem) -> str:
         t_ns = thing.t_ns
         before = self._shown_ns
         self._shown_ns = t_ns
@@ -410,9 +410,9 @@ class Conversation:
             return None
 
 
-def _left(t_ns: int, call: Call) -> Thing:
+def _left(t_ns: int, call: Call) -> ConversationItem:
     """The line of a request without a response."""
-    return Thing(t_ns, Unanswered(call.request, fate(call)))
+    return ConversationItem(t_ns, Unanswered(call.request, fate(call)))
 
 
 def whole_of(item: Item) -> tuple[Frame, ...]:

@@ -60,7 +60,7 @@ Item: TypeAlias = MessageContext | Batch | Unanswered | Remark
 """What has a line: a message; its batch, which precedes it; a request left open; anything else."""
 
 
-class Row(NamedTuple):
+class ConversationRow(NamedTuple):
     """A line before it is laid out."""
 
     glyph: Span
@@ -82,7 +82,7 @@ class Row(NamedTuple):
     """The HTTP exchange that it belongs to."""
 
 
-def lay_out(row: Row, clock: str, width: int) -> list[list[Span]]:
+def lay_out(row: ConversationRow, clock: str, width: int) -> list[list[Span]]:
     """The row in columns: one line, and more below it for a rule or the text of an error that does not fit.
 
     Args:
@@ -116,7 +116,7 @@ def lay_out(row: Row, clock: str, width: int) -> list[list[Span]]:
     return [line, [Span(" " * _ERROR), *fit_spans(below, width - _ERROR)[0]]] if below else [line]
 
 
-def _body_and_tail(row: Row, room: int, *, is_roomy: bool) -> tuple[list[Span], str]:
+def _body_and_tail(row: ConversationRow, room: int, *, is_roomy: bool) -> tuple[list[Span], str]:
     """The body, and the numbers after it, in so many cells.
 
     What gives way if room is short, in this order: the text, the columns, the size, the latency, the subject, and the
@@ -149,17 +149,17 @@ def _room_before(tail: str, room: int) -> int:
     return max(0, room - (len(tail) + 2 if tail else 0))
 
 
-def _least(row: Row) -> int:
+def _least(row: ConversationRow) -> int:
     """The cells that the outcome needs, and enough of the subject to recognise it."""
     subject = min(_SUBJECT, sum(cells(span.text) for span in row.subject if span.text.strip()))
     return subject if row.outcome is None else subject + 2 + cells(row.outcome.text)
 
 
-def row_of(item: Item, width: int) -> Row:
+def row_of(item: Item, width: int) -> ConversationRow:
     """The row of an item; `width` decides how wide its columns are."""
     if isinstance(item, Remark):
         subject = [Span(item.text, item.role)]
-        return Row(Span(item.glyph, item.role), subject, error=item.detail, exchange=item.exchange)
+        return ConversationRow(Span(item.glyph, item.role), subject, error=item.detail, exchange=item.exchange)
     frame, size, line, latency = frame_of(item), size_of(item), line_of(item), ""
     width -= _FRAME + 1 + (0 if frame.exchange is None else _EXCHANGE + 1)
     # The line of the batch stands above those of its messages.
@@ -167,7 +167,7 @@ def row_of(item: Item, width: int) -> Row:
     said = _said(line, width - 8 if is_inside else width)
     if isinstance(item, MessageContext) and item.answered is not None:
         latency = ms_text(item.answered.latency_ns or 0)
-    return Row(
+    return ConversationRow(
         line.way,
         [Span("  "), *said.subject] if is_inside else said.subject,
         said.outcome,
@@ -203,7 +203,7 @@ def size_of(item: MessageContext | Batch | Unanswered) -> int | None:
 
 
 class _Said(NamedTuple):
-    """What a line says, in the order in which it is written; see `Row`."""
+    """What a line says, in the order in which it is written; see `ConversationRow`."""
 
     subject: list[Span]
     outcome: Span | None = None

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from analysis.rules.finding import Blames, Level
-from mcpproxy.examination.result import Ended, LocatedFinding, Report, Totals, located
-from mcpproxy.examination.sites import payload_at
+from mcpproxy.examination.record_locations import payload_at
+from mcpproxy.examination.result import CheckOutcome, LocatedFinding, Reporter, Totals, located
 from mcpproxy.report.output import is_aligned
 from mcpproxy.report.ranking import Ranking
 from mcpproxy.sanitise import sanitise
@@ -59,7 +59,7 @@ class _Group:
         return True
 
 
-class Text(Report):
+class TextReporter(Reporter):
     """Writes for people."""
 
     def __init__(
@@ -115,7 +115,7 @@ class Text(Report):
         self._ranking.begin()
         return ()
 
-    def add(self, located: LocatedFinding) -> Iterable[str]:
+    def report(self, located: LocatedFinding) -> Iterable[str]:
         """Keep a finding for its group, or print it at once."""
         finding = located.finding
         if located.accepted:
@@ -124,7 +124,7 @@ class Text(Report):
             self._hidden += finding.stands_for
             return
         self._has_shown = True
-        self._ranking.add(located)
+        self._ranking.count_finding(located)
         is_first = not self._groups
         group = self._groups.setdefault(finding.rule, _Group())
         if group.takes(located, self._most) and self._live:
@@ -133,9 +133,9 @@ class Text(Report):
             yield from self._source(located)
             yield "\n"
 
-    def end(self, ended: Ended) -> Iterable[str]:
+    def finish(self, ended: CheckOutcome) -> Iterable[str]:
         """The groups of a capture; nothing if it has none."""
-        self._ranking.end(ended)
+        self._ranking.finish(ended)
         if self._live:
             for rule, group in self._groups.items():
                 yield from self._more(group, f" of {rule}", "  ")
@@ -170,7 +170,7 @@ class Text(Report):
     def _heading(self) -> Iterator[str]:
         yield self._style.paint([Span(sanitise(str(self._path), None), "accent")]) + "\n\n"
 
-    def _group(self, group: _Group, ended: Ended) -> Iterator[str]:
+    def _group(self, group: _Group, ended: CheckOutcome) -> Iterator[str]:
         for entry in group.shown:
             yield from self._finding(entry, _times(entry, ended), sessions=group.has_sessions)
         yield from self._more(group, "", "    ")
@@ -179,7 +179,7 @@ class Text(Report):
         yield "\n"
 
     @staticmethod
-    def _followers(group: _Group, ended: Ended) -> Iterator[str]:
+    def _followers(group: _Group, ended: CheckOutcome) -> Iterator[str]:
         """What follows from the findings of a group, and was therefore not reported."""
         counts = Counter[str]()
         for (cause, _, rule), count in ended.followers.items():
@@ -194,7 +194,7 @@ class Text(Report):
         if group.count > len(group.shown):
             yield f"{indent}and {group.count - len(group.shown):,} more{scope}\n"
 
-    def _align(self, group: _Group, ended: Ended) -> None:
+    def _align(self, group: _Group, ended: CheckOutcome) -> None:
         """Make the columns wide enough for a group."""
         for entry in group.shown:
             head = sum(len(span.text) for span in _head(entry, _times(entry, ended)))
@@ -252,7 +252,7 @@ class Text(Report):
             yield self._style.paint([Span(f"    {line}", "dim")]) + "\n"
 
 
-def _times(entry: LocatedFinding, ended: Ended) -> int:
+def _times(entry: LocatedFinding, ended: CheckOutcome) -> int:
     """How often the rule was broken in that session, by that side."""
     finding = entry.finding
     return ended.counts.get((finding.rule, finding.session, finding.blames), 1)

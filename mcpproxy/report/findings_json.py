@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from analysis.rules.discovery import impact
-from mcpproxy.examination.result import LocatedFinding, Report
+from mcpproxy.examination.result import LocatedFinding, Reporter
 from mcpproxy.report.output import json_line
 from mcpproxy.wording.units import utc
 
@@ -43,10 +43,10 @@ def _at(located: LocatedFinding) -> str | None:
     return utc(wall_ns + min(t_ns, _LATEST_NS))
 
 
-class Json(Report):
+class JsonReporter(Reporter):
     """Writes for programs; leaves out what the baseline contains."""
 
-    def add(self, located: LocatedFinding) -> Iterable[str]:
+    def report(self, located: LocatedFinding) -> Iterable[str]:
         """A line."""
         if not located.accepted:
             yield json_line(row(located))

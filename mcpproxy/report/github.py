@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Final
 
 from analysis.rules.finding import Level
-from mcpproxy.examination.result import Ended, LocatedFinding, Report, Totals
+from mcpproxy.examination.result import CheckOutcome, LocatedFinding, Reporter, Totals
 from mcpproxy.report.findings import summary, where_notes_are
 from mcpproxy.sanitise import sanitise
 
 _COMMANDS: Final = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
 
 
-class Github(Report):
+class GithubReporter(Reporter):
     """Writes for the log of a workflow."""
 
     def __init__(self, *, notes: bool = False, named: Container[str] = ()) -> None:
@@ -33,7 +33,7 @@ class Github(Report):
         """How many notes have not become annotations."""
         self._has_shown = False
 
-    def add(self, located: LocatedFinding) -> Iterable[str]:
+    def report(self, located: LocatedFinding) -> Iterable[str]:
         """A command, which is a line."""
         finding = located.finding
         if located.accepted:
@@ -49,7 +49,7 @@ class Github(Report):
         text = f"{finding.blames}, {located.where}: {sanitise(located.text)}"
         yield f"::{_COMMANDS[finding.level]} {properties}::{_data(text)}\n"
 
-    def end(self, ended: Ended) -> Iterable[str]:
+    def finish(self, ended: CheckOutcome) -> Iterable[str]:
         """A warning for each kind of forgotten data, which no finding covers."""
         for kind in ended.forgotten:
             yield f"::warning title=forgotten,file={_value(relative(ended.capture))}::{_data(kind.text)}\n"

@@ -13,7 +13,7 @@ from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
 from analysis.rules.finding import Level
-from mcpproxy.examination.result import Ended, LocatedFinding, Report, Totals
+from mcpproxy.examination.result import CheckOutcome, LocatedFinding, Reporter, Totals
 from mcpproxy.sanitise import sanitise
 
 SHOWN: Final = 20
@@ -34,7 +34,7 @@ class _Case:
         self.other: list[LocatedFinding] = []
         self.counts = {True: 0, False: 0}
 
-    def take(self, located: LocatedFinding, *, fails: bool) -> None:
+    def add_finding(self, located: LocatedFinding, *, fails: bool) -> None:
         kept = self.failing if fails else self.other
         self.counts[fails] += located.finding.stands_for
         if len(kept) < SHOWN:
@@ -48,7 +48,7 @@ class _Case:
         return escape("\n".join(lines))
 
 
-class Junit(Report):
+class JunitReporter(Reporter):
     """Writes a document at its end, as a suite begins with its totals."""
 
     def __init__(self, *, notes: bool = False, named: Container[str] = ()) -> None:
@@ -69,15 +69,15 @@ class Junit(Report):
         self._cases = {}
         return ()
 
-    def add(self, located: LocatedFinding) -> Iterable[str]:
+    def report(self, located: LocatedFinding) -> Iterable[str]:
         """Nothing is written before the totals are known."""
         finding = located.finding
         if not located.accepted:
             fails = finding.level >= self._least or finding.rule in self._named
-            self._cases.setdefault(finding.rule, _Case()).take(located, fails=fails)
+            self._cases.setdefault(finding.rule, _Case()).add_finding(located, fails=fails)
         return ()
 
-    def end(self, ended: Ended) -> Iterable[str]:
+    def finish(self, ended: CheckOutcome) -> Iterable[str]:
         """A suite is complete."""
         suite = str(ended.capture)
         rules = dict.fromkeys((*self._cases, *ended.faults))
@@ -114,7 +114,7 @@ class Junit(Report):
         yield "</testsuites>\n"
 
     @staticmethod
-    def _clean(suite: str, ended: Ended, sums: Counter[str]) -> Iterator[str]:
+    def _clean(suite: str, ended: CheckOutcome, sums: Counter[str]) -> Iterator[str]:
         """The case of a capture in which nothing fails; it passes only if the capture is whole and not empty."""
         sums["tests"] += 1
         yield _head(suite, CLEAN) + ">"

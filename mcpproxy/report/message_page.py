@@ -60,7 +60,7 @@ class Messages:
         self._end: End | None = None
         """Why nothing follows; None so far."""
 
-    def take(self, step: Step) -> None:
+    def on_step(self, step: Step) -> None:
         """Process the next step."""
         self._end = step.end
         for seen in step.messages:
@@ -142,7 +142,7 @@ class Messages:
         frame = message.frames[0]
         size = size_of(message.frames)
         head = [
-            Span(called(frame, message.index), "accent"),
+            Span(message_name(frame, message.index), "accent"),
             Span(f"  {_WAYS[message.sender]}  {title(seen)}  session {seen.session.number}"),
             Span("" if frame.exchange is None else f"  exchange {frame.exchange}"),
             Span(f"  {units.size(size)}", "dim"),
@@ -181,7 +181,7 @@ def _record(record: Record, style: Style) -> Iterator[str]:
             yield style.paint([Span(f"  {'' if number else name:<{_MEMBER}}", "dim"), *spans])
 
 
-def called(frame: Frame, index: int | None) -> str:
+def message_name(frame: Frame, index: int | None) -> str:
     """A message's name: its frame, and its place in a batch."""
     return f"frame {frame.seq}" if index is None else f"frame {frame.seq} item {index}"
 
@@ -198,7 +198,7 @@ def id_lines(messages: Messages, style: Style) -> Iterator[str]:
         facts = ", ".join(f"{fact.name} {fact.text}" for fact in messages.facts(seen))
         yield style.paint(
             [
-                Span(f"{called(message.frames[0], message.index):<12}", "accent"),
+                Span(f"{message_name(message.frames[0], message.index):<12}", "accent"),
                 Span(f"  {units.since_start(message.t_ns)}", "dim"),
                 Span(f"  session {seen.session.number}  id of the {side}  "),
                 Span(f"{arrow} ", "accent"),

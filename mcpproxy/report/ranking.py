@@ -11,7 +11,7 @@ from typing import Final
 from analysis.rules.discovery import impact
 from analysis.rules.finding import Blames, Impact, Level
 from captures.paths import SUFFIX
-from mcpproxy.examination.result import Ended, LocatedFinding
+from mcpproxy.examination.result import CheckOutcome, LocatedFinding
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import WHOLE, cells
 from mcpproxy.wording.spans import Role, Span, Style
@@ -32,7 +32,7 @@ _WORDS: Final[dict[Impact, str]] = {
 _ROLES: Final[dict[Level, Role]] = {Level.ERROR: "bad", Level.WARNING: "accent", Level.NOTE: "plain"}
 
 
-class Broken:
+class BrokenRule:
     """A broken rule: its first violation, its level, and its count."""
 
     def __init__(self, located: LocatedFinding, capture: int) -> None:
@@ -43,7 +43,7 @@ class Broken:
         self.sides: set[Blames] = set()
         self.count = 0
 
-    def add(self, located: LocatedFinding) -> None:
+    def count_finding(self, located: LocatedFinding) -> None:
         """Count a finding."""
         self.level = max(self.level, located.finding.level)
         self.sides.add(located.finding.blames)
@@ -74,7 +74,7 @@ class Ranking:
     """Ranks rules over all captures."""
 
     def __init__(self) -> None:
-        self._rules: dict[str, Broken] = {}
+        self._rules: dict[str, BrokenRule] = {}
         self._captures = 0
         self._listed: set[tuple[str, int, str]] = set()
         """Rule, session and side of the findings in this capture."""
@@ -84,19 +84,19 @@ class Ranking:
         self._captures += 1
         self._listed.clear()
 
-    def add(self, located: LocatedFinding) -> None:
+    def count_finding(self, located: LocatedFinding) -> None:
         """Count a finding."""
         finding = located.finding
-        self._rules.setdefault(finding.rule, Broken(located, self._captures)).add(located)
+        self._rules.setdefault(finding.rule, BrokenRule(located, self._captures)).count_finding(located)
         self._listed.add((finding.rule, finding.session, finding.blames))
 
-    def end(self, ended: Ended) -> None:
+    def finish(self, ended: CheckOutcome) -> None:
         """Count violations that are reported only the first time."""
         for broken, count in ended.counts.items():
             if broken in self._listed:
                 self._rules[broken[0]].count += count - 1
 
-    def ranked(self) -> list[Broken]:
+    def ranked(self) -> list[BrokenRule]:
         """All broken rules, in the order in which to fix them."""
         return sorted(self._rules.values(), key=_weight)
 
@@ -118,7 +118,7 @@ class Ranking:
             head.append(Span(" " * gap + text if tail else "", "dim"))
             yield style.paint(head).rstrip()
 
-    def _tails(self, first: list[Broken], used: int, width: int) -> Iterator[list[str]]:
+    def _tails(self, first: list[BrokenRule], used: int, width: int) -> Iterator[list[str]]:
         """What follows each head, of which the widest uses `used` cells."""
         columns = [
             [rule.side for rule in first],
@@ -131,12 +131,12 @@ class Ranking:
         yield from map(list, zip(*(_aligned(column) for column in columns if any(column)), strict=True))
 
 
-def _weight(rule: Broken) -> tuple[int, ...]:
+def _weight(rule: BrokenRule) -> tuple[int, ...]:
     """What comes first: the worst effect, the worst level, the most findings; then the cause, and what it led to."""
     return -rule.impact, -rule.level, -rule.count, rule.capture, rule.first.finding.frame
 
 
-def _head(place: int, rule: Broken, longest: int) -> list[Span]:
+def _head(place: int, rule: BrokenRule, longest: int) -> list[Span]:
     words = Span(f"{rule.impact_text:<{longest}}", _ROLES[rule.level])
     return [Span(f"{'' if place > 1 else 'First':<5} {place}  "), words, Span(f"  {rule.rule}")]
 

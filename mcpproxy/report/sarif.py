@@ -16,7 +16,7 @@ from urllib.parse import quote
 from analysis.rules.base import Rule
 from analysis.rules.finding import Level
 from mcpproxy import __version__
-from mcpproxy.examination.result import Ended, LocatedFinding, Report, Totals
+from mcpproxy.examination.result import CheckOutcome, LocatedFinding, Reporter, Totals
 from mcpproxy.report.github import relative
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
@@ -28,7 +28,7 @@ SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/sche
 _LINKING: Final = re.compile(r"[\\\[\]]")
 
 
-class Sarif(Report):
+class SarifReporter(Reporter):
     """Writes one run over all captures."""
 
     def __init__(self, rules: Mapping[str, type[Rule]]) -> None:
@@ -41,13 +41,13 @@ class Sarif(Report):
         self._notes: list[dict[str, Any]] = []
         """Notifications about what made the run fail, and about forgotten requests."""
 
-    def add(self, located: LocatedFinding) -> Iterable[str]:
+    def report(self, located: LocatedFinding) -> Iterable[str]:
         """A result; findings in the baseline are marked as suppressed."""
         yield self._opening() if not self._count else ",\n"
         self._count += 1
         yield _json(self._result(located))
 
-    def end(self, ended: Ended) -> Iterable[str]:
+    def finish(self, ended: CheckOutcome) -> Iterable[str]:
         """Nothing yet: the end of the document reports failed rules and what was forgotten."""
         self._fail(*(f"{rule} failed on {ended.capture}: {fault}" for rule, fault in ended.faults.items()))
         self._notes += [_notification("warning", f"{ended.capture}: {kind.text}") for kind in ended.forgotten]

@@ -52,7 +52,7 @@ class Waits:
         """Begin with no requests.
 
         Args:
-            fold: the session; its caller passes each step of its reading to `take`.
+            fold: the session; its caller passes each step of its reading to `on_step`.
         """
         self._fold = fold
         self._heard = 0
@@ -60,10 +60,10 @@ class Waits:
         self._answered: deque[tuple[int, Id | None]] = deque(maxlen=ANSWERED)
         self._process: tuple[int, str] | None = None
 
-    def take(self, step: Step) -> None:
+    def on_step(self, step: Step) -> None:
         """Process the next step."""
         if isinstance(step.item, Record):
-            self._look(step.item)
+            self._on_record(step.item)
         for seen in step.messages:
             message = seen.message
             self._heard += message.frames[0].dir == "s2c"
@@ -76,7 +76,7 @@ class Waits:
                 self._heard_before.pop((request.seq, request.index), None)
                 self._answered.append((request.seq, request.id))
 
-    def _look(self, record: Record) -> None:
+    def _on_record(self, record: Record) -> None:
         """Process a record that is not a frame: it may name the server's process."""
         if record.rec == "process" and record.members.get("event") == "spawned":
             pid, start = record.members.get("pid"), record.members.get("start")
@@ -130,5 +130,5 @@ def waits_in(path: Path) -> Waits:
     reading = Reading(path)
     waits = Waits(reading.fold)
     for step in reading:
-        waits.take(step)
+        waits.on_step(step)
     return waits

@@ -32,7 +32,7 @@ class Relation(NamedTuple):
     """Name, type, meaning."""
 
 
-class Answer(NamedTuple):
+class ResultTable(NamedTuple):
     """The rows of a query, as text."""
 
     columns: Sequence[tuple[str, bool]]
@@ -46,7 +46,7 @@ class Answer(NamedTuple):
     """Whether a capture has grown since it was loaded."""
 
 
-class Written(NamedTuple):
+class WrittenResult(NamedTuple):
     """A result that was written as CSV or JSON lines, with all its values as they are."""
 
     rows: int
@@ -57,10 +57,10 @@ class Written(NamedTuple):
 
 
 class SqlClient:
-    """Runs one query at a time. Its attributes hold the state and the result; `hear` is called when they change."""
+    """Runs one query at a time. Its attributes hold the state and the result; `on_change` is called when they change."""
 
     def __init__(self) -> None:
-        self.hear: Callable[[], None] | None = None
+        self.on_change: Callable[[], None] | None = None
         """Called from another thread."""
         self.relations: Sequence[Relation] = ()
         self.keywords: Sequence[str] = ()
@@ -69,8 +69,8 @@ class SqlClient:
         """Bytes loaded, and the total."""
         self.notes: list[str] = []
         """What is missing in the results."""
-        self.answer: Answer | None = None
-        self.written: Written | None = None
+        self.answer: ResultTable | None = None
+        self.written: WrittenResult | None = None
         """The last result that was written; None before that."""
         self.error: Sequence[str] = ()
         self._process: PythonChild | None = None
@@ -142,7 +142,7 @@ class SqlClient:
 
     def close(self) -> None:
         """End the process."""
-        self.hear = None
+        self.on_change = None
         process, self._process = self._process, None
         if process is not None:
             process.close()
@@ -158,7 +158,7 @@ class SqlClient:
             self._tell()
 
     def _tell(self) -> None:
-        hear = self.hear
+        hear = self.on_change
         if hear is not None:
             hear()
 
@@ -183,10 +183,10 @@ class SqlClient:
         elif "error" in message:
             self.error, self.is_busy = message["error"], False
         elif "written" in message:
-            self.written, self.is_busy = Written(**message["written"]), False
+            self.written, self.is_busy = WrittenResult(**message["written"]), False
         else:
             answer = message["answer"]
             columns = [(name, right) for name, right in answer["columns"]]
-            self.answer = Answer(columns, answer["rows"], answer["more"], answer["took_s"], answer["grown"])
+            self.answer = ResultTable(columns, answer["rows"], answer["more"], answer["took_s"], answer["grown"])
             self.is_busy = False
         self._tell()

@@ -128,7 +128,7 @@ class SqlSession:
 
     def _opened(self, *, findings: bool) -> Sandbox:
         shown = Progress()
-        tell = self._progress or shown.tell
+        tell = self._progress or shown.update
         with shown if self._progress is None else nullcontext():
             readable, refused, doubles = sources(
                 self._paths, findings=findings, progress=tell, memory=self._limits.memory
@@ -138,12 +138,12 @@ class SqlSession:
         try:
             reasons = [*(str(error) for _, error in refused), *(why for _, why in sandbox.refused)]
             self.is_spoiled = bool(reasons)
-            for reason in (*of_cache_size(), *doubles, *reasons):
+            for reason in (*cache_size_warning(), *doubles, *reasons):
                 self._hear_once(reason)
             if self._paths and len(readable) == len(sandbox.refused):
                 raise QueryError("captures", "no capture could be read, so there is nothing to query")
             losses = [Loss(*row) for row in sandbox.ask(LOSSES)]  # type: ignore[arg-type]  # of our own tables
-            self.is_spoiled = tell_of_losses(losses, "results cover the rest", self._hear_once) or self.is_spoiled
+            self.is_spoiled = report_losses(losses, "results cover the rest", self._hear_once) or self.is_spoiled
         except BaseException:
             sandbox.close()
             raise
@@ -156,7 +156,7 @@ class SqlSession:
             self._hear(line)
 
 
-def of_cache_size() -> list[str]:
+def cache_size_warning() -> list[str]:
     """The warning about MCPPROXY_CACHE_SIZE: a line if it is not a valid size and the default is used."""
     text = os.environ.get("MCPPROXY_CACHE_SIZE", "").strip()
     if not text or re.fullmatch(r"\d{1,15}[KMGT]?(?:i?B)?", text, re.IGNORECASE):
@@ -164,7 +164,7 @@ def of_cache_size() -> list[str]:
     return [f"MCPPROXY_CACHE_SIZE={sanitise(text, 64)} is not a size such as 500M, 10G or 0; the default of 2G is used"]
 
 
-def tell_of_losses(losses: Iterable[Loss], rest: str, hear: Callable[[str], None]) -> bool:
+def report_losses(losses: Iterable[Loss], rest: str, hear: Callable[[str], None]) -> bool:
     """Report what each capture lacks, and what happens to the rest; return whether any capture is damaged."""
     is_damaged = False
     for path, damage, lost, forgotten, begins_at, unrecorded, guesses in losses:
@@ -203,7 +203,7 @@ class Progress:
             sys.stderr.write("\r" + " " * len(self._shown) + "\r")
             sys.stderr.flush()
 
-    def tell(self, done: int, total: int) -> None:
+    def update(self, done: int, total: int) -> None:
         """Report that `done` of `total` is loaded."""
         if not self._is_seen or time.monotonic() - self._since < SILENT_S:
             return
@@ -246,7 +246,7 @@ def relation_of(name: str, listed_by: str) -> Relation:
     return by_name[name.lower()]
 
 
-def tell(error: QueryError, say: Callable[[str], None]) -> None:
+def report_error(error: QueryError, say: Callable[[str], None]) -> None:
     """Report why a query failed, line by line."""
     lines = lines_of(error)
     kind = "permission" if _LOCKED.search(str(error)) else error.kind

@@ -18,12 +18,12 @@ def stamp(text: str) -> str:
     return f"{match[1]}T{match[2]}Z" if match else text
 
 
-class Inside(NamedTuple):
+class TimestampPaths(NamedTuple):
     """Where timestamps are in the JSON of a type."""
 
-    members: "Mapping[str, Inside | None]"
+    members: "Mapping[str, TimestampPaths | None]"
     """In members, by name, or in elements, by number."""
-    each: "Inside | None" = None
+    each: "TimestampPaths | None" = None
     """In all others."""
     are_keys: bool = False
     """Whether the names of members are timestamps."""
@@ -31,11 +31,11 @@ class Inside(NamedTuple):
 
 _WORDS: Final = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*'|[^\s"'(),\[\]]+|[(),\[\]])""")
 _DECODER: Final = json.JSONDecoder()
-_HERE: Final = Inside({})
+_HERE: Final = TimestampPaths({})
 """A timestamp itself."""
 
 
-def inside_of(type_: str) -> Inside | None:
+def inside_of(type_: str) -> TimestampPaths | None:
     """Where timestamps are in values of a type; None if there are none, or the type is unreadable."""
     if "TIMESTAMP" not in type_:
         return None
@@ -45,7 +45,7 @@ def inside_of(type_: str) -> Inside | None:
         return None
 
 
-def _read_type(words: list[str]) -> Inside | None:
+def _read_type(words: list[str]) -> TimestampPaths | None:
     """The same for the type that stands at the end of the words, which is taken from there."""
     name = words.pop()
     zone = _HERE if name.startswith("TIMESTAMP") else None
@@ -54,19 +54,19 @@ def _read_type(words: list[str]) -> Inside | None:
     if words and words[-1] == "(":
         parts = _read_parts(name, words)
         is_map = name == "MAP"
-        zone = Inside({}, parts["1"], are_keys=parts["0"] is _HERE) if is_map else Inside(parts)
+        zone = TimestampPaths({}, parts["1"], are_keys=parts["0"] is _HERE) if is_map else TimestampPaths(parts)
         if not any([*zone.members.values(), zone.each, zone.are_keys]):
             zone = None
     while words and words[-1] == "[":
         while words.pop() != "]":
             pass
-        zone = zone and Inside({}, zone)
+        zone = zone and TimestampPaths({}, zone)
     return zone
 
 
-def _read_parts(name: str, words: list[str]) -> dict[str, Inside | None]:
+def _read_parts(name: str, words: list[str]) -> dict[str, TimestampPaths | None]:
     """What stands in parentheses behind the name of a type: members, or digits and values, which are no types."""
-    parts: dict[str, Inside | None] = {}
+    parts: dict[str, TimestampPaths | None] = {}
     while words.pop() != ")":
         label = str(len(parts))
         if name in ("STRUCT", "UNION"):
@@ -79,7 +79,7 @@ def _read_parts(name: str, words: list[str]) -> dict[str, Inside | None]:
     return parts
 
 
-def stamped(text: str, inside: Inside) -> str:
+def stamped(text: str, inside: TimestampPaths) -> str:
     """JSON of such a type, with the timestamps in it as we want them."""
     pieces: list[str] = []
     try:
@@ -89,7 +89,7 @@ def stamped(text: str, inside: Inside) -> str:
     return "".join(pieces) if end == len(text) else text
 
 
-def _walk(text: str, at: int, inside: Inside | None, pieces: list[str]) -> int:
+def _walk(text: str, at: int, inside: TimestampPaths | None, pieces: list[str]) -> int:
     """Write the value that begins there, with timestamps as we want them; where it ends.
 
     All else stays letter by letter: decoded, numbers would lose digits, and of members of one name all but the last

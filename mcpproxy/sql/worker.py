@@ -29,9 +29,9 @@ from analysis.store.sandbox.parent import Limits
 from analysis.store.sandbox.protocol import QueryError
 from captures.listing import segments
 from mcpproxy.sanitise import sanitise
-from mcpproxy.sql.answers import csv_lines, json_lines, shower
 from mcpproxy.sql.new_file import new_file
 from mcpproxy.sql.session import SqlSession, lines_of
+from mcpproxy.sql.sql_results import cell_formatter, csv_lines, json_lines
 from mcpproxy.sql.statements import KEYWORDS
 
 MOST_ROWS: Final = 10_000
@@ -129,7 +129,7 @@ class SqlWorker:
         session = self._about([Path(path) for path in question["paths"]], anew=question.get("anew") is True)
         began_s = time.monotonic()
         answer = session.ask(question["sql"])
-        write = [shower(column, CELL) for column in answer.columns]
+        write = [cell_formatter(column, CELL) for column in answer.columns]
         rows: list[list[str | None]] = []
         room, is_more = MOST_CHARS, False
         for row in answer:

@@ -27,14 +27,14 @@ class Style:
         self.colour = colour
 
     @classmethod
-    def of(cls, stream: TextIO, environ: Mapping[str, str]) -> "Style":
+    def for_stream(cls, stream: TextIO, environ: Mapping[str, str]) -> "Style":
         """The style for a stream: colours on a terminal, unless NO_COLOR or TERM=dumb say otherwise (no-color.org)."""
         return cls(colour=stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb")
 
     @classmethod
     def chosen(cls, choice: str, stream: TextIO, environ: Mapping[str, str]) -> "Style":
         """The style that `--color` asks for: `always`, `never`, or `auto` for what suits the stream."""
-        return cls.of(stream, environ) if choice == "auto" else cls(colour=choice == "always")
+        return cls.for_stream(stream, environ) if choice == "auto" else cls(colour=choice == "always")
 
     def paint(self, spans: Iterable[Span]) -> str:
         """The spans as one text."""

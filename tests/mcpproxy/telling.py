@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from analysis.reading import End, Item, Reading
-from mcpproxy.report.conversation import Conversation, Thing
+from mcpproxy.report.conversation import Conversation, ConversationItem
 from mcpproxy.wording.spans import Style
 from tests.analysis.judged import step
 
@@ -20,7 +20,7 @@ class Telling(Conversation):
         """The lines of the next item."""
         return self.feed(step(self.reading, item))
 
-    def things_of(self, item: Item) -> tuple[Thing, ...]:
+    def things_of(self, item: Item) -> tuple[ConversationItem, ...]:
         """What the next item shows."""
         return self.things(step(self.reading, item))
 
@@ -28,7 +28,7 @@ class Telling(Conversation):
         """The lines about the end."""
         return [line for each in self.reading.finish(_end(still_open)) for line in self.feed(each)]
 
-    def closing(self, *, still_open: bool = False) -> list[Thing]:
+    def closing(self, *, still_open: bool = False) -> list[ConversationItem]:
         """What only the end shows."""
         return [thing for each in self.reading.finish(_end(still_open)) for thing in self.things(each)]
 

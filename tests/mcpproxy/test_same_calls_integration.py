@@ -18,7 +18,7 @@ from analysis.filter import facts_of, parse
 from analysis.reading import Reading
 from analysis.selection import selected_at_the_end
 from analysis.summary import summarise
-from mcpproxy.examination.examine import Wanted, examined
+from mcpproxy.examination.examine import CheckOptions, examined
 from mcpproxy.examination.result import LocatedFinding, Totals
 from mcpproxy.exporters.otlp.capture import CaptureSpans
 from mcpproxy.exporters.otlp.histograms import Histograms
@@ -435,9 +435,9 @@ def test_every_road_counts_abandoned_calls_alike(roads: Roads) -> None:
     summary = summarise(roads.path)
     assert (summary.abandoned, summary.answered_late) == (count, late)
     totals = Totals()
-    for event in examined(roads.path, Wanted()):
+    for event in examined(roads.path, CheckOptions()):
         if isinstance(event, LocatedFinding):
-            totals.add(event)
+            totals.count_finding(event)
     assert totals.abandoned == count
     ((in_stats,), *_) = (row.split()[1:2] for row in stats(roads.path) if row.startswith("ABANDONED"))
     assert in_stats == f"{count}"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final, NamedTuple
 
 from mcpproxy.sanitise import sanitise
-from mcpproxy.sql.client import Answer, Relation
+from mcpproxy.sql.client import Relation, ResultTable
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows
 from mcpproxy.wording.cells import cells, fit, pieces
 from mcpproxy.wording.spans import Span
@@ -42,7 +42,7 @@ class ViewRows(MemoryRows[Relation]):
 class AnswerRows(MemoryRows[Sequence[str | None]]):
     """The rows of a result, from a given column on."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: ResultTable) -> None:
         super().__init__(answer.rows)
         self.answer = answer
         self.first = 0
@@ -85,7 +85,7 @@ class Place(NamedTuple):
     frame: int
 
 
-def place_of(answer: Answer, row: int) -> Place | None:
+def place_of(answer: ResultTable, row: int) -> Place | None:
     """The frame that a row is about; None if it names none."""
     values: dict[str, str] = {}
     for (name, _), value in zip(answer.columns, answer.rows[row], strict=True):
@@ -95,7 +95,7 @@ def place_of(answer: Answer, row: int) -> Place | None:
     return None if frame is None else Place(values.get("capture"), int(frame))
 
 
-def row_lines(answer: Answer, row: int, room: int) -> list[list[Span]]:
+def row_lines(answer: ResultTable, row: int, room: int) -> list[list[Span]]:
     """A row in full: a line for each value, or as many as it needs."""
     names = [sanitise(name, WIDEST) for name, _ in answer.columns]
     margin = max(0, min(max(map(cells, names)), room - NARROWEST))

@@ -14,7 +14,7 @@ class Marking:
     """Marks rows for a screen that lists them. A thread reads and writes the file, which may be on a network."""
 
     def __init__(self, screen: PlacedScreen, reading: Reading, changed: Callable[[], None]) -> None:
-        """No mark is known until `look`.
+        """No mark is known until `load`.
 
         Args:
             screen: the screen above which notes are typed.
@@ -32,7 +32,7 @@ class Marking:
 
     def look(self) -> None:
         """Read the marks."""
-        self._change(self.marks.look)
+        self._change(self.marks.load)
 
     def mark(self, entry: int | None) -> None:
         """Mark an entry, or remove its mark; one with a note keeps both."""
@@ -50,7 +50,7 @@ class Marking:
 
         def take(text: str | None) -> None:
             if text is not None:
-                self._change(lambda: self.marks.note(seq, text))
+                self._change(lambda: self.marks.set_note(seq, text))
 
         self._screen.app.push_screen(LineScreen(f"note on {seq:,}", self.marks.notes.get(seq, "")), take)
 

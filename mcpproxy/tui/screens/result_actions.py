@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from mcpproxy.sanitise import sanitise
-from mcpproxy.sql.client import Written
+from mcpproxy.sql.client import WrittenResult
 from mcpproxy.tui.copies.clipboard import copy
 from mcpproxy.tui.copies.copy_forms import LARGEST, CopyForm
 from mcpproxy.tui.data.capture_ids import capture_with_id
@@ -112,7 +112,7 @@ class ResultActions:
         self._screen.app.sql.write(self._paths, sql, form, place, LARGEST)
         self._screen.show_title()
 
-    def take_written(self, written: Written) -> None:
+    def take_written(self, written: WrittenResult) -> None:
         """Copy what the client has written, or say where it is."""
         if self._written_to is not None:
             notify(self._screen.app, f"exported {count_text(written.rows, 'row')} to {sanitise(str(self._written_to))}")

@@ -99,7 +99,7 @@ class SqlScreen(PlacedScreen):
         editor.past = remembered()
         editor.focus()
         self.client = self.app.sql
-        self.client.hear = self._report_reply
+        self.client.on_change = self._report_reply
         self.client.answer, self.client.written, self.client.error = None, None, ()
         self.client.start()
         self._show()
@@ -107,7 +107,7 @@ class SqlScreen(PlacedScreen):
     def on_screen_resume(self) -> None:
         """Hear the client again, which another screen of SQL may have used above this one."""
         client, answer = self.client, self.answer.answer if self.answer is not None else None
-        client.hear = self._report_reply
+        client.on_change = self._report_reply
         if client.answer is not answer and not client.is_busy:
             client.answer, client.error = answer, ()
         self._show()
@@ -115,8 +115,8 @@ class SqlScreen(PlacedScreen):
     def on_unmount(self) -> None:
         """Stop the query."""
         self._result_actions.close()
-        if self.client.hear == self._report_reply:
-            self.client.hear = None
+        if self.client.on_change == self._report_reply:
+            self.client.on_change = None
             self.client.stop()
 
     def on_resize(self) -> None:

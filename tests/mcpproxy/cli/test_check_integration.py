@@ -19,8 +19,8 @@ from analysis.rules.discovery import rules
 from captures.file import CaptureFile
 from captures.record import members
 from captures.verdict import Direction
-from mcpproxy.examination import crew, shares
-from mcpproxy.examination.examine import Examination, Wanted
+from mcpproxy.examination import parallel_rules, worker_pool
+from mcpproxy.examination.examine import CaptureCheck, CheckOptions
 from mcpproxy.examination.result import LocatedFinding
 from mcpproxy.importers.trace import Case
 from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result
@@ -402,8 +402,8 @@ def test_a_profile_tells_what_rules_cost_and_which_were_never_asked(capture: Pat
     asked = {line.split()[0]: int(line.split()[1].replace(",", "")) for line in table[2:end] if "other" not in line}
     assert set(asked) <= set(rules())
     assert min(asked.values()) > 0
-    shares = [float(line.split()[-1].rstrip("%")) for line in table[2:end]]
-    assert abs(sum(shares) - 100) < 3
+    parallel_rules = [float(line.split()[-1].rstrip("%")) for line in table[2:end]]
+    assert abs(sum(parallel_rules) - 100) < 3
     told = " ".join(table[end:])
     assert "never ran; of these groups none:" in told
     assert "auth" in told.split(": ")[-1].split(", ")
@@ -528,7 +528,7 @@ def large(path: Path, id_: int, count: int = 1) -> Path:
     frames = [
         ("frame", one)
         for number in range(id_, id_ + count)
-        for one in (frame("c2s", call % (number, b"c" * crew.WORTH)), frame("s2c", answer % number))
+        for one in (frame("c2s", call % (number, b"c" * worker_pool.WORTH)), frame("s2c", answer % number))
     ]
     path.write_bytes(b"".join(lines([("header", header()), *frames, CLOSE])))
     return path
@@ -544,7 +544,7 @@ sys.exit(main())
 SHARED_OUT = """
 import sys
 from mcpproxy.__main__ import main
-from mcpproxy.examination import shares
+from mcpproxy.examination import parallel_rules
 shares.WORTH = 1 << 20
 sys.exit(main())
 """
@@ -558,7 +558,7 @@ sys.exit(main())
 )
 def test_several_captures_are_reported_in_order(tmp_path: Path, forms: tuple[str, ...]) -> None:
     names = [large(tmp_path / f"{number}.mcpcap", number) for number in range(4)]
-    assert crew.processes(names, Wanted()) in (0, min(4, os.cpu_count() or 1))
+    assert worker_pool.processes(names, CheckOptions()) in (0, min(4, os.cpu_count() or 1))
     missing = tmp_path / "none.mcpcap"
     missing.write_bytes(b"no capture\n")
     for form in forms:
@@ -571,13 +571,13 @@ def test_several_captures_are_reported_in_order(tmp_path: Path, forms: tuple[str
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot reserve a processor")
-@pytest.mark.parametrize("size", [1 << 20, pytest.param(shares.WORTH, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("size", [1 << 20, pytest.param(parallel_rules.WORTH, marks=pytest.mark.soak)])
 def test_one_large_capture_is_reported_as_by_one_process(
     tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = large(tmp_path / "large.mcpcap", 1, -(-size // crew.WORTH))
-    monkeypatch.setattr(shares, "WORTH", size)
-    if not crew.processes([name], Wanted()):
+    name = large(tmp_path / "large.mcpcap", 1, -(-size // worker_pool.WORTH))
+    monkeypatch.setattr(parallel_rules, "WORTH", size)
+    if not worker_pool.processes([name], CheckOptions()):
         pytest.skip("there is one processor")
     for form in ("text", "json"):
         words = ("check", "--format", form, name)
@@ -589,7 +589,7 @@ def test_one_large_capture_is_reported_as_by_one_process(
 BUSY_FOR_EVER = """
 import os, signal, sys
 from mcpproxy.__main__ import main
-from mcpproxy.examination import crew, shares, workers
+from mcpproxy.examination import worker_pool, parallel_rules, workers
 
 def begin(path, _):
     open(f"{path}.{os.getpid()}", "w").close()
@@ -605,9 +605,9 @@ sys.exit(main())
 @pytest.mark.parametrize("count", [1, 4])
 def test_ctrl_c_ends_every_process_at_once(tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [twisted(tmp_path / f"{number}.mcpcap", 1) for number in range(count)]
-    for module in (crew, shares):
+    for module in (worker_pool, parallel_rules):
         monkeypatch.setattr(module, "WORTH", 1)
-    expected = crew.processes(names, Wanted())
+    expected = worker_pool.processes(names, CheckOptions())
     if not expected:
         pytest.skip("there is one processor")
     with started("check", "--json", *names, code=BUSY_FOR_EVER) as process:
@@ -626,7 +626,7 @@ def test_ctrl_c_ends_every_process_at_once(tmp_path: Path, count: int, monkeypat
 
 
 def found_in(path: Path) -> list[LocatedFinding]:
-    examination = Examination(path, Wanted(lambda rule: rule == "id/type-changed"))
+    examination = CaptureCheck(path, CheckOptions(lambda rule: rule == "id/type-changed"))
     return [one for _, found in examination.to_end() for one in found]
 
 
@@ -861,7 +861,7 @@ def test_a_rule_that_fails_is_told_and_hides_nothing(capture: Path, monkeypatch:
         raise KeyError("a bug")
 
     monkeypatch.setattr(UnknownResponse, "on_response", fail)
-    examination = Examination(capture, Wanted(lambda rule: rule.startswith("id/")))
+    examination = CaptureCheck(capture, CheckOptions(lambda rule: rule.startswith("id/")))
     found = [one for _, several in examination.to_end() for one in several]
     assert [one.finding.rule for one in found] == ["id/type-changed"] * 3
     assert dict(examination.ended.faults) == {"id/unknown-response": "KeyError: 'a bug'"}

@@ -66,7 +66,7 @@ def told(*captures: Path, width: int = 80) -> tuple[list[dict[str, Any]], str]:
     """What the command prints about captures, as objects and as text."""
     with counted(*captures) as answer:
         stats = gathered(answer, "call", has_findings=False)
-    return list(as_objects(stats)), "\n".join(as_text(stats, Style.of(io.StringIO(), {}), width))
+    return list(as_objects(stats)), "\n".join(as_text(stats, Style.for_stream(io.StringIO(), {}), width))
 
 
 def objects(*arguments: str | Path) -> list[dict[str, Any]]:

@@ -54,8 +54,8 @@ def test_any_value_in_place_of_servers(tmp_path: Path, content: Any, client: Any
     before = path.read_bytes()
     found = find(client, machine)
     for server in found.servers:
-        list(config_checks.of_entry(server, machine))
-    list(config_checks.of_files(found, machine))
+        list(config_checks.check_entry(server, machine))
+    list(config_checks.check_files(found, machine))
     urls = {server.url[1]: Probe("open") for server in found.servers if server.url is not None}
     for decide in (routing(Wrapper((sys.executable,)), state, urls), unrouting(state, is_named=False)):
         for plan in plans([find(client, machine)], decide, lambda _: True):

@@ -11,11 +11,11 @@ from pathlib import Path
 from analysis.checking.baseline import Baseline
 from analysis.filter import parse
 from captures.errors import CaptureError
-from mcpproxy.examination import crew, examine
-from mcpproxy.examination.crew import examined_all
-from mcpproxy.examination.examine import Wanted, examined
-from mcpproxy.examination.result import Event, LocatedFinding, Reached
-from mcpproxy.examination.shares import examined_in_shares
+from mcpproxy.examination import examine, worker_pool
+from mcpproxy.examination.examine import CheckOptions, examined
+from mcpproxy.examination.parallel_rules import examined_in_shares
+from mcpproxy.examination.result import CheckProgress, Event, LocatedFinding
+from mcpproxy.examination.worker_pool import examined_all
 from tests.harness import ROOT, children
 
 DEMO = ROOT / "tests/corpus/captures/demo.mcpcap"
@@ -31,25 +31,25 @@ def all_of(events: Iterable[Event]) -> list[Event | str]:
     return found
 
 
-def by_capture(captures: list[Path], wanted: Wanted, count: int) -> list[tuple[Path, list[Event | str]]]:
+def by_capture(captures: list[Path], wanted: CheckOptions, count: int) -> list[tuple[Path, list[Event | str]]]:
     """The events of captures, found by so many processes."""
     return [(path, all_of(events)) for path, events in examined_all(captures, wanted, count)]
 
 
 def baseline() -> Baseline:
     """All that is found in the demo."""
-    return Baseline(found.fingerprint for found in examined(DEMO, Wanted()) if isinstance(found, LocatedFinding))
+    return Baseline(found.fingerprint for found in examined(DEMO, CheckOptions()) if isinstance(found, LocatedFinding))
 
 
 def they_find_the_same_in_the_same_order(*captures: Path) -> None:
     """Whatever is wanted; of a part of it, fewer captures."""
     for wanted in (
-        Wanted(),
-        Wanted(lambda rule: rule.startswith("id/")),
-        Wanted(only=parse("method:tools/* level>=warning")),
-        Wanted(baseline=baseline()),
+        CheckOptions(),
+        CheckOptions(lambda rule: rule.startswith("id/")),
+        CheckOptions(only=parse("method:tools/* level>=warning")),
+        CheckOptions(baseline=baseline()),
     ):
-        given = [*captures[: None if wanted == Wanted() else 6]]
+        given = [*captures[: None if wanted == CheckOptions() else 6]]
         alone = by_capture(given, wanted, 0)
         assert by_capture(given, wanted, 3) == alone, wanted
         assert [path for path, _ in alone] == given
@@ -58,16 +58,16 @@ def they_find_the_same_in_the_same_order(*captures: Path) -> None:
 
 def events_of_later_captures_wait_within_a_limit(*captures: Path) -> None:
     """A limit of nothing."""
-    alone = by_capture([*captures], Wanted(), 0)
-    crew.MOST_WAITING = 0  # type: ignore[misc]
-    assert by_capture([*captures], Wanted(), 3) == alone
+    alone = by_capture([*captures], CheckOptions(), 0)
+    worker_pool.MOST_WAITING = 0  # type: ignore[misc]
+    assert by_capture([*captures], CheckOptions(), 3) == alone
 
 
 def a_worker_that_is_killed_costs_no_finding(*captures: Path) -> None:
     """Some are killed at the start, some when there is nothing left to do."""
-    alone, others = by_capture([*captures], Wanted(), 0), children(os.getpid())
+    alone, others = by_capture([*captures], CheckOptions(), 0), children(os.getpid())
     found: list[tuple[Path, list[Event | str]]] = []
-    for path, events in examined_all(captures, Wanted(), 3):
+    for path, events in examined_all(captures, CheckOptions(), 3):
         workers_left = [pid for pid in children(os.getpid()) if pid not in others]
         for worker in workers_left[:1] if len(found) in (0, 1, len(captures) - 2) else ():
             os.kill(worker, signal.SIGKILL)
@@ -77,8 +77,8 @@ def a_worker_that_is_killed_costs_no_finding(*captures: Path) -> None:
 
 def no_finding_comes_twice_if_its_worker_dies_half_way(many: Path) -> None:
     """Its worker, and that of the next capture."""
-    alone, others = all_of(examined(many, Wanted())), children(os.getpid())
-    for _, events in examined_all([many, many], Wanted(), 2):
+    alone, others = all_of(examined(many, CheckOptions())), children(os.getpid())
+    for _, events in examined_all([many, many], CheckOptions(), 2):
         found: list[Event | str] = [next(events) for _ in range(10)]
         for worker in children(os.getpid()):
             if worker not in others:
@@ -88,13 +88,13 @@ def no_finding_comes_twice_if_its_worker_dies_half_way(many: Path) -> None:
 
 def a_capture_that_grows_is_examined_up_to_its_end(growing: Path) -> None:
     """By each of two workers."""
-    first, second = by_capture([growing, growing], Wanted(), 2)
-    assert first == second == (growing, all_of(examined(growing, Wanted())))
+    first, second = by_capture([growing, growing], CheckOptions(), 2)
+    assert first == second == (growing, all_of(examined(growing, CheckOptions())))
 
 
 def the_places_of_findings_rise_with_the_frames(path: Path) -> None:
     """In what a worker tells."""
-    ((_, found), _) = by_capture([path] * 2, Wanted(lambda rule: rule.startswith("id/")), 2)
+    ((_, found), _) = by_capture([path] * 2, CheckOptions(lambda rule: rule.startswith("id/")), 2)
     frames = [event.finding.frame for event in found if isinstance(event, LocatedFinding)]
     assert len(frames) == 50
     assert frames == sorted(set(frames))
@@ -103,7 +103,7 @@ def the_places_of_findings_rise_with_the_frames(path: Path) -> None:
 # ---- one capture, its rules shared out
 
 
-def in_shares(path: Path, wanted: Wanted, count: int) -> list[Event | str]:
+def in_shares(path: Path, wanted: CheckOptions, count: int) -> list[Event | str]:
     """The events of a capture whose rules are shared out to so many processes."""
     return all_of(examined_in_shares(path, wanted, count))
 
@@ -112,7 +112,9 @@ def shares_yield_the_events_of_one_process(*captures: Path) -> None:
     """Of two shares and of three, with whatever is wanted in turn."""
     accepted = baseline()
     for number, path in enumerate(captures):
-        wanted = (Wanted(), Wanted(only=parse("level>=warning")), Wanted(baseline=accepted))[number % 3]
+        wanted = (CheckOptions(), CheckOptions(only=parse("level>=warning")), CheckOptions(baseline=accepted))[
+            number % 3
+        ]
         count = 2 + number % 2
         assert in_shares(path, wanted, count) == all_of(examined(path, wanted)), (path, count)
 
@@ -120,16 +122,16 @@ def shares_yield_the_events_of_one_process(*captures: Path) -> None:
 def a_share_says_how_far_it_is(large: Path) -> None:
     """Once, though each of two workers says it."""
     examine.REACHED_EVERY = 256  # type: ignore[misc] # so do the workers, which are forks
-    events = in_shares(large, Wanted(), 2)
-    assert [type(event) for event in events].count(Reached) == 1
-    assert events == all_of(examined(large, Wanted()))
+    events = in_shares(large, CheckOptions(), 2)
+    assert [type(event) for event in events].count(CheckProgress) == 1
+    assert events == all_of(examined(large, CheckOptions()))
 
 
 def a_share_whose_worker_is_killed_costs_no_finding(many: Path) -> None:
     """Whichever of them it is."""
-    alone, others = all_of(examined(many, Wanted())), children(os.getpid())
+    alone, others = all_of(examined(many, CheckOptions())), children(os.getpid())
     for victim in (0, 1):
-        events: Iterator[Event] = examined_in_shares(many, Wanted(), 2)
+        events: Iterator[Event] = examined_in_shares(many, CheckOptions(), 2)
         found: list[Event | str] = [next(events) for _ in range(10)]
         os.kill([pid for pid in children(os.getpid()) if pid not in others][victim], signal.SIGKILL)
         assert found + all_of(events) == alone

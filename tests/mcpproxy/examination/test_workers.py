@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 
 from analysis.checking.profile import Costs
-from mcpproxy.examination import crew, shares
-from mcpproxy.examination.crew import processes
+from mcpproxy.examination import parallel_rules, worker_pool
 from mcpproxy.examination.encoding import decoded, encoded, is_last
-from mcpproxy.examination.examine import Wanted
+from mcpproxy.examination.examine import CheckOptions
 from mcpproxy.examination.result import LocatedFinding
+from mcpproxy.examination.worker_pool import processes
 from tests.harness import ROOT
 from tests.mcpproxy.report.findings import anything
 
@@ -29,14 +29,14 @@ def test_small_captures_and_a_single_one_are_left_to_one_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     large = tmp_path / "large.mcpcap"
-    large.write_bytes(bytes(2 * crew.WORTH))
+    large.write_bytes(bytes(2 * worker_pool.WORTH))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(4), raising=False)
-    assert processes([DEMO] * 10, Wanted()) == 0
-    assert processes([large], Wanted()) == 0
-    assert processes([large, tmp_path / "missing.mcpcap"], Wanted()) == 2
-    assert processes([large] * 9, Wanted()) == 4
+    assert processes([DEMO] * 10, CheckOptions()) == 0
+    assert processes([large], CheckOptions()) == 0
+    assert processes([large, tmp_path / "missing.mcpcap"], CheckOptions()) == 2
+    assert processes([large] * 9, CheckOptions()) == 4
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(1), raising=False)
-    assert processes([large] * 9, Wanted()) == 0
+    assert processes([large] * 9, CheckOptions()) == 0
 
 
 def test_a_large_closed_capture_is_shared_out_if_most_rules_run(
@@ -45,13 +45,13 @@ def test_a_large_closed_capture_is_shared_out_if_most_rules_run(
     large = tmp_path / "large.mcpcap"
     large.write_bytes(DEMO.read_bytes())
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(8), raising=False)
-    assert processes([large], Wanted()) == 0
-    monkeypatch.setattr(shares, "WORTH", large.stat().st_size)
-    assert processes([large], Wanted()) == 4
-    assert processes([large], Wanted(costs=Costs())) == 0
-    assert processes([large], Wanted(lambda rule: rule.startswith("id/"))) == 0
+    assert processes([large], CheckOptions()) == 0
+    monkeypatch.setattr(parallel_rules, "WORTH", large.stat().st_size)
+    assert processes([large], CheckOptions()) == 4
+    assert processes([large], CheckOptions(costs=Costs())) == 0
+    assert processes([large], CheckOptions(lambda rule: rule.startswith("id/"))) == 0
     with large.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # as its recorder does
-        assert processes([large], Wanted()) == 0
+        assert processes([large], CheckOptions()) == 0
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(1), raising=False)
-    assert processes([large], Wanted()) == 0
+    assert processes([large], CheckOptions()) == 0

@@ -11,8 +11,8 @@ from analysis import child_process
 from captures.errors import CaptureError
 from captures.reader import Capture
 from mcpproxy.examination.encoding import decoded, encoded, is_last
-from mcpproxy.examination.examine import Wanted, examined
-from mcpproxy.examination.result import Ended
+from mcpproxy.examination.examine import CheckOptions, examined
+from mcpproxy.examination.result import CheckOutcome
 from tests.analysis.traces import CORPUS, read
 from tests.bench.check import repeated
 from tests.harness import ROOT, children, is_alive, killed_at_the_end, wait_until
@@ -60,11 +60,11 @@ def hold(check: Callable[..., None], *captures: Path) -> None:
 
 def test_every_event_survives_the_way(captures: list[Path]) -> None:
     for path in captures:
-        for event in all_of(examined(path, Wanted())):
+        for event in all_of(examined(path, CheckOptions())):
             message = encoded(7, CaptureError(event) if isinstance(event, str) else event)
             _, back = decoded(message)
             assert (str(back) if isinstance(back, CaptureError) else back) == event
-            assert is_last(message) == isinstance(event, Ended | str)
+            assert is_last(message) == isinstance(event, CheckOutcome | str)
 
 
 def test_they_find_the_same_in_the_same_order(captures: list[Path]) -> None:
@@ -84,10 +84,10 @@ def test_no_finding_comes_twice_if_its_worker_dies_half_way(many: Path) -> None:
 
 
 def test_all_is_found_though_no_worker_starts(captures: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = by_capture(captures[:5], Wanted(), 0)
+    alone = by_capture(captures[:5], CheckOptions(), 0)
     monkeypatch.setattr(child_process, "_BOOT", "import os; os._exit(3)")
-    assert by_capture(captures[:5], Wanted(), 2) == alone
-    assert in_shares(DEMO, Wanted(), 2) == all_of(examined(DEMO, Wanted()))
+    assert by_capture(captures[:5], CheckOptions(), 2) == alone
+    assert in_shares(DEMO, CheckOptions(), 2) == all_of(examined(DEMO, CheckOptions()))
 
 
 def test_the_workers_end_when_their_parent_is_killed_or_has_enough(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_the_workers_end_when_their_parent_is_killed_or_has_enough(tmp_path: Pat
 import sys
 from pathlib import Path
 from mcpproxy.examination.examine import Wanted
-from mcpproxy.examination.crew import examined_all
+from mcpproxy.examination.worker_pool import examined_all
 for _, events in examined_all([Path(sys.argv[1])] * 100_000, Wanted(), 2):
     for event in events:
         pass
@@ -114,7 +114,7 @@ for _, events in examined_all([Path(sys.argv[1])] * 100_000, Wanted(), 2):
 
 def test_workers_that_start_as_for_a_user_find_the_same(captures: list[Path]) -> None:
     """Those of all other tests are forks of a process that has loaded what they need."""
-    assert by_capture(captures[:2], Wanted(), 2) == by_capture(captures[:2], Wanted(), 0)
+    assert by_capture(captures[:2], CheckOptions(), 2) == by_capture(captures[:2], CheckOptions(), 0)
 
 
 def test_a_capture_that_grows_is_examined_up_to_its_end(tmp_path: Path) -> None:

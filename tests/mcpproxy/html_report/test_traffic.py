@@ -18,9 +18,9 @@ def test_a_request_without_a_response_waits_as_long_as_its_capture_is_recorded(s
     traffic = Traffic(Payloads(), 100)
     reading = Reading()
     rows = CaptureTraffic(traffic, 0, reading.fold)
-    rows.take(reading.feed(Record(0, "header", 0, {"name": "a", "wall_ns": time.time_ns() - 90_200_000_000})))
+    rows.on_step(reading.feed(Record(0, "header", 0, {"name": "a", "wall_ns": time.time_ns() - 90_200_000_000})))
     raw = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
-    rows.take(step(reading, Frame(1, 0, "c2s", raw, judge(raw, "c2s"))))
+    rows.on_step(step(reading, Frame(1, 0, "c2s", raw, judge(raw, "c2s"))))
     for last in reading.finish("open" if still_open else "killed"):
         rows.finish(last, is_whole=True)
     assert traffic.columns["word"][0].startswith(word)

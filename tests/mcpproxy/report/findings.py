@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from analysis.rules.finding import Blames, Finding, Level
-from mcpproxy.examination.result import Ended, LocatedFinding, Place, Report, Totals
+from mcpproxy.examination.result import CheckOutcome, LocatedFinding, RecordLocation, Reporter, Totals
 from tests.captures.samples import frame, header, lines
 
 FOREIGN = (
@@ -41,21 +41,22 @@ anything = st.builds(
     capture=st.sampled_from(
         [Path("a.mcpcap"), Path(FOREIGN.replace("\x00", "").replace("\ud800", "\udcff")), Path("/tmp/%41,b:c.mcpcap")]
     ),
-    place=st.none() | st.builds(Place, st.just(Path("gone.mcpcap")), st.integers(0, 99), st.just(9), st.integers(1, 9)),
+    place=st.none()
+    | st.builds(RecordLocation, st.just(Path("gone.mcpcap")), st.integers(0, 99), st.just(9), st.integers(1, 9)),
     accepted=st.booleans(),
 )
 """Any finding, with text from anybody."""
 
 
-def written(report: Report, founds: list[LocatedFinding], **ended: object) -> str:
+def written(report: Reporter, founds: list[LocatedFinding], **ended: object) -> str:
     """All that a report prints of one capture."""
     totals, path = Totals(), Path("some.mcpcap")
     totals.captures = 1
     pieces = [*report.begin(path)]
     for one in founds:
-        totals.add(one)
-        pieces += report.add(one)
-    pieces += report.end(Ended(path, {}, {}, damaged=False)._replace(**ended))  # type: ignore[arg-type]
+        totals.count_finding(one)
+        pieces += report.report(one)
+    pieces += report.finish(CheckOutcome(path, {}, {}, damaged=False)._replace(**ended))  # type: ignore[arg-type]
     return "".join([*pieces, *report.close(totals)])
 
 

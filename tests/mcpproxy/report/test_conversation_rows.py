@@ -1,13 +1,15 @@
 """The rows of a conversation: what gives way to what if room is short."""
 
-from mcpproxy.report.conversation_rows import Row, lay_out
+from mcpproxy.report.conversation_rows import ConversationRow, lay_out
 from mcpproxy.wording.spans import Span
 
 
 def laid_out(width: int) -> str:
     """An answer with its time on the clock, in some columns."""
     subject = [Span("tools/list #2"), Span(" " * 11)]
-    row = Row(Span("←"), subject, Span("ok"), (Span("  5 tools"),), latency="0.35 ms", size="1.5 kB", frame=7)
+    row = ConversationRow(
+        Span("←"), subject, Span("ok"), (Span("  5 tools"),), latency="0.35 ms", size="1.5 kB", frame=7
+    )
     (line,) = lay_out(row, "16:19:19.774", width)
     return "".join(span.text for span in line)
 

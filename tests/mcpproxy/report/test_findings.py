@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.rules.finding import Level
-from mcpproxy.examination.result import Ended, LocatedFinding, Place, Totals
-from mcpproxy.report.findings import SHOWN, SHOWN_OF_RULE, Text, summary
+from mcpproxy.examination.result import CheckOutcome, LocatedFinding, RecordLocation, Totals
+from mcpproxy.report.findings import SHOWN, SHOWN_OF_RULE, TextReporter, summary
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import WHOLE, cells
 from mcpproxy.wording.spans import Style
@@ -17,14 +17,14 @@ from tests.mcpproxy.report.findings import anything, found, written
 
 
 def text(founds: list[LocatedFinding], *, notes: bool = False, live: bool = False, **ended: object) -> str:
-    return written(Text(Style(), notes=notes, live=live), founds, **ended)
+    return written(TextReporter(Style(), notes=notes, live=live), founds, **ended)
 
 
-def stands(path: Path, raw: bytes) -> Place:
+def stands(path: Path, raw: bytes) -> RecordLocation:
     """A record that holds these bytes, in a file."""
     head, line = lines([("header", header()), ("frame", frame("s2c", raw))])
     path.write_bytes(head + line)
-    return Place(path, len(head), len(line) - 1, 2)
+    return RecordLocation(path, len(head), len(line) - 1, 2)
 
 
 def test_a_finding_says_what_whose_where_and_shows_the_place(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_the_place_is_named_where_nothing_can_be_shown() -> None:
 
 def test_columns_of_findings_are_aligned_in_all_captures() -> None:
     for width in (100, WHOLE):
-        report = Text(Style(), notes=True, width=width)
+        report = TextReporter(Style(), notes=True, width=width)
         pieces = []
         for name, founds in (
             ("a", [found(seq=7), found("framing/stdout-not-json", seq=1234, session=12), found(seq=8, session=2)]),
@@ -81,8 +81,8 @@ def test_columns_of_findings_are_aligned_in_all_captures() -> None:
         ):
             pieces += [*report.begin(Path(name))]
             for one in founds:
-                pieces += [*report.add(one)]
-            pieces += [*report.end(Ended(Path(name), {}, {}, damaged=False))]
+                pieces += [*report.report(one)]
+            pieces += [*report.finish(CheckOutcome(Path(name), {}, {}, damaged=False))]
         lines = [line for line in "".join(pieces).splitlines() if line.startswith("  error ")]
         assert len(lines) == 4
         for column in ("  (?:server|client)", "  frame ", r"  \+"):
@@ -149,10 +149,10 @@ def test_what_is_accepted_is_only_counted() -> None:
 
 
 def test_live_each_finding_comes_at_once_and_the_rest_is_counted_at_the_end() -> None:
-    report = Text(Style(), live=True)
+    report = TextReporter(Style(), live=True)
     assert list(report.begin(Path("some.mcpcap"))) == []
-    assert "".join(report.add(found())).startswith("some.mcpcap\n\n  error    id/null ")
-    assert "".join(report.add(found())).startswith("  error    id/null ")
+    assert "".join(report.report(found())).startswith("some.mcpcap\n\n  error    id/null ")
+    assert "".join(report.report(found())).startswith("  error    id/null ")
     assert "  and 3 more of id/null\n" in text([found()] * (SHOWN + 3), live=True)
 
 
@@ -165,7 +165,7 @@ def test_lines_are_safe_and_fit_whatever_was_found(founds: list[LocatedFinding],
 
 
 def test_colour_is_never_the_only_carrier() -> None:
-    painted = written(Text(Style(colour=True)), [found()])
+    painted = written(TextReporter(Style(colour=True)), [found()])
     assert "\x1b[" in painted
     assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == text([found()])
 
@@ -174,9 +174,9 @@ def test_the_summary_names_every_side_that_did_something() -> None:
     totals = Totals()
     totals.frames, totals.sessions = 1820, 1
     for level, blames in ((Level.ERROR, "server"), (Level.ERROR, "server"), (Level.WARNING, "transport")):
-        totals.add(found(level=level, blames=blames))  # type: ignore[arg-type]
+        totals.count_finding(found(level=level, blames=blames))  # type: ignore[arg-type]
     for _ in range(4):
-        totals.add(found(level=Level.NOTE, blames="client"))
+        totals.count_finding(found(level=Level.NOTE, blames="client"))
     assert summary(totals) == (
         "2 errors, 1 warning, 4 notes in 1,820 frames of 1 session. "
         "Server: 2 errors. Client: none. Transport: 1 warning."

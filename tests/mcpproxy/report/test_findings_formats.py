@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from analysis.conversation.bounded_dict import Forgotten
 from analysis.rules.discovery import rules
 from analysis.rules.finding import Level
-from mcpproxy.examination.result import LocatedFinding, Place
-from mcpproxy.report.findings_json import Json
-from mcpproxy.report.github import Github, relative
-from mcpproxy.report.junit import CLEAN, SHOWN, Junit
-from mcpproxy.report.sarif import Sarif, address, plain
+from mcpproxy.examination.result import LocatedFinding, RecordLocation
+from mcpproxy.report.findings_json import JsonReporter
+from mcpproxy.report.github import GithubReporter, relative
+from mcpproxy.report.junit import CLEAN, SHOWN, JunitReporter
+from mcpproxy.report.sarif import SarifReporter, address, plain
 from mcpproxy.sanitise import sanitise
 from tests.mcpproxy.report.findings import FOREIGN, anything, found, written
 
@@ -36,7 +36,7 @@ FOUNDS = st.lists(anything, max_size=6)
 
 @given(FOUNDS)
 def test_json_is_an_object_a_line_with_all_its_members(founds: list[LocatedFinding]) -> None:
-    rows = [json.loads(line) for line in written(Json(), founds).split("\n")[:-1]]
+    rows = [json.loads(line) for line in written(JsonReporter(), founds).split("\n")[:-1]]
     told = [one for one in founds if not one.accepted]
     assert [row["rule"] for row in rows] == [one.finding.rule for one in told]
     names = "capture rule level impact blames session frame item related more method message pointer source t_ns at"
@@ -47,10 +47,10 @@ def test_json_is_an_object_a_line_with_all_its_members(founds: list[LocatedFindi
 
 
 def test_json_tells_wall_time_where_it_is_known() -> None:
-    assert json.loads(written(Json(), [found()]))["at"] is None
-    at = json.loads(written(Json(), [found(wall_ns=1_795_000_000_000_000_000)]))["at"]
+    assert json.loads(written(JsonReporter(), [found()]))["at"] is None
+    at = json.loads(written(JsonReporter(), [found(wall_ns=1_795_000_000_000_000_000)]))["at"]
     assert at == "2026-11-18T11:06:40.001500000Z"
-    assert json.loads(written(Json(), [found(wall_ns=-5)]))["at"] is None
+    assert json.loads(written(JsonReporter(), [found(wall_ns=-5)]))["at"] is None
 
 
 # ---- JUnit
@@ -87,7 +87,7 @@ def outcomes(root: ET.Element) -> dict[str, list[str]]:
 
 @given(FOUNDS, st.booleans())
 def test_junit_is_well_formed_whatever_was_found(founds: list[LocatedFinding], notes: bool) -> None:
-    root = checked(written(Junit(notes=notes), founds))
+    root = checked(written(JunitReporter(notes=notes), founds))
     least = Level.NOTE if notes else Level.WARNING
     failing = {one.finding.rule for one in founds if not one.accepted and one.finding.level >= least}
     assert {name for name, held in outcomes(root).items() if "failure" in held} == failing
@@ -95,7 +95,7 @@ def test_junit_is_well_formed_whatever_was_found(founds: list[LocatedFinding], n
 
 def test_junit_has_a_case_for_each_rule_that_found_something_and_tells_the_first_of_many() -> None:
     founds = [found(seq=seq) for seq in range(SHOWN + 5)]
-    root = checked(written(Junit(), [*founds, found("id/float-integer", Level.NOTE)]))
+    root = checked(written(JunitReporter(), [*founds, found("id/float-integer", Level.NOTE)]))
     assert outcomes(root) == {"id/null": ["failure"], "id/float-integer": ["system-out"]}
     failure = root.find("testsuite/testcase[@name='id/null']/failure")
     assert failure is not None
@@ -110,29 +110,29 @@ def test_junit_has_a_case_for_each_rule_that_found_something_and_tells_the_first
 
 def test_junit_has_one_passing_case_for_a_clean_capture() -> None:
     accepted, note = found(accepted=True), found("id/float-integer", Level.NOTE)
-    assert outcomes(checked(written(Junit(), [accepted]))) == {CLEAN: []}
-    assert outcomes(checked(written(Junit(), [note]))) == {"id/float-integer": ["system-out"], CLEAN: []}
-    for asked in (Junit(notes=True), Junit(named={"id/float-integer"})):
+    assert outcomes(checked(written(JunitReporter(), [accepted]))) == {CLEAN: []}
+    assert outcomes(checked(written(JunitReporter(), [note]))) == {"id/float-integer": ["system-out"], CLEAN: []}
+    for asked in (JunitReporter(notes=True), JunitReporter(named={"id/float-integer"})):
         assert outcomes(checked(written(asked, [note]))) == {"id/float-integer": ["failure"]}
 
 
 def test_junit_skips_what_could_not_be_checked() -> None:
-    root = checked(written(Junit(), [], nothing="it holds no frames"))
+    root = checked(written(JunitReporter(), [], nothing="it holds no frames"))
     assert outcomes(root) == {CLEAN: ["skipped"]}
-    assert outcomes(checked(written(Junit(), [], damaged=True))) == {CLEAN: ["error"]}
+    assert outcomes(checked(written(JunitReporter(), [], damaged=True))) == {CLEAN: ["error"]}
 
 
 def test_junit_tells_the_place() -> None:
     one = found()
     one = one._replace(finding=one.finding._replace(pointer="/result/tools/17", item=2))
-    failure = checked(written(Junit(), [one])).find("testsuite/testcase/failure")
+    failure = checked(written(JunitReporter(), [one])).find("testsuite/testcase/failure")
     assert failure is not None
     assert failure.attrib["message"] == "it is wrong, at /result/tools/17"
     assert failure.text == "some.mcpcap: error: server, session 1, frame 1 item 2: it is wrong, at /result/tools/17"
 
 
 def test_junit_tells_a_rule_that_failed_as_an_error() -> None:
-    root = checked(written(Junit(), [], faults={"id/null": f"KeyError: {FOREIGN}"}))
+    root = checked(written(JunitReporter(), [], faults={"id/null": f"KeyError: {FOREIGN}"}))
     assert outcomes(root) == {"id/null": ["error"]}
 
 
@@ -241,7 +241,7 @@ def run_in(document: str) -> Any:
 
 
 def test_the_schema_refuses_what_is_no_sarif() -> None:
-    read = json.loads(written(Sarif(ASKED), [found()]))
+    read = json.loads(written(SarifReporter(ASKED), [found()]))
     read["runs"][0]["results"][0]["level"] = "fatal"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.Draft7Validator(SARIF).validate(read)
@@ -249,7 +249,7 @@ def test_the_schema_refuses_what_is_no_sarif() -> None:
 
 @given(FOUNDS)
 def test_sarif_is_valid_whatever_was_found(founds: list[LocatedFinding]) -> None:
-    run = run_in(written(Sarif(ASKED), founds))
+    run = run_in(written(SarifReporter(ASKED), founds))
     assert len(run["results"]) == len(founds)
     for result, one in zip(run["results"], founds, strict=True):
         assert result["ruleId"] == one.finding.rule
@@ -259,15 +259,15 @@ def test_sarif_is_valid_whatever_was_found(founds: list[LocatedFinding]) -> None
 
 
 def test_sarif_holds_only_the_rules_that_have_results() -> None:
-    run = run_in(written(Sarif(ASKED), [found(), found()]))
+    run = run_in(written(SarifReporter(ASKED), [found(), found()]))
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == [found().finding.rule]
-    assert run_in(written(Sarif(ASKED), []))["tool"]["driver"]["rules"] == []
+    assert run_in(written(SarifReporter(ASKED), []))["tool"]["driver"]["rules"] == []
 
 
 def test_sarif_names_file_line_and_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    one = found(place=Place(tmp_path / "a b.2.mcpcap", 305, 127, 2))
-    (result,) = run_in(written(Sarif(ASKED), [one]))["results"]
+    one = found(place=RecordLocation(tmp_path / "a b.2.mcpcap", 305, 127, 2))
+    (result,) = run_in(written(SarifReporter(ASKED), [one]))["results"]
     place = result["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == "a%20b.2.mcpcap"
     assert place["region"] == {"startLine": 2, "byteOffset": 305, "byteLength": 127}
@@ -276,13 +276,13 @@ def test_sarif_names_file_line_and_bytes(tmp_path: Path, monkeypatch: pytest.Mon
 def test_sarif_tells_the_place() -> None:
     one = found()
     one = one._replace(finding=one.finding._replace(pointer="/result/a[0]"))
-    (result,) = run_in(written(Sarif(ASKED), [one]))["results"]
+    (result,) = run_in(written(SarifReporter(ASKED), [one]))["results"]
     assert result["message"]["text"] == r"it is wrong, at /result/a\[0\]"
     assert result["properties"]["pointer"] == "/result/a[0]"
 
 
 def test_sarif_says_that_a_rule_failed() -> None:
-    (invocation,) = run_in(written(Sarif(ASKED), [], faults={"id/null": FOREIGN}))["invocations"]
+    (invocation,) = run_in(written(SarifReporter(ASKED), [], faults={"id/null": FOREIGN}))["invocations"]
     assert invocation["executionSuccessful"] is False
     assert len(invocation["toolExecutionNotifications"]) == 1
 
@@ -307,7 +307,7 @@ COMMAND = re.compile(r"::(?:error|warning|notice) title=[^,:]+,file=[^,:]+(?:,li
 
 @given(FOUNDS, st.booleans())
 def test_github_gets_one_command_for_a_finding_and_no_other(founds: list[LocatedFinding], notes: bool) -> None:
-    *commands, sums = written(Github(notes=notes), founds).split("\n")[:-1]
+    *commands, sums = written(GithubReporter(notes=notes), founds).split("\n")[:-1]
     least = Level.NOTE if notes else Level.WARNING
     assert len(commands) == sum(not one.accepted and one.finding.level >= least for one in founds)
     for command in commands:
@@ -317,21 +317,21 @@ def test_github_gets_one_command_for_a_finding_and_no_other(founds: list[Located
 
 
 def test_github_reads_back_what_was_written() -> None:
-    (command,) = written(Github(), [found(message="50% of it\nis wrong")]).split("\n")[:1]
+    (command,) = written(GithubReporter(), [found(message="50% of it\nis wrong")]).split("\n")[:1]
     assert command == "::error title=id/null,file=some.mcpcap::server, frame 1: 50%25 of it\\nis wrong"
 
 
 def test_github_says_how_to_see_the_notes_that_are_only_counted() -> None:
     note = found()
     note = note._replace(finding=note.finding._replace(level=Level.NOTE))
-    assert written(Github(), [note, note]).endswith(" Show them with --notes.\n")
-    assert "--notes" not in written(Github(notes=True), [note]) + written(Github(), [found()])
+    assert written(GithubReporter(), [note, note]).endswith(" Show them with --notes.\n")
+    assert "--notes" not in written(GithubReporter(notes=True), [note]) + written(GithubReporter(), [found()])
 
 
 def test_github_is_told_the_place() -> None:
     one = found()
     one = one._replace(finding=one.finding._replace(pointer="/result/a%b", item=2))
-    assert "::server, frame 1 item 2: it is wrong, at /result/a%25b\n" in written(Github(), [one])
+    assert "::server, frame 1 item 2: it is wrong, at /result/a%25b\n" in written(GithubReporter(), [one])
 
 
 def test_a_file_is_named_from_the_working_directory_where_it_lies_below(
@@ -346,12 +346,12 @@ def test_a_file_is_named_from_the_working_directory_where_it_lies_below(
     assert relative(tmp_path / "real/captures/a.mcpcap") == "captures/a.mcpcap"
     assert relative(Path("inward/a.mcpcap")) == "inward/a.mcpcap"
     assert relative(tmp_path / "real2/a.mcpcap") == str(tmp_path / "real2/a.mcpcap")
-    assert "file=captures/a.mcpcap:" in written(Github(), [found(capture=tmp_path / "link/captures/a.mcpcap")])
+    assert "file=captures/a.mcpcap:" in written(GithubReporter(), [found(capture=tmp_path / "link/captures/a.mcpcap")])
 
 
 def test_github_knows_file_and_line() -> None:
-    one = found(place=Place(Path("a,b:c.mcpcap"), 305, 127, 2), level=Level.WARNING)
-    assert written(Github(), [one]).startswith("::warning title=id/null,file=a%2Cb%3Ac.mcpcap,line=2::")
+    one = found(place=RecordLocation(Path("a,b:c.mcpcap"), 305, 127, 2), level=Level.WARNING)
+    assert written(GithubReporter(), [one]).startswith("::warning title=id/null,file=a%2Cb%3Ac.mcpcap,line=2::")
 
 
 # ---- what was forgotten
@@ -361,19 +361,19 @@ REQUESTS = Forgotten("requests", 12_345, "more than 50,000, or 16 MiB, were open
 
 def test_json_tells_with_each_finding_what_had_been_forgotten() -> None:
     told = [found(), found()._replace(forgotten=(REQUESTS,))]
-    rows = [json.loads(line) for line in written(Json(), told).splitlines()]
+    rows = [json.loads(line) for line in written(JsonReporter(), told).splitlines()]
     assert [row["forgotten"] for row in rows] == [[], [{"what": "requests", "count": 12_345}]]
 
 
 def test_junit_tells_beside_its_cases_what_was_forgotten() -> None:
-    suite = ET.fromstring(written(Junit(), [], forgotten=(REQUESTS,)))[0]
+    suite = ET.fromstring(written(JunitReporter(), [], forgotten=(REQUESTS,)))[0]
     assert [child.tag for child in suite] == ["testcase", "system-err"]
     assert suite[1].text == REQUESTS.text
-    assert "system-err" not in written(Junit(), [])
+    assert "system-err" not in written(JunitReporter(), [])
 
 
 def test_sarif_tells_what_was_forgotten_and_has_not_failed() -> None:
-    (run,) = json.loads(written(Sarif(ASKED), [], forgotten=(REQUESTS,)))["runs"]
+    (run,) = json.loads(written(SarifReporter(ASKED), [], forgotten=(REQUESTS,)))["runs"]
     (invocation,) = run["invocations"]
     assert invocation["executionSuccessful"] is True
     (told,) = invocation["toolExecutionNotifications"]
@@ -382,6 +382,6 @@ def test_sarif_tells_what_was_forgotten_and_has_not_failed() -> None:
 
 
 def test_github_warns_of_what_was_forgotten() -> None:
-    (line, _) = written(Github(), [], forgotten=(REQUESTS,)).splitlines()
+    (line, _) = written(GithubReporter(), [], forgotten=(REQUESTS,)).splitlines()
     assert line.startswith("::warning title=forgotten,file=")
     assert line.endswith(f"::{REQUESTS.text}")

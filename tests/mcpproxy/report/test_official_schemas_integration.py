@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.examination.result import LocatedFinding
-from mcpproxy.report.junit import Junit
-from mcpproxy.report.sarif import Sarif
+from mcpproxy.report.junit import JunitReporter
+from mcpproxy.report.sarif import SarifReporter
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.report.findings import anything, twisted, written
 from tests.mcpproxy.report.test_findings_formats import ASKED
@@ -57,7 +57,7 @@ def junit_reader(schema: Path) -> Any:
 
 @given(founds=FOUNDS)
 def test_sarif_fits_the_official_schema(multitool: Path, founds: list[LocatedFinding]) -> None:
-    sarif_validator(multitool).validate(json.loads(written(Sarif(ASKED), founds)))
+    sarif_validator(multitool).validate(json.loads(written(SarifReporter(ASKED), founds)))
 
 
 @pytest.mark.costly("it is the official validator that takes the time")
@@ -85,4 +85,4 @@ def test_the_official_validator_has_nothing_to_say_against_our_sarif(multitool: 
 def test_junit_fits_the_schema_of_its_readers(
     junit_schema: Path, founds: list[LocatedFinding], nothing: str, damaged: bool
 ) -> None:
-    junit_reader(junit_schema).validate(written(Junit(), founds, nothing=nothing, damaged=damaged))
+    junit_reader(junit_schema).validate(written(JunitReporter(), founds, nothing=nothing, damaged=damaged))

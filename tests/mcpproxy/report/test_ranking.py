@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from analysis.rules.discovery import impact, rules
 from analysis.rules.finding import Impact, Level
-from mcpproxy.examination.result import Ended, LocatedFinding, Totals
-from mcpproxy.report.findings import Text
+from mcpproxy.examination.result import CheckOutcome, LocatedFinding, Totals
+from mcpproxy.report.findings import TextReporter
 from mcpproxy.report.ranking import LINES, Ranking
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import WHOLE, cells
@@ -26,8 +26,8 @@ def ranked(*captures: list[LocatedFinding], width: int = 80, colour: bool = Fals
     for founds in captures:
         ranking.begin()
         for one in founds:
-            ranking.add(one)
-        ranking.end(Ended(Path("some.mcpcap"), {}, {}, damaged=False)._replace(**ended))  # type: ignore[arg-type]
+            ranking.count_finding(one)
+        ranking.finish(CheckOutcome(Path("some.mcpcap"), {}, {}, damaged=False)._replace(**ended))  # type: ignore[arg-type]
     return list(ranking.lines(Style(colour=colour), width))
 
 
@@ -36,7 +36,7 @@ def order(lines: list[str]) -> list[str]:
 
 
 def test_the_section_stands_before_the_sums() -> None:
-    text = written(Text(Style()), [found(HINT, seq=9), found(LOST, seq=17), found(LOST, seq=18)])
+    text = written(TextReporter(Style()), [found(HINT, seq=9), found(LOST, seq=17), found(LOST, seq=18)])
     assert text.splitlines()[-4:] == [
         "First 1  no connection  framing/stdout-not-json             server  ×2  frame 17",
         "      2  no effect yet  cache/missing-hints                 server      frame 9",
@@ -97,9 +97,9 @@ def test_the_side_is_named_where_it_is_one() -> None:
 
 def test_what_is_accepted_and_notes_that_are_not_told_have_no_place() -> None:
     founds = [found(LOST), found(HINT), found(LEAK, accepted=True), found("http/redirected", Level.NOTE)]
-    text = written(Text(Style()), founds)
+    text = written(TextReporter(Style()), founds)
     assert order([line for line in text.splitlines() if re.match(r"(First|     ) \d", line)]) == [LOST, HINT]
-    assert "wasted effort  http/redirected" in written(Text(Style(), notes=True), founds)
+    assert "wasted effort  http/redirected" in written(TextReporter(Style(), notes=True), founds)
 
 
 def test_the_capture_is_named_where_there_are_several() -> None:
@@ -163,8 +163,8 @@ def test_a_hostile_name_of_a_capture_is_shown_harmlessly() -> None:
 
 
 def test_live_it_stands_at_the_end_as_well() -> None:
-    report, totals = Text(Style(), live=True), Totals()
-    pieces = [*report.begin(Path("a.mcpcap")), *report.add(found(LOST)), *report.add(found(LEAK))]
+    report, totals = TextReporter(Style(), live=True), Totals()
+    pieces = [*report.begin(Path("a.mcpcap")), *report.report(found(LOST)), *report.report(found(LEAK))]
     assert "First" not in "".join(pieces)
-    pieces = [*report.end(Ended(Path("a.mcpcap"), {}, {}, damaged=False)), *report.close(totals)]
+    pieces = [*report.finish(CheckOutcome(Path("a.mcpcap"), {}, {}, damaged=False)), *report.close(totals)]
     assert "".join(pieces).startswith("First 1  no connection  framing/stdout-not-json ")

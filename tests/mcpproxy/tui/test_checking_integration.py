@@ -15,7 +15,7 @@ from analysis.tally import Tally, cached
 from captures.file import CaptureFile
 from captures.frame import Frame
 from captures.record import seal
-from mcpproxy.examination.examine import Examination, Wanted
+from mcpproxy.examination.examine import CaptureCheck, CheckOptions
 from mcpproxy.tui.data.checking import Checking, Counting
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
@@ -38,7 +38,7 @@ def checking() -> Iterator[Checking]:
 
 def examined(path: Path) -> list[Finding]:
     """What `check` finds."""
-    examination = Examination(path, Wanted())
+    examination = CaptureCheck(path, CheckOptions())
     return [located.finding for _, found in examination.to_end() for located in found]
 
 

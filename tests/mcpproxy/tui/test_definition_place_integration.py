@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mcpproxy.examination.examine import Examination, Wanted
+from mcpproxy.examination.examine import CaptureCheck, CheckOptions
 from mcpproxy.tui.details.proof import proof_lines
 from mcpproxy.tui.rows.finding_lines import finding_lines
 from tests.mcpproxy.tui.stage import END, conversation, record, said
@@ -14,7 +14,7 @@ def test_a_finding_about_arguments_shows_the_schema_of_the_tool(tmp_path: Path) 
     asked = said("c2s", b'{"jsonrpc":"2.0","id":50,"method":"tools/list"}')
     made = [*conversation(0), asked, said("s2c", LISTED), said("c2s", CALLED), END]
     path = record(tmp_path / "library.mcpcap", made)
-    examined = [located.finding for _, found in Examination(path, Wanted()).to_end() for located in found]
+    examined = [located.finding for _, found in CaptureCheck(path, CheckOptions()).to_end() for located in found]
     (finding,) = (finding for finding in examined if finding.rule == "tool/arguments-invalid")
     assert "do not fit the inputSchema of 'add'" in finding.message
     with understood(path) as reading:

@@ -62,35 +62,35 @@ class TestMarks:
         other.write_text('{"marks": 1, "capture": "x", "rows": []}')
         marks_path(path).symlink_to(other)
         with pytest.raises(CannotMark, match="symbolic link"):
-            Marks(path, "x").look()
+            Marks(path, "x").load()
         marks_path(path).unlink()
         os.mkfifo(marks_path(path))
         with pytest.raises(CannotMark, match="is not a regular file"):
-            Marks(path, "x").look()
+            Marks(path, "x").load()
         marks_path(path).unlink()
         marks_path(path).mkdir()
         with pytest.raises(CannotMark, match="is not a regular file"):
-            Marks(path, "x").look()
+            Marks(path, "x").load()
 
     def test_two_windows_keep_each_others_marks_and_segments_share_one_file(self, tmp_path: Path) -> None:
         one, other = Marks(tmp_path / "a.mcpcap", "x"), Marks(tmp_path / "a.3.mcpcap", "x")
         assert one.toggle(1)
-        other.note(2, "  from\x1b the other ")
+        other.set_note(2, "  from\x1b the other ")
         assert one.toggle(3)
         assert one.notes == {1: "", 2: "from\x1b the other", 3: ""}
         assert not other.toggle(1)
         assert [one.next(seq) for seq in (0, 1, 2, 3)] == [1, 2, 3, 1]
         with pytest.raises(CannotMark, match="Unicode"):
-            one.note(4, "\ud800")
+            one.set_note(4, "\ud800")
 
     def test_a_note_goes_only_where_it_is_meant(self, tmp_path: Path) -> None:
         marks = Marks(captured(tmp_path), CAPTURE)
-        marks.note(2, "a word")
+        marks.set_note(2, "a word")
         assert marks.toggle(2)
         assert marks.notes == {2: "a word"}
-        marks.note(2, " ")
+        marks.set_note(2, " ")
         assert marks.notes == {}
-        marks.note(3, "")
+        marks.set_note(3, "")
         assert marks.notes == {3: ""}
         assert not marks.toggle(3)
 

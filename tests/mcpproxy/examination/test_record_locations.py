@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from captures.envelope import judge
 from captures.reader import Capture
 from captures.record import Record, frame_members, members, seal
-from mcpproxy.examination.sites import Sites, payload_at
+from mcpproxy.examination.record_locations import RecordLocations, payload_at
 
 BETWEEN = st.sampled_from([b"", b"", b"", b"\n", b"no record\n", b"two\nlines\n", b"glued"])
 """What stands before a record: nothing mostly, or damage; `glued` takes the line feed before it away."""
@@ -29,10 +29,10 @@ def test_every_record_is_found_again(tmp_path_factory: object, parts: list[tuple
         lines[seq] = written.count(b"\n") + 1, raw
         written += seal(seq, seq, "frame", frame_members("c2s", raw, judge(raw)))
     path.write_bytes(written)
-    sites = Sites(path)
+    sites = RecordLocations(path)
     found = set[int]()
     for item in Capture(path):
-        sites.note(item)
+        sites.on_item(item)
         found |= {item.seq} if isinstance(item, Record) else set()
     assert found == {0, *lines}
     for number, (line, raw) in lines.items():

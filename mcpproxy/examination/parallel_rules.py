@@ -25,8 +25,8 @@ from captures.errors import CaptureError
 from captures.file import is_live
 from captures.reader import Capture
 from mcpproxy.examination.encoding import decoded
-from mcpproxy.examination.examine import Wanted, examined
-from mcpproxy.examination.result import Ended, Event, LocatedFinding
+from mcpproxy.examination.examine import CheckOptions, examined
+from mcpproxy.examination.result import CheckOutcome, Event, LocatedFinding
 from mcpproxy.examination.workers import Worker
 
 WORTH: Final = 64 << 20
@@ -41,7 +41,7 @@ class _Dead(Exception):
     """A worker has ended."""
 
 
-def processes_of_one(path: Path, wanted: Wanted) -> int:
+def processes_of_one(path: Path, wanted: CheckOptions) -> int:
     """How many processes to start for one capture: none if this one alone is as quick, or more of it may still come."""
     if len(rules_for(wanted.picks)) < len(rules()) / 2:
         return 0
@@ -55,7 +55,7 @@ def processes_of_one(path: Path, wanted: Wanted) -> int:
     return min(usable_processors(), MOST)
 
 
-def examined_in_shares(path: Path, wanted: Wanted, count: int) -> Iterator[Event]:
+def examined_in_shares(path: Path, wanted: CheckOptions, count: int) -> Iterator[Event]:
     """Examine a capture that no longer grows.
 
     Args:
@@ -78,7 +78,7 @@ def examined_in_shares(path: Path, wanted: Wanted, count: int) -> Iterator[Event
         for event in _Merge(team).events():
             yield event
             passed_on += 1
-            if isinstance(event, Ended):
+            if isinstance(event, CheckOutcome):
                 return
     yield from islice(examined(path, wanted), passed_on, None)
 
@@ -86,7 +86,7 @@ def examined_in_shares(path: Path, wanted: Wanted, count: int) -> Iterator[Event
 class _Stream(Worker):
     """A worker and its events: the next one, its place in the order of all, and those that wait for their turn."""
 
-    def __init__(self, picked: Iterable[str], wanted: Wanted) -> None:
+    def __init__(self, picked: Iterable[str], wanted: CheckOptions) -> None:
         super().__init__(picked, wanted)
         self.waiting: deque[bytes] = deque()
         self.is_over = False
@@ -114,8 +114,10 @@ class _Merge:
             place = min(stream.place for stream in self._team.children)
             at = [stream for stream in self._team.children if stream.place == place]
             event = at[0].event
-            if isinstance(event, Ended):
-                yield _joined([stream.event for stream in self._team.children if isinstance(stream.event, Ended)])
+            if isinstance(event, CheckOutcome):
+                yield _joined(
+                    [stream.event for stream in self._team.children if isinstance(stream.event, CheckOutcome)]
+                )
                 return
             yield event
             for stream in at:
@@ -139,7 +141,7 @@ class _Merge:
         stream.place = (step, 0, *place_of(event.finding)) if isinstance(event, LocatedFinding) else (step, 1)
 
 
-def _joined(outcomes: list[Ended]) -> Ended:
+def _joined(outcomes: list[CheckOutcome]) -> CheckOutcome:
     """The outcome that one process would have told: they differ only by the rules."""
     return outcomes[0]._replace(
         counts={key: count for outcome in outcomes for key, count in outcome.counts.items()},

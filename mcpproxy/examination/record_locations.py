@@ -17,7 +17,7 @@ from captures.frame import Frame
 from captures.listing import segment_number, segments
 from captures.reader import CHUNK, open_capture
 from captures.record import MAX_LINE, Record, decode, raw_bytes
-from mcpproxy.examination.result import Place
+from mcpproxy.examination.result import RecordLocation
 
 _HOLDING: Final = frozenset({"frame", "stderr"})
 """Records that contain traffic."""
@@ -36,7 +36,7 @@ class _Stretch(NamedTuple):
     """Which of the files."""
 
 
-class Sites:
+class RecordLocations:
     """The places of the records of one capture."""
 
     def __init__(self, path: Path) -> None:
@@ -56,7 +56,7 @@ class Sites:
         self._after = -1
         """Where in the file the next line begins."""
 
-    def note(self, item: Frame | Record | Damage) -> None:
+    def on_item(self, item: Frame | Record | Damage) -> None:
         """The next item of the capture, in the order in which they are read."""
         if isinstance(item, Damage):
             self._end()
@@ -70,7 +70,7 @@ class Sites:
         else:
             self._begin(item)
 
-    def place(self, seq: int) -> Place | None:
+    def place(self, seq: int) -> RecordLocation | None:
         """The place of a record; None if that is not certain."""
         number = bisect_right(self._stretches, seq, key=lambda known: known.seq) - 1
         if number < 0:
@@ -86,7 +86,7 @@ class Sites:
             size = self._offsets[at + 1] - offset - 1
         else:
             size = self._last.line_size if is_last and self._last is not None else self._sizes[number]
-        return Place(self._files[stretch.file], offset, size, stretch.line + further)
+        return RecordLocation(self._files[stretch.file], offset, size, stretch.line + further)
 
     def _begin(self, record: Frame | Record) -> None:
         """A record that does not follow the last one."""
@@ -138,13 +138,13 @@ def _line_feeds(damage: Damage) -> int:
     return count
 
 
-def payload_at(place: Place) -> bytes | None:
+def payload_at(place: RecordLocation) -> bytes | None:
     """The traffic in the record at a place; None if it has none, or if it is another record."""
     values = _members_at(place)
     return raw_bytes(values) if values is not None and values.get("rec") in _HOLDING else None
 
 
-def _members_at(place: Place) -> dict[str, Any] | None:
+def _members_at(place: RecordLocation) -> dict[str, Any] | None:
     if place.size > MAX_LINE:
         return None
     try:

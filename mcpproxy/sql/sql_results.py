@@ -19,7 +19,7 @@ import orjson
 
 from analysis.store.sandbox.protocol import Column, Value
 from mcpproxy.sanitise import sanitise, sanitise_bytes
-from mcpproxy.sql.stamps import Inside, inside_of, stamp, stamped
+from mcpproxy.sql.stamps import TimestampPaths, inside_of, stamp, stamped
 from mcpproxy.wording.cells import cells, fit, fit_ends
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span, Style
@@ -70,7 +70,7 @@ def names_of(columns: Iterable[Column]) -> list[str]:
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[Value]], width: int, style: Style) -> Iterator[str]:
     """Lines of an aligned table that fits, with what it leaves out named below; of few wide rows, a line per value."""
-    write = [shower(column) for column in columns]
+    write = [cell_formatter(column) for column in columns]
     shown = ([to(cell) for to, cell in zip(write, row, strict=True)] for row in rows)
     probe = list(islice(shown, _most_probed(columns)))
     head = [Span(sanitise(column.name, _CELL), "dim") for column in columns]
@@ -271,7 +271,7 @@ def _cut(text: str, width: int, shorten: Callable[[str], str] | None) -> str:
     return fit_ends(text, width) if _PATH.fullmatch(text) else fit(text, width)
 
 
-def shower(column: Column, limit: int = _CELL) -> Callable[[Value], Span]:
+def cell_formatter(column: Column, limit: int = _CELL) -> Callable[[Value], Span]:
     """How to write a value of a column for people; text and bytes in at most `limit` characters."""
     text: Callable[..., str] = _blob if column.kind == "blob" else _foreign
     write: Callable[[Any], str] = _TABLE.get(column.kind) or partial(text, limit=limit)
@@ -378,7 +378,7 @@ def _json_nested(value: Any) -> Any:
     return orjson.Fragment(value.replace("\r", " ").replace("\n", " "))
 
 
-def _json_stamped(value: Any, inside: Inside) -> Any:
+def _json_stamped(value: Any, inside: TimestampPaths) -> Any:
     return _json_nested(stamped(value, inside))
 
 
@@ -426,7 +426,7 @@ def markdown(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> Iter
     """A GitHub Markdown table whose cells contain no active markup; NULL is an empty cell."""
     yield f"| {' | '.join(markdown_text(column.name) for column in columns)} |"
     yield f"|{'|'.join('---:' if column.kind in _NUMBERS else '---' for column in columns)}|"
-    write = [shower(column) for column in columns]
+    write = [cell_formatter(column) for column in columns]
     for row in rows:
         shown = ("" if cell is None else markdown_text(to(cell).text) for to, cell in zip(write, row, strict=True))
         yield f"| {' | '.join(shown)} |"

@@ -15,7 +15,7 @@ from captures.errors import CaptureError, NotACapture, NothingRecorded
 from captures.listing import first_segment, real_path
 from captures.reader import Capture
 from mcpproxy.cli.diagnostics import say
-from mcpproxy.cli.selection import EVERY, Meaning, Scope, is_recorded, meaning_of, present, wait_for
+from mcpproxy.cli.selection import EVERY, NamedCaptures, Scope, is_recorded, meaning_of, present, wait_for
 
 POLL_S: Final = 0.2
 """How often to look for new captures."""
@@ -77,7 +77,7 @@ class Followed:
             await asyncio.sleep(POLL_S)
 
 
-def _meaning(argument: str) -> Meaning | None:
+def _meaning(argument: str) -> NamedCaptures | None:
     """The meaning of an argument now; None if it is a name without captures."""
     try:
         return meaning_of(argument)
@@ -85,7 +85,7 @@ def _meaning(argument: str) -> Meaning | None:
         return None
 
 
-def _is_folder(meaning: Meaning | None) -> bool:
+def _is_folder(meaning: NamedCaptures | None) -> bool:
     return meaning is not None and meaning.kind == "folder"
 
 

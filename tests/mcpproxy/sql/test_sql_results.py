@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from analysis.store.parquet import write_parquet
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 from mcpproxy.sanitise import sanitise
-from mcpproxy.sql.answers import (
+from mcpproxy.sql.sql_results import (
     FEW,
     NAMED,
     NARROWEST,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from captures.damage import Damage
 from mcpproxy.cli.diagnostics import say
-from mcpproxy.examination.result import STDIN, Ended
+from mcpproxy.examination.result import STDIN, CheckOutcome
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import begins_text, guesses_text, unrecorded_text
 
@@ -15,7 +15,7 @@ def say_damage(damage: Damage, name: Path) -> None:
     say(f"{sanitise(str(named))}; `mcpproxy verify` lists the damage, `mcpproxy repair` copies everything intact")
 
 
-def say_ended(ended: Ended) -> bool:
+def say_ended(ended: CheckOutcome) -> bool:
     """Report what a capture lacks and which rules failed; returns whether all of it could be checked."""
     name = sanitise(str(ended.capture))
     if ended.begins_at:
@@ -33,7 +33,7 @@ def say_ended(ended: Ended) -> bool:
     return not ended.damaged and not ended.faults
 
 
-def say_faults(ended: Ended) -> None:
+def say_faults(ended: CheckOutcome) -> None:
     """Report the rules that failed on a capture."""
     for rule, fault in ended.faults.items():
         name = sanitise(str(ended.capture))

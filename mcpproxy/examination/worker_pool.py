@@ -18,9 +18,9 @@ from analysis.child_process import Team, usable_processors
 from analysis.rules.discovery import rules
 from captures.errors import CaptureError
 from mcpproxy.examination.encoding import decoded, is_last
-from mcpproxy.examination.examine import Wanted, examined
-from mcpproxy.examination.result import Ended, Event
-from mcpproxy.examination.shares import examined_in_shares, processes_of_one
+from mcpproxy.examination.examine import CheckOptions, examined
+from mcpproxy.examination.parallel_rules import examined_in_shares, processes_of_one
+from mcpproxy.examination.result import CheckOutcome, Event
 from mcpproxy.examination.workers import Worker
 
 WORTH: Final = 4 << 20
@@ -29,7 +29,7 @@ MOST_WAITING: Final = 64 << 20
 """Bytes of events that wait for their turn."""
 
 
-def processes(paths: Sequence[Path], wanted: Wanted) -> int:
+def processes(paths: Sequence[Path], wanted: CheckOptions) -> int:
     """How many processes to start for captures: none if this one alone is as quick, or has to measure costs."""
     usable = usable_processors()
     if usable < 2 or wanted.costs is not None:
@@ -40,7 +40,7 @@ def processes(paths: Sequence[Path], wanted: Wanted) -> int:
     return count if count > 1 else 0
 
 
-def examined_all(paths: Sequence[Path], wanted: Wanted, count: int) -> Iterator[tuple[Path, Iterator[Event]]]:
+def examined_all(paths: Sequence[Path], wanted: CheckOptions, count: int) -> Iterator[tuple[Path, Iterator[Event]]]:
     """Examine captures.
 
     Args:
@@ -76,7 +76,7 @@ def _size(path: Path) -> int:
 class _Crew:
     """Several workers and their captures."""
 
-    def __init__(self, team: Team[Worker], paths: Sequence[Path], wanted: Wanted, count: int) -> None:
+    def __init__(self, team: Team[Worker], paths: Sequence[Path], wanted: CheckOptions, count: int) -> None:
         self._team, self._paths, self._wanted = team, paths, wanted
         self._given = 0
         """How many captures have been given out."""
@@ -106,7 +106,7 @@ class _Crew:
                 raise event
             yield event
             passed_on += 1
-            if isinstance(event, Ended):
+            if isinstance(event, CheckOutcome):
                 return
         yield from islice(examined(self._paths[number], self._wanted), passed_on, None)
 
