@@ -323,7 +323,7 @@ def _all_of(stream: socket.socket, size: int) -> bytes:
 
 def _load_all() -> None:
     from analysis.json_schema import validator
-    from mcpproxy.examination.examine import CheckOptions, examined
+    from mcpproxy.check_run.examine import CheckOptions, examined
 
     for name in (
         *_LATER,

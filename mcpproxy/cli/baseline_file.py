@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from analysis.checking.baseline import MOST, Baseline, BaselineError, entries
 from captures.errors import CaptureError
-from mcpproxy.examination.result import STDIN, LocatedFinding
+from mcpproxy.check_run.result import STDIN, LocatedFinding
 from mcpproxy.importers.source import read_lines
 from mcpproxy.wording.counts import count_text
 

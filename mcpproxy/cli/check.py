@@ -23,6 +23,9 @@ from analysis.rules.old_ids import current_id
 from captures.damage import Damage
 from captures.errors import CaptureError
 from captures.follow import follow
+from mcpproxy.check_run.examine import CaptureCheck, CheckOptions
+from mcpproxy.check_run.result import CheckOutcome, CheckProgress, Event, Reporter, Totals
+from mcpproxy.check_run.worker_pool import examined_all, processes
 from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, say_of_filter
 from mcpproxy.cli.baseline_file import NewBaseline, baseline_in
 from mcpproxy.cli.check_warnings import say_damage, say_ended
@@ -31,9 +34,6 @@ from mcpproxy.cli.follow_selection import Followed
 from mcpproxy.cli.rule import no_rule
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.cli.traces import check_traces
-from mcpproxy.examination.examine import CaptureCheck, CheckOptions
-from mcpproxy.examination.result import CheckOutcome, CheckProgress, Event, Reporter, Totals
-from mcpproxy.examination.worker_pool import examined_all, processes
 from mcpproxy.report.costs import cost_lines
 from mcpproxy.report.findings import TextReporter
 from mcpproxy.report.findings_json import JsonReporter

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from captures.damage import Damage
+from mcpproxy.check_run.result import STDIN, CheckOutcome
 from mcpproxy.cli.diagnostics import say
-from mcpproxy.examination.result import STDIN, CheckOutcome
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import begins_text, guesses_text, unrecorded_text
 

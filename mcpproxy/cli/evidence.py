@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from captures.errors import CaptureError
+from mcpproxy.check_run.examine import CaptureCheck, CheckOptions
+from mcpproxy.check_run.result import LocatedFinding
 from mcpproxy.cli.check_warnings import say_damage, say_ended
 from mcpproxy.cli.diagnostics import say
 from mcpproxy.cli.selection import selected
-from mcpproxy.examination.examine import CaptureCheck, CheckOptions
-from mcpproxy.examination.result import LocatedFinding
 from mcpproxy.report.findings import TextReporter
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text

@@ -15,10 +15,10 @@ from captures.frame import Frame
 from captures.frames import assembled
 from captures.reader import Capture
 from captures.record import Record
+from mcpproxy.check_run.examine import CaptureCheck, CheckOptions
+from mcpproxy.check_run.result import LocatedFinding
 from mcpproxy.cli.check_warnings import say_damage
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.examination.examine import CaptureCheck, CheckOptions
-from mcpproxy.examination.result import LocatedFinding
 from mcpproxy.report.message_page import Messages, id_lines
 from mcpproxy.report.output import for_stdout
 from mcpproxy.sanitise import sanitise

@@ -18,7 +18,7 @@ from analysis.filter import Filter
 from analysis.reading import Step
 from analysis.rules.finding import Level
 from mcpproxy import __version__
-from mcpproxy.examination.examine import CaptureCheck, CheckOptions
+from mcpproxy.check_run.examine import CaptureCheck, CheckOptions
 from mcpproxy.report.conversation import Conversation, ConversationItem, Times, whole_of
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.bodies import message_lines

@@ -4,9 +4,9 @@ from collections import Counter
 from typing import Any, Final
 
 from analysis.rules.discovery import rules
-from mcpproxy.examination.examine import CaptureCheck
-from mcpproxy.examination.record_locations import payload_at
-from mcpproxy.examination.result import CheckOutcome, LocatedFinding
+from mcpproxy.check_run.examine import CaptureCheck
+from mcpproxy.check_run.record_locations import payload_at
+from mcpproxy.check_run.result import CheckOutcome, LocatedFinding
 from mcpproxy.html_report import limits
 from mcpproxy.html_report.traffic import Traffic
 from mcpproxy.report.ranking import Ranking

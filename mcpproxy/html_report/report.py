@@ -9,8 +9,8 @@ from analysis.store.open import Progress
 from analysis.store.report_rows import CaptureRow, ReportRows
 from captures.reader import Capture
 from mcpproxy import __version__
-from mcpproxy.examination.examine import CaptureCheck, CheckOptions
-from mcpproxy.examination.result import CheckOutcome
+from mcpproxy.check_run.examine import CaptureCheck, CheckOptions
+from mcpproxy.check_run.result import CheckOutcome
 from mcpproxy.html_report import limits
 from mcpproxy.html_report.blocks import Payloads, packed, plain
 from mcpproxy.html_report.overview import overview

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from analysis.rules.finding import Blames, Level
-from mcpproxy.examination.record_locations import payload_at
-from mcpproxy.examination.result import CheckOutcome, LocatedFinding, Reporter, Totals, located
+from mcpproxy.check_run.record_locations import payload_at
+from mcpproxy.check_run.result import CheckOutcome, LocatedFinding, Reporter, Totals, located
 from mcpproxy.report.output import is_aligned
 from mcpproxy.report.ranking import Ranking
 from mcpproxy.sanitise import sanitise

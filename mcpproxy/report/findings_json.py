@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from analysis.rules.discovery import impact
-from mcpproxy.examination.result import LocatedFinding, Reporter
+from mcpproxy.check_run.result import LocatedFinding, Reporter
 from mcpproxy.report.output import json_line
 from mcpproxy.wording.units import utc
 

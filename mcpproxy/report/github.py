@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from analysis.rules.finding import Level
-from mcpproxy.examination.result import CheckOutcome, LocatedFinding, Reporter, Totals
+from mcpproxy.check_run.result import CheckOutcome, LocatedFinding, Reporter, Totals
 from mcpproxy.report.findings import summary, where_notes_are
 from mcpproxy.sanitise import sanitise
 

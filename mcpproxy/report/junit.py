@@ -13,7 +13,7 @@ from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
 from analysis.rules.finding import Level
-from mcpproxy.examination.result import CheckOutcome, LocatedFinding, Reporter, Totals
+from mcpproxy.check_run.result import CheckOutcome, LocatedFinding, Reporter, Totals
 from mcpproxy.sanitise import sanitise
 
 SHOWN: Final = 20

@@ -16,7 +16,7 @@ from analysis.reading import End, Step
 from analysis.rules.finding import Level
 from captures.frame import Frame
 from captures.record import Record
-from mcpproxy.examination.result import LocatedFinding
+from mcpproxy.check_run.result import LocatedFinding
 from mcpproxy.report.waits import waited_ns
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording import units

@@ -11,7 +11,7 @@ from typing import Final
 from analysis.rules.discovery import impact
 from analysis.rules.finding import Blames, Impact, Level
 from captures.paths import SUFFIX
-from mcpproxy.examination.result import CheckOutcome, LocatedFinding
+from mcpproxy.check_run.result import CheckOutcome, LocatedFinding
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import WHOLE, cells
 from mcpproxy.wording.spans import Role, Span, Style

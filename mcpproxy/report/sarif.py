@@ -16,7 +16,7 @@ from urllib.parse import quote
 from analysis.rules.base import Rule
 from analysis.rules.finding import Level
 from mcpproxy import __version__
-from mcpproxy.examination.result import CheckOutcome, LocatedFinding, Reporter, Totals
+from mcpproxy.check_run.result import CheckOutcome, LocatedFinding, Reporter, Totals
 from mcpproxy.report.github import relative
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise

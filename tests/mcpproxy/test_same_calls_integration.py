@@ -18,8 +18,8 @@ from analysis.filter import facts_of, parse
 from analysis.reading import Reading
 from analysis.selection import selected_at_the_end
 from analysis.summary import summarise
-from mcpproxy.examination.examine import CheckOptions, examined
-from mcpproxy.examination.result import LocatedFinding, Totals
+from mcpproxy.check_run.examine import CheckOptions, examined
+from mcpproxy.check_run.result import LocatedFinding, Totals
 from mcpproxy.exporters.otlp.capture import CaptureSpans
 from mcpproxy.exporters.otlp.histograms import Histograms
 from mcpproxy.exporters.trace_events import CaptureEvents, Processes

@@ -19,9 +19,9 @@ from analysis.rules.discovery import rules
 from captures.file import CaptureFile
 from captures.record import members
 from captures.verdict import Direction
-from mcpproxy.examination import parallel_rules, worker_pool
-from mcpproxy.examination.examine import CaptureCheck, CheckOptions
-from mcpproxy.examination.result import LocatedFinding
+from mcpproxy.check_run import parallel_rules, worker_pool
+from mcpproxy.check_run.examine import CaptureCheck, CheckOptions
+from mcpproxy.check_run.result import LocatedFinding
 from mcpproxy.importers.trace import Case
 from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result
 from tests.analysis.traces import CORPUS, grave, read
@@ -544,7 +544,7 @@ sys.exit(main())
 SHARED_OUT = """
 import sys
 from mcpproxy.__main__ import main
-from mcpproxy.examination import parallel_rules
+from mcpproxy.check_run import parallel_rules
 shares.WORTH = 1 << 20
 sys.exit(main())
 """
@@ -589,7 +589,7 @@ def test_one_large_capture_is_reported_as_by_one_process(
 BUSY_FOR_EVER = """
 import os, signal, sys
 from mcpproxy.__main__ import main
-from mcpproxy.examination import worker_pool, parallel_rules, workers
+from mcpproxy.check_run import worker_pool, parallel_rules, workers
 
 def begin(path, _):
     open(f"{path}.{os.getpid()}", "w").close()

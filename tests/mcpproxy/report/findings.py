@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from analysis.rules.finding import Blames, Finding, Level
-from mcpproxy.examination.result import CheckOutcome, LocatedFinding, RecordLocation, Reporter, Totals
+from mcpproxy.check_run.result import CheckOutcome, LocatedFinding, RecordLocation, Reporter, Totals
 from tests.captures.samples import frame, header, lines
 
 FOREIGN = (

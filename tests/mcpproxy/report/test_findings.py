@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.rules.finding import Level
-from mcpproxy.examination.result import CheckOutcome, LocatedFinding, RecordLocation, Totals
+from mcpproxy.check_run.result import CheckOutcome, LocatedFinding, RecordLocation, Totals
 from mcpproxy.report.findings import SHOWN, SHOWN_OF_RULE, TextReporter, summary
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import WHOLE, cells

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from analysis.conversation.bounded_dict import Forgotten
 from analysis.rules.discovery import rules
 from analysis.rules.finding import Level
-from mcpproxy.examination.result import LocatedFinding, RecordLocation
+from mcpproxy.check_run.result import LocatedFinding, RecordLocation
 from mcpproxy.report.findings_json import JsonReporter
 from mcpproxy.report.github import GithubReporter, relative
 from mcpproxy.report.junit import CLEAN, SHOWN, JunitReporter

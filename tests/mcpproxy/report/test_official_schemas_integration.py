@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.examination.result import LocatedFinding
+from mcpproxy.check_run.result import LocatedFinding
 from mcpproxy.report.junit import JunitReporter
 from mcpproxy.report.sarif import SarifReporter
 from tests.mcpproxy.cli.typed import mcpproxy

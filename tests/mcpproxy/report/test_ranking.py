@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from analysis.rules.discovery import impact, rules
 from analysis.rules.finding import Impact, Level
-from mcpproxy.examination.result import CheckOutcome, LocatedFinding, Totals
+from mcpproxy.check_run.result import CheckOutcome, LocatedFinding, Totals
 from mcpproxy.report.findings import TextReporter
 from mcpproxy.report.ranking import LINES, Ranking
 from mcpproxy.sanitise import sanitise

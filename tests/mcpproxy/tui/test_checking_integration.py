@@ -15,7 +15,7 @@ from analysis.tally import Tally, cached
 from captures.file import CaptureFile
 from captures.frame import Frame
 from captures.record import seal
-from mcpproxy.examination.examine import CaptureCheck, CheckOptions
+from mcpproxy.check_run.examine import CaptureCheck, CheckOptions
 from mcpproxy.tui.data.checking import Checking, Counting
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mcpproxy.examination.examine import CaptureCheck, CheckOptions
+from mcpproxy.check_run.examine import CaptureCheck, CheckOptions
 from mcpproxy.tui.details.proof import proof_lines
 from mcpproxy.tui.rows.finding_lines import finding_lines
 from tests.mcpproxy.tui.stage import END, conversation, record, said

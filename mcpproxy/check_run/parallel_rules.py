@@ -24,10 +24,10 @@ from analysis.rules.discovery import rules, rules_for
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.reader import Capture
-from mcpproxy.examination.encoding import decoded
-from mcpproxy.examination.examine import CheckOptions, examined
-from mcpproxy.examination.result import CheckOutcome, Event, LocatedFinding
-from mcpproxy.examination.workers import Worker
+from mcpproxy.check_run.encoding import decoded
+from mcpproxy.check_run.examine import CheckOptions, examined
+from mcpproxy.check_run.result import CheckOutcome, Event, LocatedFinding
+from mcpproxy.check_run.workers import Worker
 
 WORTH: Final = 64 << 20
 """Bytes of a capture that justify the processes: of one of a quarter of that, they save just what their start takes."""

@@ -25,8 +25,8 @@ from captures.frame import Frame
 from captures.gaps import lost_range
 from captures.reader import Capture
 from captures.record import Record
-from mcpproxy.examination.record_locations import RecordLocations
-from mcpproxy.examination.result import CheckOutcome, CheckProgress, Event, LocatedFinding
+from mcpproxy.check_run.record_locations import RecordLocations
+from mcpproxy.check_run.result import CheckOutcome, CheckProgress, Event, LocatedFinding
 
 REACHED_EVERY: Final = 4096
 """Items of a capture between two signs of progress: a fifth of a second."""

@@ -12,7 +12,7 @@ from analysis.conversation.bounded_dict import Forgotten
 from analysis.rules.finding import Finding, Level
 from captures.damage import Damage
 from captures.errors import CaptureError
-from mcpproxy.examination.result import CheckOutcome, CheckProgress, Event, LocatedFinding, RecordLocation
+from mcpproxy.check_run.result import CheckOutcome, CheckProgress, Event, LocatedFinding, RecordLocation
 
 
 def encoded(step: int, event: Event | CaptureError) -> bytes:

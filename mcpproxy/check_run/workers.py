@@ -12,9 +12,9 @@ from analysis.checking.baseline import Baseline
 from analysis.child_process import Parent, PythonChild, as_json, from_json
 from analysis.filter import parse
 from captures.errors import CaptureError
-from mcpproxy.examination.encoding import encoded
-from mcpproxy.examination.examine import CheckOptions, numbered
-from mcpproxy.examination.result import CheckProgress
+from mcpproxy.check_run.encoding import encoded
+from mcpproxy.check_run.examine import CheckOptions, numbered
+from mcpproxy.check_run.result import CheckProgress
 
 LONGEST: Final = 16 << 20
 """Bytes of an event; the text of a finding is truncated long before."""

@@ -17,11 +17,11 @@ from typing import Final
 from analysis.child_process import Team, usable_processors
 from analysis.rules.discovery import rules
 from captures.errors import CaptureError
-from mcpproxy.examination.encoding import decoded, is_last
-from mcpproxy.examination.examine import CheckOptions, examined
-from mcpproxy.examination.parallel_rules import examined_in_shares, processes_of_one
-from mcpproxy.examination.result import CheckOutcome, Event
-from mcpproxy.examination.workers import Worker
+from mcpproxy.check_run.encoding import decoded, is_last
+from mcpproxy.check_run.examine import CheckOptions, examined
+from mcpproxy.check_run.parallel_rules import examined_in_shares, processes_of_one
+from mcpproxy.check_run.result import CheckOutcome, Event
+from mcpproxy.check_run.workers import Worker
 
 WORTH: Final = 4 << 20
 """Bytes of captures that justify another process: starting it takes as long as examining 2 MB."""

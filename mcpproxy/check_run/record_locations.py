@@ -17,7 +17,7 @@ from captures.frame import Frame
 from captures.listing import segment_number, segments
 from captures.reader import CHUNK, open_capture
 from captures.record import MAX_LINE, Record, decode, raw_bytes
-from mcpproxy.examination.result import RecordLocation
+from mcpproxy.check_run.result import RecordLocation
 
 _HOLDING: Final = frozenset({"frame", "stderr"})
 """Records that contain traffic."""

@@ -7,8 +7,8 @@ from analysis.conversation.fold import Fold
 from analysis.filter import Filter, parse
 from captures.frames import FrameAssembler
 from captures.reader import Capture
-from mcpproxy.examination.examine import CheckOptions, examined
-from mcpproxy.examination.result import LocatedFinding
+from mcpproxy.check_run.examine import CheckOptions, examined
+from mcpproxy.check_run.result import LocatedFinding
 from tests.analysis.talk import unanswered
 from tests.analysis.traces import CORPUS, read
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 
 from analysis.checking.profile import Costs
-from mcpproxy.examination import parallel_rules, worker_pool
-from mcpproxy.examination.encoding import decoded, encoded, is_last
-from mcpproxy.examination.examine import CheckOptions
-from mcpproxy.examination.result import LocatedFinding
-from mcpproxy.examination.worker_pool import processes
+from mcpproxy.check_run import parallel_rules, worker_pool
+from mcpproxy.check_run.encoding import decoded, encoded, is_last
+from mcpproxy.check_run.examine import CheckOptions
+from mcpproxy.check_run.result import LocatedFinding
+from mcpproxy.check_run.worker_pool import processes
 from tests.harness import ROOT
 from tests.mcpproxy.report.findings import anything
 

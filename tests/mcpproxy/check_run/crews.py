@@ -11,11 +11,11 @@ from pathlib import Path
 from analysis.checking.baseline import Baseline
 from analysis.filter import parse
 from captures.errors import CaptureError
-from mcpproxy.examination import examine, worker_pool
-from mcpproxy.examination.examine import CheckOptions, examined
-from mcpproxy.examination.parallel_rules import examined_in_shares
-from mcpproxy.examination.result import CheckProgress, Event, LocatedFinding
-from mcpproxy.examination.worker_pool import examined_all
+from mcpproxy.check_run import examine, worker_pool
+from mcpproxy.check_run.examine import CheckOptions, examined
+from mcpproxy.check_run.parallel_rules import examined_in_shares
+from mcpproxy.check_run.result import CheckProgress, Event, LocatedFinding
+from mcpproxy.check_run.worker_pool import examined_all
 from tests.harness import ROOT, children
 
 DEMO = ROOT / "tests/corpus/captures/demo.mcpcap"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from captures.envelope import judge
 from captures.reader import Capture
 from captures.record import Record, frame_members, members, seal
-from mcpproxy.examination.record_locations import RecordLocations, payload_at
+from mcpproxy.check_run.record_locations import RecordLocations, payload_at
 
 BETWEEN = st.sampled_from([b"", b"", b"", b"\n", b"no record\n", b"two\nlines\n", b"glued"])
 """What stands before a record: nothing mostly, or damage; `glued` takes the line feed before it away."""

@@ -10,15 +10,15 @@ import pytest
 from analysis import child_process
 from captures.errors import CaptureError
 from captures.reader import Capture
-from mcpproxy.examination.encoding import decoded, encoded, is_last
-from mcpproxy.examination.examine import CheckOptions, examined
-from mcpproxy.examination.result import CheckOutcome
+from mcpproxy.check_run.encoding import decoded, encoded, is_last
+from mcpproxy.check_run.examine import CheckOptions, examined
+from mcpproxy.check_run.result import CheckOutcome
 from tests.analysis.traces import CORPUS, read
 from tests.bench.check import repeated
 from tests.harness import ROOT, children, is_alive, killed_at_the_end, wait_until
+from tests.mcpproxy.check_run import crews
+from tests.mcpproxy.check_run.crews import DEMO, all_of, by_capture, in_shares
 from tests.mcpproxy.cli import typed
-from tests.mcpproxy.examination import crews
-from tests.mcpproxy.examination.crews import DEMO, all_of, by_capture, in_shares
 from tests.mcpproxy.report.findings import twisted
 
 EVERY = 5
@@ -51,7 +51,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def hold(check: Callable[..., None], *captures: Path) -> None:
     """Run a check of `crews` in a process that has loaded the program."""
     code = (
-        f"import sys; from pathlib import Path; from tests.mcpproxy.examination.crews import {check.__name__} as check;"
+        f"import sys; from pathlib import Path; from tests.mcpproxy.check_run.crews import {check.__name__} as check;"
         "check(*map(Path, sys.argv[1:]))"
     )
     done = typed.python(code, *captures)
@@ -96,8 +96,8 @@ def test_the_workers_end_when_their_parent_is_killed_or_has_enough(tmp_path: Pat
     code = """
 import sys
 from pathlib import Path
-from mcpproxy.examination.examine import Wanted
-from mcpproxy.examination.worker_pool import examined_all
+from mcpproxy.check_run.examine import Wanted
+from mcpproxy.check_run.worker_pool import examined_all
 for _, events in examined_all([Path(sys.argv[1])] * 100_000, Wanted(), 2):
     for event in events:
         pass
