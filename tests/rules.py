@@ -20,7 +20,7 @@ _SHARED: Final = Path(__file__).parents[1] / ".venv" / _FOLDER
 
 def load() -> None:
     """Load the rules into this process, and compile them if nobody has; one process at a time."""
-    from mcpproxy.sharing.catalogue import catalogue
+    from mcpproxy.sharing.kingfisher import catalogue
 
     below = cache_directory()
     assert below is not None

@@ -97,7 +97,7 @@ class _Sending:
                     fold = source.reading.fold
                     spans = self._spans(source.id, fold, is_live=False)
                     for step in source:
-                        self._sender.put_when_there_is_room(spans.take(step))
+                        self._sender.put_when_there_is_room(spans.on_step(step))
                     say_of_fold(fold.wall_ns, fold.forgotten, source.path, captures.say)
             finally:
                 captures.close()
@@ -127,9 +127,9 @@ class _Sending:
             if item is None:
                 self._send_metrics_if_due()
                 continue
-            self._sender.put(spans.take(reading.feed(item)))
+            self._sender.put(spans.on_step(reading.feed(item)))
         for step in reading.finish():
-            self._sender.put(spans.take(step))
+            self._sender.put(spans.on_step(step))
         damage = reading.damage
         if damage is not None:
             say(f"{sanitise(str(damage))}; the rest was sent; `mcpproxy verify` lists the damage")

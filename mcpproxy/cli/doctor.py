@@ -169,7 +169,7 @@ def _todo(
             _examination(server, machine, routes, is_named=not has_own or server.scope != "project") for server in named
         ]
     of_files = list(_of_files(inventories, machine))
-    servers = [server for server in every if not server.is_off]
+    servers = [server for server in every if not server.is_disabled]
     if not servers and not of_files:
         raise ValueError(_no_server(inventories, machine))
     used = _used(every, machine)
@@ -194,7 +194,7 @@ def _named(options: argparse.Namespace, servers: list[Server], machine: Machine)
         ValueError: there is none that is switched on; the text is for the user.
     """
     named = [server for server in servers if server.name == options.server]
-    on = [server for server in named if not server.is_off]
+    on = [server for server in named if not server.is_disabled]
     if on:
         return on
     name = sanitise(options.server, 64)

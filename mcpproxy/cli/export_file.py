@@ -131,7 +131,7 @@ def _otlp(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
             only, fold = filter_of(source.path, options.filter), source.reading.fold
             made = CaptureSpans(source.id, fold, histograms, only, payloads=options.payloads)
             for step in source:
-                for span in made.take(step):
+                for span in made.on_step(step):
                     count += 1
                     yield span
             say_of_fold(fold.wall_ns, fold.forgotten, source.path, captures.say)
@@ -152,7 +152,7 @@ def _har(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
         for source in captures.each():
             entries = Entries(source.id, source.reading.fold, filter_of(source.path, options.filter))
             for step in source:
-                for entry in entries.take(step):
+                for entry in entries.on_step(step):
                     har.add(entry)
             if not entries.is_http and len(captures.paths) > 1:
                 captures.say(f"{sanitise(str(source.path))} was recorded over stdio, which HAR cannot hold")
@@ -184,7 +184,7 @@ def _perfetto(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> 
             made = CaptureEvents(source.id, source.reading.fold, name, processes, number, offset_ns, only)
             ids.append(source.id)
             for step in source:
-                yield made.take(step)
+                yield made.on_step(step)
             count += made.count
             if source.wall_ns is None and len(captures.paths) > 1:
                 captures.say(f"{sanitise(str(source.path))} does not say when it opened, so it begins at 0")
@@ -195,12 +195,12 @@ def _perfetto(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> 
 
 
 def _markdown(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
-    from mcpproxy.exporters.markdown import ROOM, Page, facts_of
+    from mcpproxy.exporters.markdown import ROOM, MarkdownExport, facts_of
 
     characters, has_selected = 0, False
     for source in captures.each():
         only = filter_of(source.path, options.filter)
-        page = Page(source.path, source.reading.fold, facts_of(source.path), only)
+        page = MarkdownExport(source.path, source.reading.fold, facts_of(source.path), only)
         pieces = [page.heading()]
         for step in source:
             pieces += page.feed(step)

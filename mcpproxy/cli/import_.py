@@ -28,7 +28,7 @@ from mcpproxy.cli.outputs import written_line
 from mcpproxy.importers import har, mitmproxy, ndjson
 from mcpproxy.importers.exchange_log import servers
 from mcpproxy.importers.mcp_tape import Trace
-from mcpproxy.importers.source import Wrong, read_lines
+from mcpproxy.importers.source import InvalidLine, read_lines
 from mcpproxy.importers.trace import Case, Refused, cases
 from mcpproxy.wording.counts import count_text
 
@@ -94,7 +94,7 @@ def _import_exchanges(file: BinaryIO, options: argparse.Namespace) -> int:
             flows = mitmproxy.read(file)
             log, others, bodiless = flows.log, flows.others, flows.bodiless
         sorted_log = servers(log, options.form)
-    except Wrong as wrong:
+    except InvalidLine as wrong:
         raise CaptureError(f"cannot import {options.file}: {wrong}") from None
     if not sorted_log.cases:
         why = f"; {unreadable}" if unreadable else ""
@@ -145,13 +145,13 @@ def _import_cases(cases: Iterable[Case | Refused], options: argparse.Namespace) 
         path = ""
         try:
             if isinstance(case, Refused):
-                raise Wrong(f"line {case.line}: {case.reason}")
+                raise InvalidLine(f"line {case.line}: {case.reason}")
             path = choose_path(str(Path(options.output, file_name(case.name))), "", time.time_ns())
             if os.path.lexists(path):
                 raise CannotCreate(f"{path} already exists; choose another folder")
             _write(Path(path), (line for _, line in case.records()))
             count += 1
-        except Wrong as error:
+        except InvalidLine as error:
             mistakes += 1
             code = max(code, int(Exit.USAGE))
             if mistakes <= MISTAKES:
@@ -173,7 +173,7 @@ def _import_frames(lines: Iterable[bytes], options: argparse.Namespace) -> int:
     is_tape = options.form == "mcp-tape"
     try:
         _write(path, Trace(lines, name).records() if is_tape else ndjson.records(lines, name))
-    except Wrong as wrong:
+    except InvalidLine as wrong:
         raise CaptureError(f"cannot import {options.file}: {wrong}") from None
     if is_tape:
         say("a trace of mcp-tape lacks lines that were not JSON, stderr, and the bytes as they crossed")

@@ -37,7 +37,7 @@ from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.probe import Probe, probe_all
 from mcpproxy.clients.recovery import recover
 from mcpproxy.clients.servers import ClientInventory
-from mcpproxy.clients.state import State, locked, read_state, state_folder
+from mcpproxy.clients.state import InstallState, locked, read_state, state_folder
 from mcpproxy.clients.up_lock import listening_up
 from mcpproxy.clients.wrapper import NoProgram, Wrapper, program_words
 from mcpproxy.doctor.trust import trust_in
@@ -143,7 +143,7 @@ def _only_found(inventories: list[ClientInventory], machine: Machine) -> int:
 
 
 def _probed(
-    inventories: list[ClientInventory], options: argparse.Namespace, state: State, machine: Machine
+    inventories: list[ClientInventory], options: argparse.Namespace, state: InstallState, machine: Machine
 ) -> dict[str, Probe]:
     """Returns how the chosen servers with a URL that are not routed yet respond to a request without credentials.
 
@@ -160,7 +160,7 @@ def _probed(
     return asked | {url: Probe("unapproved") for url, is_approved in urls.items() if not is_approved}
 
 
-def _name_machine(todo: list[Plan], name: str, state: State) -> list[str]:
+def _name_machine(todo: list[Plan], name: str, state: InstallState) -> list[str]:
     """Record the machine's name for the servers with a URL; returns the names of those for which it is new."""
     changes = [change for plan in todo for change in plan.changes if change.listener is not None]
     chosen = {(change.listener.name, change.listener.upstream) for change in changes if change.listener is not None}
@@ -271,7 +271,9 @@ def _of_captures(wrapper: Wrapper, machine: Machine) -> str:
     return f"Captures go to {folder}, up to {most} per session, and stay until you delete them with mcpproxy prune"
 
 
-def _say_what_next(todo: list[Plan], written: list[Plan], machine: Machine, state: State, wrapper: Wrapper) -> None:
+def _say_what_next(
+    todo: list[Plan], written: list[Plan], machine: Machine, state: InstallState, wrapper: Wrapper
+) -> None:
     width = width_of_stdout()
     if written:
         sys.stdout.write(f"Backups are in {machine.shown(state.backups)}\n")

@@ -61,7 +61,7 @@ def redacted_copies(paths: list[Path]) -> Iterator[Inputs]:
     Raises:
         CaptureError: a capture cannot be read. Nothing may be published then, because what is missing is unknown.
     """
-    from mcpproxy.sharing import Wanted, redacted_copy
+    from mcpproxy.sharing import ShareOptions, redacted_copy
 
     progress = Progress()
 
@@ -75,7 +75,7 @@ def redacted_copies(paths: list[Path]) -> Iterator[Inputs]:
             place = folder / str(number)
             create_directory(str(place))
             try:
-                account = redacted_copy(path, place, Wanted(compares=False, renames=True, progress=tell))
+                account = redacted_copy(path, place, ShareOptions(compares=False, renames=True, progress=tell))
             except CannotCreate as error:
                 room = tempfile.gettempdir()
                 raise CannotCreate(

@@ -14,12 +14,12 @@ from mcpproxy.clients.addresses import origin_shown
 from mcpproxy.clients.catalogue import CLIENTS, by_id
 from mcpproxy.clients.changes import Change
 from mcpproxy.clients.client import Client
-from mcpproxy.clients.installer import Decide, Plan, Refused, carry_out
+from mcpproxy.clients.installer import Decide, Plan, Refused, apply_plan
 from mcpproxy.clients.listeners import Listener, listener_of
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import ClientInventory, Server, find
 from mcpproxy.clients.service import NoService, write_unit
-from mcpproxy.clients.state import State
+from mcpproxy.clients.state import InstallState
 from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import cells, fit
@@ -188,11 +188,15 @@ def _outcome(change: Change, machine: Machine, *, done: bool) -> str:
         more = f" {reason}" if reason else ""
         if change.server.project:
             more += f" in {machine.shown(Path(change.server.project))}"
-        return _WORDS[change.action][done] + more + (", but switched off in the client" if change.server.is_off else "")
+        return (
+            _WORDS[change.action][done]
+            + more
+            + (", but switched off in the client" if change.server.is_disabled else "")
+        )
     return reason if change.action == "keep" else f"left alone: {reason}"
 
 
-def write_all(plans: list[Plan], decide: Decide, state: State, listing: RoutePrinter) -> tuple[list[Plan], int]:
+def write_all(plans: list[Plan], decide: Decide, state: InstallState, listing: RoutePrinter) -> tuple[list[Plan], int]:
     """Write the files and print what was done.
 
     Returns:
@@ -205,7 +209,7 @@ def write_all(plans: list[Plan], decide: Decide, state: State, listing: RoutePri
     unprinted: list[OSError] = []
     for plan in plans:
         try:
-            changes = carry_out(plan, decide, state) if plan.edits_any else plan.changes
+            changes = apply_plan(plan, decide, state) if plan.edits_any else plan.changes
         except Refused as refusal:
             code = fail(f"{plan.path} is left as it is: {refusal}")
             continue

@@ -43,10 +43,10 @@ from collections.abc import Iterable, Iterator
 from captures.addresses import is_segment, is_web_address
 from captures.errors import CannotCreate, CaptureError
 from mcpproxy.recorder.machine_name import machine_name
-from mcpproxy.recorder.stdio import Recorder, tell
+from mcpproxy.recorder.stdio import Recorder, write_stderr
 from mcpproxy.relay.signals import SignalWait
 from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError, inherited_files, make_room, occupy_stdio, replace_us
-from mcpproxy.relay.stdio import Ending, StdioRelay
+from mcpproxy.relay.stdio import ServerExit, StdioRelay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def run(arguments: list[str]) -> int:
     try:
         options = Options(arguments)
     except UsageError as error:
-        tell(str(error))
+        write_stderr(str(error))
         return 2
     if options.help:
         sys.stdout.write(__doc__ or "")
@@ -188,7 +188,7 @@ def run(arguments: list[str]) -> int:
         recorder = _recorder(options, environment)
     except CaptureError as error:
         if options.values["--if-unrecordable"] == "refuse":
-            tell(str(error))
+            write_stderr(str(error))
             return 73
         if allowed < needed:
             return _give_way(str(error), options, environment, closed)
@@ -242,23 +242,23 @@ def _relay(
         ending = relay.run(options.command, environment)
     except SpawnError as error:
         recorder.launch_failed(error.errno)
-        tell(str(error))
+        write_stderr(str(error))
         return error.status
     if recorder.finish(ending.cause, ending.status, ending.signum):
         relay.dismiss_guard()
     if options.summary or os.isatty(2):
-        tell(_summary(recorder, time.monotonic_ns() - began_ns))
+        write_stderr(_summary(recorder, time.monotonic_ns() - began_ns))
     return 74 if relay.stop_reason is not None else _as_it_ended(ending, waiting)
 
 
 def _give_way(why: str, options: Options, environment: EnvironmentBlock, closed: frozenset[int]) -> int:
     """Become the server, as not even a relay can run; returns the exit status if there is no such command."""
-    tell(f"{why}; the server runs unrecorded until it is restarted")
+    write_stderr(f"{why}; the server runs unrecorded until it is restarted")
     waiting = SignalWait()
     try:
         replace_us(options.command, environment, closed, waiting.dispositions, waiting.mask)
     except SpawnError as error:
-        tell(str(error))
+        write_stderr(str(error))
         return error.status
 
 
@@ -269,7 +269,7 @@ def _pass_on(
     from captures.redact import server_name
     from mcpproxy.recorder.unrecorded import Bystander, Unseen, noted
 
-    tell(f"{why}; the server runs unrecorded until it is restarted")
+    write_stderr(f"{why}; the server runs unrecorded until it is restarted")
     waiting = SignalWait()
     relay = StdioRelay({fd: Unseen() for fd in (0, 1, 2)}, Bystander(), waiting, closed=closed, files=files)
     sys.setswitchinterval(SWITCH_S)
@@ -277,19 +277,19 @@ def _pass_on(
         try:
             ending = relay.run(options.command, environment)
         except SpawnError as error:
-            tell(str(error))
+            write_stderr(str(error))
             return error.status
     relay.dismiss_guard()
     return _as_it_ended(ending, waiting)
 
 
-def _as_it_ended(ending: Ending, waiting: SignalWait) -> int:
+def _as_it_ended(ending: ServerExit, waiting: SignalWait) -> int:
     """The exit status of the server; does not return if a signal ended it.
 
     A server that has not noticed that its output could not be written would have failed without us.
     """
     if ending.unwritable is not None:
-        tell(f"cannot write the server's output to stdout: {os.strerror(ending.unwritable)}")
+        write_stderr(f"cannot write the server's output to stdout: {os.strerror(ending.unwritable)}")
     if ending.signum is not None:
         waiting.die_by(ending.signum)
     status = ending.status if ending.status is not None else 128 + (ending.signum or 0)

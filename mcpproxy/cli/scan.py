@@ -20,7 +20,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 
 if TYPE_CHECKING:
-    from mcpproxy.sharing.scan import Likely
+    from mcpproxy.sharing.scan import LikelySecret
 
 _MOST = 10_000
 """How many different places of secrets are listed for one capture."""
@@ -83,7 +83,7 @@ def _scan(path: Path, named: Path, options: argparse.Namespace) -> Exit:
     return Exit.FINDINGS if count else Exit.FINE
 
 
-def _row(path: Path, likely: "Likely", times: int) -> dict[str, Any]:
+def _row(path: Path, likely: "LikelySecret", times: int) -> dict[str, Any]:
     return {
         "capture": str(path),
         "frame": likely.seq,
@@ -96,7 +96,7 @@ def _row(path: Path, likely: "Likely", times: int) -> dict[str, Any]:
     }
 
 
-def _lines(path: Path, listed: "list[tuple[Likely, int]]", count: int) -> Iterable[str]:
+def _lines(path: Path, listed: "list[tuple[LikelySecret, int]]", count: int) -> Iterable[str]:
     from mcpproxy.report.sharing import NOTHING_FOUND
 
     if not count:

@@ -65,8 +65,8 @@ def _share(path: Path, options: argparse.Namespace) -> int:
     from analysis.filter import FilterError, parse
     from mcpproxy.cli.review import Review, Stopped
     from mcpproxy.report.sharing import account_lines, account_row
-    from mcpproxy.sharing import Wanted, redacted_copy
-    from mcpproxy.sharing.choices import Chosen, InvalidPattern
+    from mcpproxy.sharing import ShareOptions, redacted_copy
+    from mcpproxy.sharing.choices import InvalidPattern, ShareChoices
 
     try:
         only = None if options.only is None else parse(options.only)
@@ -80,11 +80,11 @@ def _share(path: Path, options: argparse.Namespace) -> int:
     shown = _RedactionProgress()
     review = Review(shown.clear) if options.review else None
     try:
-        choices = Chosen(options.keep, options.redact, review)
+        choices = ShareChoices(options.keep, options.redact, review)
         account = redacted_copy(
             path,
             Path(options.output),
-            Wanted(
+            ShareOptions(
                 choices,
                 bodies=not options.no_bodies,
                 keep_unparsed=options.keep_unparsed,

@@ -31,7 +31,7 @@ from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size
 
 if TYPE_CHECKING:
-    from mcpproxy.shipping.shipment import Choices, Shipped
+    from mcpproxy.shipping.shipment import ShipOptions, Shipped
 
 
 def parser() -> Parser:
@@ -116,17 +116,17 @@ class _Pass:
     def run(self, paths: list[Path]) -> int:
         """Ship, then compact, then delete; returns the exit code."""
         # Loading DuckDB takes a tenth of a second, for which --help should not wait.
-        from mcpproxy.shipping.shipment import Choices, Listing, ship
+        from mcpproxy.shipping.shipment import ShipOptions, ShippedListing, ship
 
         options, progress = self.options, Progress()
-        choices = Choices(
+        choices = ShipOptions(
             redacted=not options.unredacted,
             findings=options.findings,
             raw=options.raw,
             machine=options.machine or "",
             tag=_tag(),
         )
-        there = Listing(self.to)
+        there = ShippedListing(self.to)
         try:
             for number, (path, id_) in enumerate(self._identified(paths)):
                 progress.show(f"shipping, {number:,} of {len(paths):,}")
@@ -215,7 +215,7 @@ class _Pass:
                 days, before, after = days + 1, before + done.before, after + done.after
         return [f"{count_text(days, 'day')} compacted, {count_text(before, 'file')} into {after:,}"]
 
-    def _deleted(self, choices: "Choices") -> list[str]:
+    def _deleted(self, choices: "ShipOptions") -> list[str]:
         """Delete captures that the destination has, as it says now."""
         from captures.listing import segments
         from mcpproxy.removal import removable, remove

@@ -500,9 +500,9 @@ class _Markdown:
     """Writes the conversation for an issue report."""
 
     def __init__(self, path: Path, fold: Fold, options: argparse.Namespace) -> None:
-        from mcpproxy.exporters.markdown import Page, facts_of
+        from mcpproxy.exporters.markdown import MarkdownExport, facts_of
 
-        self._page = Page(path, fold, facts_of(path), options.filter, times=options.time or "rel")
+        self._page = MarkdownExport(path, fold, facts_of(path), options.filter, times=options.time or "rel")
         self._headed = False
 
     @property

@@ -20,14 +20,14 @@ from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.routes import chosen_clients, elsewhere_lines, find_used, padded, say_broken
 from mcpproxy.clients.effective import effective
 from mcpproxy.clients.installer import is_routed
-from mcpproxy.clients.last_frame import Captures, LastFrame, place_of
+from mcpproxy.clients.last_frame import LastFrame, ServerCaptures, place_of
 from mcpproxy.clients.listeners import Listener
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.recovery import recover
-from mcpproxy.clients.recovery import told as told_unknown
+from mcpproxy.clients.recovery import recovery_text as told_unknown
 from mcpproxy.clients.servers import Server
-from mcpproxy.clients.state import State, read_state, state_folder
-from mcpproxy.clients.unrecorded import told, unrecorded
+from mcpproxy.clients.state import InstallState, read_state, state_folder
+from mcpproxy.clients.unrecorded import note_text, unrecorded
 from mcpproxy.clients.up_lock import running_up
 from mcpproxy.recorder.unrecorded import Note
 from mcpproxy.report.output import json_line, width_of_stdout
@@ -72,7 +72,7 @@ class ServerStatus(NamedTuple):
     @property
     def is_expected(self) -> bool:
         """Whether its frames will be recorded once the client uses it."""
-        return self.is_routed and self.used is self.server and not self.server.is_off
+        return self.is_routed and self.used is self.server and not self.server.is_disabled
 
 
 def parser() -> argparse.ArgumentParser:
@@ -99,7 +99,7 @@ def run(arguments: list[str]) -> int:
     servers = [server for inventory in inventories for server in inventory.servers]
     if not servers and code == Exit.FINE:
         return fail("no server was found in the configuration files of your clients; docs/clients.md lists the files")
-    captures = Captures()
+    captures = ServerCaptures()
     if options.wait:
         _wait(servers, machine, state, captures)
     for server in unknown:
@@ -114,12 +114,12 @@ def run(arguments: list[str]) -> int:
     return code
 
 
-def _rows(servers: list[Server], machine: Machine, state: State, captures: Captures) -> list[ServerStatus]:
+def _rows(servers: list[Server], machine: Machine, state: InstallState, captures: ServerCaptures) -> list[ServerStatus]:
     used = effective(servers, machine)
     up = running_up(state_folder())
     places = {id(server): place_of(server, state) for server in servers}
     running = {note.name: note for note in unrecorded()}
-    captures.look(places.values())
+    captures.rescan(places.values())
     rows = []
     for server in servers:
         place = places[id(server)]
@@ -147,7 +147,7 @@ def _as_json(row: ServerStatus, waits: Waits | None) -> dict[str, Any]:
         "project": server.project or None,
         "file": str(server.file),
         "kind": server.kind,
-        "off": server.is_off,
+        "off": server.is_disabled,
         "effective": row.used is server,
         "overridden_by": None if row.used is server else str(row.used.file),
         "routed": row.is_routed,
@@ -237,7 +237,7 @@ def _advice(rows: list[ServerStatus]) -> Iterator[str]:
     if unheard:
         yield f"mcpproxy up cannot listen for {_names(unheard)}; its output in its terminal or log says why"
     for note in dict.fromkeys(row.unrecorded for row in rows if row.unrecorded is not None):
-        yield sanitise(f"{told(note)}; restart it to record it again", None)
+        yield sanitise(f"{note_text(note)}; restart it to record it again", None)
     gone = sorted({row.server.name for row in rows if _is_gone(row)})
     if gone:
         yield f"The mcpproxy in the entries of {_names(gone)} is missing; run mcpproxy install to replace it"
@@ -256,7 +256,7 @@ def _is_gone(row: ServerStatus) -> bool:
 def _routed(row: ServerStatus) -> str:
     if not row.is_routed:
         return "no"
-    if row.server.is_off:
+    if row.server.is_disabled:
         return "yes, but switched off"
     if row.used is not row.server:
         return f"yes; {row.used.scope} entry wins"
@@ -288,7 +288,7 @@ def _age(age_ns: int) -> str:
     return "just now"
 
 
-def _wait(servers: list[Server], machine: Machine, state: State, captures: Captures) -> None:
+def _wait(servers: list[Server], machine: Machine, state: InstallState, captures: ServerCaptures) -> None:
     """Wait until every routed server that its client uses has exchanged a frame since it was routed."""
     announced: set[str] = set()
     heard: set[int] = set()
@@ -312,7 +312,7 @@ def _wait(servers: list[Server], machine: Machine, state: State, captures: Captu
         time.sleep(LOOK_S)
 
 
-def _is_fresh(row: ServerStatus, state: State) -> bool:
-    known = state.of(row.server.file)
+def _is_fresh(row: ServerStatus, state: InstallState) -> bool:
+    known = state.record_of(row.server.file)
     since_ns = 0 if known is None else int(known.at_s * 1e9)
     return row.last is not None and row.last.wall_ns >= since_ns

@@ -30,13 +30,13 @@ from mcpproxy.cli.routes import (
 )
 from mcpproxy.clients.catalogue import CLIENTS
 from mcpproxy.clients.documents.document import read_file
-from mcpproxy.clients.installer import Plan, is_by_hand, is_routed, plans, strike_unused, unrouting
+from mcpproxy.clients.installer import Plan, is_by_hand, is_routed, plans, remove_stale_users, unrouting
 from mcpproxy.clients.listeners import HOST, Listener
 from mcpproxy.clients.machine import Machine
-from mcpproxy.clients.recovery import recover, told
+from mcpproxy.clients.recovery import recover, recovery_text
 from mcpproxy.clients.servers import ClientInventory, Server
 from mcpproxy.clients.service import unit_path
-from mcpproxy.clients.state import State, digest, opened, state_folder
+from mcpproxy.clients.state import InstallState, digest, opened, state_folder
 from mcpproxy.clients.up_lock import running_up
 from mcpproxy.clients.wrapper import PASSES
 from mcpproxy.sanitise import sanitise
@@ -73,13 +73,13 @@ def run(arguments: list[str]) -> int:
     inventories = find_all(clients, machine)
     code = say_broken(inventories, machine)
     with opened(is_dry=options.dry_run) as state:
-        has_unused = strike_unused(state)
+        has_unused = remove_stale_users(state)
         unknown = recover(state, machine, is_sure=True)
         if has_unused and not options.dry_run:
             state.save()
         for server in unknown:
             if is_chosen(server, options) and server.client in clients:
-                code = fail(told(server, machine))
+                code = fail(recovery_text(server, machine))
         listing = RoutePrinter(machine, state.listeners, as_json=options.format == "json")
         decide = unrouting(state, is_named=bool(options.server))
         todo = plans(inventories, decide, lambda server: is_routed(server, state) and is_chosen(server, options))
@@ -110,7 +110,7 @@ def _purge(options: argparse.Namespace, machine: Machine) -> int:
         )
     inventories = find_all(CLIENTS, machine)
     with opened(is_dry=options.dry_run) as state:
-        strike_unused(state)
+        remove_stale_users(state)
         unknown = recover(state, machine, is_sure=True)
         wrapped = [server for known in inventories for server in known.servers if is_routed(server, state)]
         routed = [server for server in wrapped if not is_by_hand(server, state)]
@@ -150,14 +150,14 @@ def _purge(options: argparse.Namespace, machine: Machine) -> int:
         return purge(machine, stays, is_agreed=options.yes, is_dry=options.dry_run)
 
 
-def _may_lead_to_us(path: Path, state: State) -> bool:
+def _may_lead_to_us(path: Path, state: InstallState) -> bool:
     """Whether `install` wrote to a file that cannot be read now."""
-    return state.of(path) is not None or any(
+    return state.record_of(path) is not None or any(
         os.path.realpath(path) == os.path.realpath(used) for used, _ in _used_files(state)
     )
 
 
-def _used_files(state: State) -> Iterator[tuple[Path, Listener]]:
+def _used_files(state: InstallState) -> Iterator[tuple[Path, Listener]]:
     """Yields the files whose entries use a listener, with it."""
     for listener in state.listeners:
         for user in listener.users:
@@ -166,7 +166,7 @@ def _used_files(state: State) -> Iterator[tuple[Path, Listener]]:
                 yield Path(path), listener
 
 
-def _absent(state: State, machine: Machine) -> Iterator[str]:
+def _absent(state: InstallState, machine: Machine) -> Iterator[str]:
     """Yields what to do if files come back that led to our ports: nothing will know of them once all is removed."""
     for path, listener in _used_files(state):
         yield (
@@ -175,7 +175,7 @@ def _absent(state: State, machine: Machine) -> Iterator[str]:
         )
 
 
-def _written_elsewhere(state: State, inventories: list[ClientInventory]) -> Path | None:
+def _written_elsewhere(state: InstallState, inventories: list[ClientInventory]) -> Path | None:
     """A file that leads to one of our ports, or is as `install` wrote it, such as that of another project.
 
     The files in the inventories are left out, as it is known which of their entries are routed.
@@ -227,7 +227,7 @@ def _unwrapping(server: Server) -> str:
 
 
 def _nothing(
-    inventories: list[ClientInventory], unknown: list[Server], state: State, options: argparse.Namespace
+    inventories: list[ClientInventory], unknown: list[Server], state: InstallState, options: argparse.Namespace
 ) -> str:
     """Returns what to print if none of the chosen servers is routed."""
     routed = [server for known in inventories for server in known.servers if is_routed(server, state)]
@@ -240,7 +240,7 @@ def _nothing(
     return f"Nothing to restore here; {count_text(elsewhere, 'server')} in {where} {verb} routed: --scope {other}"
 
 
-def _say_of_unit(machine: Machine, state: State) -> None:
+def _say_of_unit(machine: Machine, state: InstallState) -> None:
     """Name the unit of `mcpproxy up`, if nothing needs it."""
     unit = unit_path(machine)
     if unit.exists() and not state.listeners:

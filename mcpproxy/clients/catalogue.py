@@ -15,9 +15,9 @@ from mcpproxy.clients.client import (
     URLS,
     Client,
     ConfigFile,
-    Elsewhere,
     Environment,
     StdioForm,
+    UneditableServers,
     everywhere,
 )
 
@@ -41,7 +41,7 @@ CLIENTS: Final = (
         overrides=(("CLAUDE_CONFIG_DIR", "~/.claude"), ("CLAUDE_CONFIG_DIR", "~")),
         variables=(variable_forms.SHELL,),
         misplaced=("~/.claude/mcp.json", "~/.claude/settings.json", "./.claude/settings.json", "./.claude/mcp.json"),
-        elsewhere=(Elsewhere("plugin", "~/.claude/plugins/marketplaces/*/plugins/*/.mcp.json"),),
+        elsewhere=(UneditableServers("plugin", "~/.claude/plugins/marketplaces/*/plugins/*/.mcp.json"),),
         speaks_as=("claude-code",),
     ),
     Client(
@@ -66,7 +66,7 @@ CLIENTS: Final = (
             "LocalCache/Roaming/Claude/claude_desktop_config.json",
         ),
         environment=SDK,
-        elsewhere=(Elsewhere("extension", "~/Library/Application Support/Claude/Claude Extensions/*"),),
+        elsewhere=(UneditableServers("extension", "~/Library/Application Support/Claude/Claude Extensions/*"),),
         speaks_as=("claude-ai",),
     ),
     Client(
@@ -173,7 +173,7 @@ CLIENTS: Final = (
         source="google-gemini/gemini-cli, docs/tools/mcp-server.md; seen with 0.61.0",
         after="start a new session, or run `/mcp refresh`",
         urls=(("httpUrl",), ("url",)),
-        elsewhere=(Elsewhere("extension", "~/.gemini/extensions/*"),),
+        elsewhere=(UneditableServers("extension", "~/.gemini/extensions/*"),),
         speaks_as=("gemini-cli", "mcp-test-client"),
         environment=Environment(
             drops=("TOKEN", "SECRET", "PASSWORD", "KEY", "AUTH", "CREDENTIAL", "PRIVATE", "CERT"),
@@ -195,7 +195,7 @@ CLIENTS: Final = (
         after="start a new session",
         after_project="first run `qwen mcp approve NAME`",
         urls=(("httpUrl",), ("url",)),
-        elsewhere=(Elsewhere("extension", "~/.qwen/extensions/*"),),
+        elsewhere=(UneditableServers("extension", "~/.qwen/extensions/*"),),
         speaks_as=("qwen-code", "qwen-cli", "mcp-test-client"),
         start_s=600.0,
         variables=(variable_forms.SHELL, variable_forms.BARE),

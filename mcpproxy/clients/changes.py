@@ -23,7 +23,7 @@ from mcpproxy.clients.documents.edits import (
 from mcpproxy.clients.listeners import Listener, NotRoutable, local_url, own_url, split_origin
 from mcpproxy.clients.probe import Probe
 from mcpproxy.clients.servers import Server
-from mcpproxy.clients.wrapper import PASSES, Routed, Wrapper
+from mcpproxy.clients.wrapper import PASSES, WrappedCommand, Wrapper
 
 Action = Literal["route", "unroute", "keep", "skip"]
 """`keep`: it is already as it should be. `skip`: it is left alone, for a reason."""
@@ -82,7 +82,7 @@ def route(server: Server, wrapper: Wrapper, *, is_known: bool) -> Change:
     return Change(server, "route", edits=[program, AddMember(command, str(form.args[-1]), behind)])
 
 
-def _rerouted(server: Server, form: StdioForm, wrapped: Routed, wrapper: Wrapper, *, is_known: bool) -> Change:
+def _rerouted(server: Server, form: StdioForm, wrapped: WrappedCommand, wrapper: Wrapper, *, is_known: bool) -> Change:
     """Keep a server that any installation routes; if that installation no longer exists, name ours instead."""
     if wrapped.is_there:
         edits = _upgrade(server, form, wrapped, wrapper) if is_known else []
@@ -96,7 +96,7 @@ def _rerouted(server: Server, form: StdioForm, wrapped: Routed, wrapper: Wrapper
     return Change(server, "route", edits=[SetValue((*server.place, *form.command), wrapper.program[0])])
 
 
-def _upgrade(server: Server, form: StdioForm, wrapped: Routed, wrapper: Wrapper) -> list[Edit]:
+def _upgrade(server: Server, form: StdioForm, wrapped: WrappedCommand, wrapper: Wrapper) -> list[Edit]:
     """Write options that an earlier `install` did not write; no edits to words that are not of this installation."""
     place = (*server.place, *(form.command if form.args is None else form.args))
     skipped = 0 if form.args is None else 1

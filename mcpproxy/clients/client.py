@@ -43,7 +43,7 @@ class ConfigFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class UneditableServers:
     """Servers of a client that are in no file that can be edited: its plugins, extensions or connectors."""
 
     what: str
@@ -94,7 +94,7 @@ class Client:
     """The members that may hold the URL of a server."""
     overrides: tuple[tuple[str, str], ...] = ()
     """Variables, and the beginnings of places that their values replace."""
-    elsewhere: tuple[Elsewhere, ...] = ()
+    elsewhere: tuple[UneditableServers, ...] = ()
     speaks_as: tuple[str, ...] = ()
     """What `clientInfo.name` begins with."""
     stdio_type: str = "stdio"

@@ -35,7 +35,7 @@ from mcpproxy.clients.listeners import Listener, NotRoutable, listener_of, split
 from mcpproxy.clients.probe import Probe
 from mcpproxy.clients.replace import Changed, NotWritable, replace
 from mcpproxy.clients.servers import ClientInventory, Server, servers_in
-from mcpproxy.clients.state import State, Written
+from mcpproxy.clients.state import FileRecord, InstallState
 from mcpproxy.clients.wrapper import Wrapper
 
 Way = Literal["bridge", "oauth-resource"]
@@ -101,7 +101,7 @@ def plans(inventories: Iterable[ClientInventory], decide: Decide, wanted: Callab
     return list(planned.values())
 
 
-def routing(wrapper: Wrapper, state: State, probes: Mapping[str, Probe], ways: Collection[Way] = ()) -> Decide:
+def routing(wrapper: Wrapper, state: InstallState, probes: Mapping[str, Probe], ways: Collection[Way] = ()) -> Decide:
     """Routes a server: our words in front of its command, or a listener in front of its URL.
 
     Args:
@@ -113,7 +113,7 @@ def routing(wrapper: Wrapper, state: State, probes: Mapping[str, Probe], ways: C
 
     def decide(server: Server) -> Change:
         if server.kind != "http" or server.url is None:
-            return route(server, wrapper, is_known=state.of(server.file) is not None)
+            return route(server, wrapper, is_known=state.record_of(server.file) is not None)
         member, url = server.url
         known = listener_of(url, state.listeners)
         if known is not None:
@@ -137,7 +137,7 @@ def routing(wrapper: Wrapper, state: State, probes: Mapping[str, Probe], ways: C
     return decide
 
 
-def unrouting(state: State, *, is_named: bool) -> Decide:
+def unrouting(state: InstallState, *, is_named: bool) -> Decide:
     """Takes away what routes a server.
 
     Args:
@@ -146,7 +146,7 @@ def unrouting(state: State, *, is_named: bool) -> Decide:
     """
 
     def decide(server: Server) -> Change:
-        known, place = state.of(server.file), place_text(server.place)
+        known, place = state.record_of(server.file), place_text(server.place)
 
         def is_ours(member: Place) -> bool:
             return known is not None and place_text(member) in known.added
@@ -170,14 +170,14 @@ def unrouting(state: State, *, is_named: bool) -> Decide:
     return decide
 
 
-def is_by_hand(server: Server, state: State) -> bool:
+def is_by_hand(server: Server, state: InstallState) -> bool:
     """Whether a server's command was wrapped, and not by `install`.
 
     The option that only `install` writes tells, even in a copy of an entry. Without it, the records do.
     """
     if server.routed is None or server.routed.passes:
         return False
-    known = state.of(server.file)
+    known = state.record_of(server.file)
     return known is None or (
         known.routed is not None and place_text(server.place) not in (*known.routed, *known.bridged)
     )
@@ -188,13 +188,13 @@ def place_text(place: Place) -> str:
     return json.dumps(place, default=str)
 
 
-def is_routed(server: Server, state: State) -> bool:
+def is_routed(server: Server, state: InstallState) -> bool:
     """Whether a server is routed through mcpproxy."""
     url = server.url if server.kind == "http" else None
     return server.routed is not None or (url is not None and listener_of(url[1], state.listeners) is not None)
 
 
-def strike_unused(state: State) -> bool:
+def remove_stale_users(state: InstallState) -> bool:
     """Remove from each listener the users that no longer lead to it; returns whether any were removed.
 
     Files that cannot be read, are missing or are empty keep theirs: they may be as before in a moment.
@@ -218,7 +218,7 @@ def _leads_elsewhere(user: str, listener: Listener) -> bool:
     return bool(data.strip()) and f":{listener.port}".encode() not in data
 
 
-def carry_out(plan: Plan, decide: Decide, state: State) -> list[Change]:
+def apply_plan(plan: Plan, decide: Decide, state: InstallState) -> list[Change]:
     """Write one file.
 
     Args:
@@ -243,7 +243,7 @@ def carry_out(plan: Plan, decide: Decide, state: State) -> list[Change]:
         raise Refused(error.strerror or str(error)) from None
 
 
-def _carried_out(plan: Plan, decide: Decide, state: State) -> list[Change]:
+def _carried_out(plan: Plan, decide: Decide, state: InstallState) -> list[Change]:
     chosen = {change.server.place for change in plan.changes}
     for _ in range(_TRIES):
         try:
@@ -273,7 +273,7 @@ def _carried_out(plan: Plan, decide: Decide, state: State) -> list[Change]:
     raise Refused("its client kept changing it; close the client and try again")
 
 
-def _note(written: Written, changes: list[Change]) -> None:
+def _note(written: FileRecord, changes: list[Change]) -> None:
     """Record what `uninstall` needs to undo these changes."""
     for change in changes:
         if change.action != "route":
@@ -312,7 +312,7 @@ def _is_user(user: str, server: Server) -> bool:
     return is_same and json.dumps(place) == place_text(server.place)
 
 
-def _original(plan: Plan, changes: list[Change], state: State, old: bytes) -> bytes | None:
+def _original(plan: Plan, changes: list[Change], state: InstallState, old: bytes) -> bytes | None:
     """Returns the original content of the file if these changes undo everything that mcpproxy did to it, or None."""
     original = state.original(plan.path, old)
     if original is None or any(change.action == "route" for change in changes):

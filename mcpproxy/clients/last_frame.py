@@ -16,7 +16,7 @@ from captures.redact import Redactor, load_key
 from captures.tail import STEP, Tail
 from mcpproxy.clients.listeners import HOST, Listener, listener_of
 from mcpproxy.clients.servers import Server
-from mcpproxy.clients.state import State
+from mcpproxy.clients.state import InstallState
 
 STDIO_BYTES: Final = 1 << 20
 """How much of a stdio capture is read: it has one client, which introduces itself at the beginning."""
@@ -54,7 +54,7 @@ class CaptureFrames(NamedTuple):
     """For each client that took part, those that gave their names first, and of these the newest first."""
 
 
-class Place(NamedTuple):
+class CaptureLocation(NamedTuple):
     """Where a routed server is recorded, and how to recognise its captures."""
 
     name: str
@@ -66,25 +66,27 @@ class Place(NamedTuple):
     """The listener that `up` runs for it, if it has a URL."""
 
 
-def place_of(server: Server, state: State) -> Place | None:
+def place_of(server: Server, state: InstallState) -> CaptureLocation | None:
     """Where a server is recorded; None if it is not routed."""
     wrapped = server.routed
     if wrapped is not None:
         name = safe_name(wrapped.name or server.name)
         folders = [Path(wrapped.capture)] if wrapped.capture else _default_folders(name)
-        return Place(name, folders, wrapped.inner, None)
+        return CaptureLocation(name, folders, wrapped.inner, None)
     listener = listener_of(server.url[1], state.listeners) if server.url is not None else None
     if listener is None:
         return None
     name = safe_name(listener.name)
-    return Place(name, [Path(listener.capture, name)] if listener.capture else _default_folders(name), (), listener)
+    return CaptureLocation(
+        name, [Path(listener.capture, name)] if listener.capture else _default_folders(name), (), listener
+    )
 
 
 def _default_folders(name: str) -> list[Path]:
     return [root / name for root in search_roots()]
 
 
-class Captures:
+class ServerCaptures:
     """The captures of some servers, each read once as long as it does not change."""
 
     def __init__(self) -> None:
@@ -93,7 +95,7 @@ class Captures:
         self._origins: set[Origin] = set()
         self._redactor: Redactor | None = None
 
-    def look(self, places: Iterable[Place | None]) -> None:
+    def rescan(self, places: Iterable[CaptureLocation | None]) -> None:
         """List the folders anew.
 
         Args:
@@ -103,7 +105,7 @@ class Captures:
         self._listed.clear()
         self._origins = {self._origin_of(place) for place in places if place is not None}
 
-    def last_frame(self, place: Place, speaks_as: Sequence[str]) -> LastFrame | None:
+    def last_frame(self, place: CaptureLocation, speaks_as: Sequence[str]) -> LastFrame | None:
         """The last frame that a client exchanged with a server; None if there is none.
 
         Args:
@@ -131,7 +133,7 @@ class Captures:
             several += self._listed[folder]
         return sorted(several, key=lambda capture: capture[2], reverse=True)
 
-    def _origin_of(self, place: Place) -> Origin:
+    def _origin_of(self, place: CaptureLocation) -> Origin:
         """How the captures of a server begin: with this address, or with this command, words hashed as recorded."""
         if place.listener is not None:
             return f"{HOST}:{place.listener.port}"

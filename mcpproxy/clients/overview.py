@@ -31,5 +31,5 @@ def routed_servers() -> list[RoutedServer]:
     return [
         RoutedServer(server.client.title, place.name)
         for server in servers
-        if is_routed(server, state) and not server.is_off and (place := place_of(server, state)) is not None
+        if is_routed(server, state) and not server.is_disabled and (place := place_of(server, state)) is not None
     ]

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from mcpproxy.clients.bounded import within
+from mcpproxy.clients.timeouts import run_with_timeout
 
 PROBE_S: Final = 5.0
 """How long a server may take."""
@@ -49,7 +49,7 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
 def probe(url: str) -> Probe:
     """Ask one server."""
     try:
-        return within(2 * PROBE_S, lambda: _asked(url))
+        return run_with_timeout(2 * PROBE_S, lambda: _asked(url))
     except TimeoutError as error:
         return Probe("unreachable", _why(error))
 

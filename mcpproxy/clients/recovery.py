@@ -33,7 +33,7 @@ from mcpproxy.clients.listeners import (
 )
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import Server, find, servers_in
-from mcpproxy.clients.state import State, Written, state_folder
+from mcpproxy.clients.state import FileRecord, InstallState, state_folder
 from mcpproxy.clients.up_lock import running_up
 
 _BACKUP: Final = re.compile(r"\d{8}T\d{6}Z-(?P<client>.+)-[0-9a-f]{4}-(?P<file>[^/]+)").fullmatch
@@ -41,7 +41,7 @@ _STEPS: Final = 64
 """How far a port may be from the derived one, because those in between were taken when it was chosen."""
 
 
-def recover(state: State, machine: Machine, *, is_sure: bool = False) -> list[Server]:
+def recover(state: InstallState, machine: Machine, *, is_sure: bool = False) -> list[Server]:
     """Recover what can be recovered of lost records, and add the entries that lead to our ports, such as copies.
 
     Args:
@@ -78,7 +78,7 @@ def recover(state: State, machine: Machine, *, is_sure: bool = False) -> list[Se
     return unknown
 
 
-def told(server: Server, machine: Machine) -> str:
+def recovery_text(server: Server, machine: Machine) -> str:
     """Returns the message about an entry that could not be recovered, with what to do."""
     return (
         f"{server.client.title}: {server.name} leads to 127.0.0.1:{port_of(server)}, which may be a port of mcpproxy, "
@@ -91,9 +91,9 @@ def port_of(server: Server) -> int:
     return (urlsplit(server.url[1]).port if server.url is not None else None) or 0
 
 
-def _know(state: State, server: Server) -> None:
+def _know(state: InstallState, server: Server) -> None:
     """Record that `install` wrote to the file of a server; its earlier content is unknown."""
-    written = state.files.setdefault(os.path.realpath(server.file), Written("", "", routed=[]))
+    written = state.files.setdefault(os.path.realpath(server.file), FileRecord("", "", routed=[]))
     if written.routed is not None and server.routed is not None and server.routed.passes:
         written.routed = [*dict.fromkeys([*written.routed, place_text(server.place)])]
 
@@ -107,7 +107,7 @@ def _is_port_of_ours(url: str) -> bool:
     return parts.scheme == "http" and parts.hostname == HOST and FIRST_PORT <= port < FIRST_PORT + PORTS
 
 
-def _listener(state: State, server: Server, url: str, *, is_lost: bool) -> Listener | None:
+def _listener(state: InstallState, server: Server, url: str, *, is_lost: bool) -> Listener | None:
     """Returns the listener of an entry, found by the newest backup in which it has the server's own URL, or None.
 
     The entry may have been copied from another client, or, if that is all there is to go by, have got another name.
@@ -134,7 +134,7 @@ def _listener(state: State, server: Server, url: str, *, is_lost: bool) -> Liste
     return found
 
 
-def _before(state: State, server: Server) -> Iterator[Server]:
+def _before(state: InstallState, server: Server) -> Iterator[Server]:
     """Yields the servers in all backups, newest backup first; those of the server's file have that as their file."""
     try:
         names = sorted(os.listdir(state.backups), reverse=True)

@@ -14,7 +14,7 @@ from mcpproxy.clients.documents.edits import ConfigError, value_at, value_or
 from mcpproxy.clients.documents.edits import Path as Place
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.store_package import chosen
-from mcpproxy.clients.wrapper import Routed, routed
+from mcpproxy.clients.wrapper import WrappedCommand, routed
 
 Kind = Literal["stdio", "http", "other"]
 """How a server is reached; `other` is an entry with neither a command nor a URL."""
@@ -94,12 +94,12 @@ class Server:
         return "has neither a command nor a URL"
 
     @property
-    def routed(self) -> Routed | None:
+    def routed(self) -> WrappedCommand | None:
         """Our words in front of its command, if they are there."""
         return routed(self.words)
 
     @property
-    def is_off(self) -> bool:
+    def is_disabled(self) -> bool:
         """Whether the entry says that the client leaves it alone."""
         return self.entry.get("disabled") is True or self.entry.get("enabled") is False
 

@@ -42,7 +42,7 @@ def digest(data: bytes) -> str:
 
 
 @dataclass(slots=True)
-class Written:
+class FileRecord:
     """What is known of one file."""
 
     base: str
@@ -61,15 +61,15 @@ class Written:
     """The places of the commands that `install` wrapped; None if a version did that does not record them."""
 
 
-_MEMBERS: Final = frozenset(member.name for member in fields(Written))
+_MEMBERS: Final = frozenset(member.name for member in fields(FileRecord))
 
 
-def _read_written(stored: Any) -> Written | None:
+def _read_written(stored: Any) -> FileRecord | None:
     """Returns the record of a file, or None if it is malformed; members that we do not know are dropped."""
     if not isinstance(stored, dict):
         return None
     try:
-        written = Written(**{name: value for name, value in stored.items() if name in _MEMBERS})
+        written = FileRecord(**{name: value for name, value in stored.items() if name in _MEMBERS})
     except TypeError:
         return None
     if not _is_time(written.at_s):
@@ -110,7 +110,7 @@ def _is_bridged(entry: Any) -> bool:
 class _Copy:
     """What one copy of the records holds."""
 
-    files: dict[str, Written] = field(default_factory=dict)
+    files: dict[str, FileRecord] = field(default_factory=dict)
     listeners: list[Listener] = field(default_factory=list)
     serial: int = 0
     """It grows with each write; 0 in the records of earlier versions."""
@@ -161,7 +161,7 @@ def _read_copy(path: Path) -> _Copy | None:
     return copy
 
 
-class State:
+class InstallState:
     """The records of all files, while this process holds their lock."""
 
     def __init__(self, folder: Path, copy: Path | None = None) -> None:
@@ -219,14 +219,14 @@ class State:
         self.listeners.append(Listener(name, port, upstream, capture))
         return self.listeners[-1]
 
-    def of(self, path: Path) -> Written | None:
+    def record_of(self, path: Path) -> FileRecord | None:
         """What is known of a file, by whichever of its names."""
         try:
             return self.files.get(os.path.realpath(path))
         except ValueError:
             return None
 
-    def before_write(self, path: Path, client: str, old: bytes, new: bytes) -> Written:
+    def before_write(self, path: Path, client: str, old: bytes, new: bytes) -> FileRecord:
         """Back up a file that is about to change, and record what it will hold; `save` writes the record to disk.
 
         Args:
@@ -238,7 +238,7 @@ class State:
         Raises:
             OSError: the backup cannot be written, so the file must not be written either.
         """
-        known = self.of(path)
+        known = self.record_of(path)
         now = digest(old)
         if known is None or now not in (known.base, *known.after):
             stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
@@ -247,7 +247,7 @@ class State:
             # What was known of entries still holds: the file was edited, but they may be as we wrote them.
             added, bridged = (known.added, known.bridged) if known is not None else ([], {})
             routed = known.routed if known is not None else []
-            known = Written(now, name, added=added, bridged=bridged, routed=routed)
+            known = FileRecord(now, name, added=added, bridged=bridged, routed=routed)
         known.at_s = time.time()
         known.after = [*dict.fromkeys([*known.after, digest(new)])]
         self.files[os.path.realpath(path)] = known
@@ -255,7 +255,7 @@ class State:
 
     def original(self, path: Path, data: bytes) -> bytes | None:
         """Returns what a file held before mcpproxy first wrote to it, or None if it has been edited since."""
-        known = self.of(path)
+        known = self.record_of(path)
         if known is None or digest(data) not in known.after:
             return None
         try:
@@ -302,17 +302,17 @@ def state_folder() -> Path:
     return Path(folder)
 
 
-def read_state() -> State:
+def read_state() -> InstallState:
     """Reads the records of this user, without a lock.
 
     Raises:
         OSError: no home directory is known, or a later version of mcpproxy wrote the records.
     """
     copy = config_directory()
-    return State(state_folder(), None if copy is None else Path(copy))
+    return InstallState(state_folder(), None if copy is None else Path(copy))
 
 
-def opened(*, is_dry: bool) -> AbstractContextManager[State]:
+def opened(*, is_dry: bool) -> AbstractContextManager[InstallState]:
     """Returns the records for a command: locked, or, for a dry run, without a lock, which has to be written.
 
     Raises:
@@ -322,7 +322,7 @@ def opened(*, is_dry: bool) -> AbstractContextManager[State]:
 
 
 @contextmanager
-def locked() -> Iterator[State]:
+def locked() -> Iterator[InstallState]:
     """Reads the records and locks them: a second `install` waits.
 
     Raises:

@@ -26,7 +26,7 @@ def unrecorded() -> list[Note]:
     return sorted(known + found, key=lambda note: note.since_ns)
 
 
-def told(note: Note) -> str:
+def note_text(note: Note) -> str:
     """Returns a note as a sentence; it holds untrusted text."""
     why = note.why or "the reason is not known"
     return f"{note.name} has been running unrecorded since {local_time(note.since_ns)} (process {note.pid}): {why}"

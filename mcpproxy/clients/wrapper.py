@@ -38,7 +38,7 @@ class NoProgram(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Routed:
+class WrappedCommand:
     """A server's command with our words in front of it."""
 
     program: str
@@ -145,7 +145,7 @@ def _place_of_run(words: Sequence[str]) -> int | None:
     return None
 
 
-def routed(words: Sequence[str]) -> Routed | None:
+def routed(words: Sequence[str]) -> WrappedCommand | None:
     """Our words in a command, of any version and at any path; None if it is not wrapped."""
     at = _place_of_run(words)
     if at is None:
@@ -165,4 +165,4 @@ def routed(words: Sequence[str]) -> Routed | None:
     place += words[place : place + 1] == ["--"] or words[place : place + 1] == ("--",)
     passes = values["--if-unrecordable"] == "pass"
     name, capture, machine = values["--name"], values["--capture"], values["--machine"]
-    return Routed(words[0], name, capture, tuple(words[place:]), place, passes, machine, machine_at)
+    return WrappedCommand(words[0], name, capture, tuple(words[place:]), place, passes, machine, machine_at)

@@ -130,7 +130,7 @@ class Call:
                 params["message"] = f"step {done} of {total}"
             self.connection.notify("notifications/progress", params)
 
-    def tell(self, level: str, data: str) -> None:
+    def log(self, level: str, data: str) -> None:
         """Send a log message, if the client wants this level; in the modern era, each request names a level."""
         least = self.meta.get(LOG_LEVEL_KEY) if self.revision in MODERN else self.connection.level
         if least is not None and LEVELS.index(level) >= LEVELS.index(least):

@@ -29,7 +29,7 @@ INFO: Final = {"name": "mcpproxy-demo-client", "version": "1.0.0"}
 INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 MODERN_META: Final[Json] = {VERSION_KEY: MODERN[-1], INFO_KEY: INFO, CAPABILITIES_KEY: {}}
 
-Wanted: TypeAlias = Callable[[Json], bool]
+WantedMessages: TypeAlias = Callable[[Json], bool]
 
 
 class SilentError(Exception):
@@ -66,7 +66,7 @@ class Conversation:
     def ask(self, method: str, params: Json | None = None) -> Json:
         """Send a request, and wait for the response, even if it has the id as a string."""
         number = self.request(method, params)
-        return self.hear(lambda message: "method" not in message and str(message.get("id")) == str(number))
+        return self.receive(lambda message: "method" not in message and str(message.get("id")) == str(number))
 
     def ask_modern(self, method: str, params: Json | None = None, meta: Json | None = None) -> Json:
         """Send a request of the modern era, with version and capabilities, and wait for the response."""
@@ -76,7 +76,7 @@ class Conversation:
         """Call a tool."""
         return self.ask("tools/call", {"name": tool, "arguments": arguments})
 
-    def hear(self, wanted: Wanted) -> Json:
+    def receive(self, wanted: WantedMessages) -> Json:
         """Returns the next wanted message, and skips the others.
 
         Raises:
@@ -142,7 +142,7 @@ def _cancel(server: Conversation) -> None:
     number = server.request(
         "tools/call", {"name": "slow_echo", "arguments": arguments, "_meta": {"progressToken": "long"}}
     )
-    server.hear(lambda message: message.get("method") == "notifications/message")
+    server.receive(lambda message: message.get("method") == "notifications/message")
     server.send({"method": "notifications/cancelled", "params": {"requestId": number, "reason": "too slow"}})
     server.ask("ping")
 

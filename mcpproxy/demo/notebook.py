@@ -57,7 +57,7 @@ def _slow_echo(call: Call, arguments: Json) -> str:
     steps, seconds = arguments.get("steps", 3), arguments.get("seconds", 0.3)
     if not 1 <= steps <= 100 or not 0 <= seconds <= 10:
         raise ToolError("steps must lie within 1 and 100, seconds within 0 and 10")
-    call.tell("info", f"echoing in {steps} steps")
+    call.log("info", f"echoing in {steps} steps")
     for step in range(1, steps + 1):
         if call.cancelled.wait(seconds / steps):
             raise CancelledError

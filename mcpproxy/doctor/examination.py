@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import Server
 from mcpproxy.clients.state import state_folder
-from mcpproxy.clients.unrecorded import told, unrecorded
+from mcpproxy.clients.unrecorded import note_text, unrecorded
 from mcpproxy.clients.up_lock import running_up
 from mcpproxy.doctor import config_checks, destination, entry_text, http_attempt, process_attempt, programs
 from mcpproxy.doctor.process_attempt import Attempt
@@ -98,7 +98,7 @@ def examine(
 
 def overridden(server: Server, used: Server, machine: Machine) -> Result:
     """The result for an entry that is not started, because its client uses another entry of the same name."""
-    state = ", which is switched off" if used.is_off else ""
+    state = ", which is switched off" if used.is_disabled else ""
     evidence = f"{server.client.title} uses the {used.scope} entry in {machine.shown(used.file)} instead{state}"
     advice = f"to start it all the same, run {_naming(server)}"
     return Result(server.name, server.client.id, (Diagnosis(Overridden, evidence, advice),), {})
@@ -198,11 +198,13 @@ def _unrecorded(
     capture = expanded(server.routed.capture, server.client, values)
     obstacle = destination.obstacle(capture, server.routed.name, command, given, folder)
     if obstacle is None and running is not None:
-        return Diagnosis(RunsUnrecorded, told(running), f"restart it in {server.client.title}: it can be recorded now")
+        return Diagnosis(
+            RunsUnrecorded, note_text(running), f"restart it in {server.client.title}: it can be recorded now"
+        )
     if obstacle is None:
         return None
     if server.routed.passes:
-        since = "" if running is None else f"; {told(running)}"
+        since = "" if running is None else f"; {note_text(running)}"
         advice = f"make {obstacle.place} a directory that only you can write to, with free space on its disk"
         return Diagnosis(RunsUnrecorded, obstacle.reason + since, advice)
     choice = f"{server.client.id} --server {shlex.quote(server.name)}"

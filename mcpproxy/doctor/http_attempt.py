@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from analysis.protocol.error_codes import METHOD_NOT_FOUND
-from mcpproxy.clients.bounded import within
 from mcpproxy.clients.probe import HOPS, REDIRECTS, NoRedirect, next_url
+from mcpproxy.clients.timeouts import run_with_timeout
 from mcpproxy.doctor.process_attempt import HELLO, interrupted
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import (
@@ -74,7 +74,7 @@ def attempt(url: str, headers: Mapping[str, str], *, is_sse: bool, limit_s: floa
         limit_s: how long each request may take, in seconds.
     """
     try:
-        return within(2 * limit_s, lambda: _conversation(url, headers, limit_s, is_sse=is_sse), interrupted)
+        return run_with_timeout(2 * limit_s, lambda: _conversation(url, headers, limit_s, is_sse=is_sse), interrupted)
     except TimeoutError as error:
         return HttpAttempt(_failure(error, 2 * limit_s))
 

@@ -111,7 +111,7 @@ class Calls:
         self._only, self._look = only, look
         self._times: OrderedDict[int, Span] = OrderedDict()
 
-    def take(self, step: Step) -> list[EndedCall]:
+    def on_step(self, step: Step) -> list[EndedCall]:
         """Take the next step; returns the calls that it ends. The last step ends those that are open."""
         ended: list[EndedCall] = []
         now_ns = self.fold.t_ns

@@ -35,7 +35,7 @@ _GAVE_UP: Final = "the client closed it before the response"
 _NO_TIME: Final = "1970-01-01T00:00:00.000000Z"
 
 
-class Entry(NamedTuple):
+class HarEntry(NamedTuple):
     """One entry of a HAR file."""
 
     start_ns: int
@@ -69,7 +69,7 @@ class Entries:
         """Whether the capture is one of HTTP."""
         return self._fold.transport == "http"
 
-    def take(self, step: Step) -> list[Entry]:
+    def on_step(self, step: Step) -> list[HarEntry]:
         """Take the next step; returns the entries that it completes. The last step completes those that are open."""
         item = step.item
         for seen in step.messages:
@@ -112,7 +112,7 @@ class Entries:
         body.size += len(written)
         self._held += len(written)
 
-    def _closed(self, number: int) -> list[Entry]:
+    def _closed(self, number: int) -> list[HarEntry]:
         exchange = self._open.pop(number)
         self._held -= sum(body.size for body in exchange.bodies.values())
         if self._only is not None and not exchange.is_selected:
@@ -123,7 +123,7 @@ class Entries:
         self.cut += sum(body.is_cut for body in exchange.bodies.values())
         return [self._entry(exchange)]
 
-    def _entry(self, exchange: "_Exchange") -> Entry:
+    def _entry(self, exchange: "_Exchange") -> HarEntry:
         members, request = exchange.members, exchange.members["request"]
         has_body = bool(exchange.bodies["s2c"].pieces) or _count(members.get("response_size")) > 0
         times = _Times(members.get("times"), exchange.begun_ns, has_body=has_body)
@@ -161,7 +161,7 @@ class Entries:
             },
             **({"_error": error} if error else {}),
         }
-        return Entry(start_ns, dumped(entry))
+        return HarEntry(start_ns, dumped(entry))
 
     def _origin(self, request: dict[str, Any]) -> str:
         """Scheme, host and port of the server itself; where they are unknown, of what the client named."""
@@ -372,7 +372,7 @@ class HarFile:
     def __len__(self) -> int:
         return len(self._places)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: HarEntry) -> None:
         """Take an entry."""
         self._places.append((entry.start_ns, self._spool.tell(), len(entry.text)))
         self._spool.write(entry.text)

@@ -38,7 +38,7 @@ _BACKTICKS: Final = re.compile("`+")
 _GAP: Final = re.compile(" {3,}")
 
 
-class Found(NamedTuple):
+class ListedFinding(NamedTuple):
     """A finding as it is listed: whatever differs only in the frame is the same."""
 
     level: Level
@@ -47,20 +47,20 @@ class Found(NamedTuple):
     problem: str
 
 
-class Facts(NamedTuple):
+class CaptureFacts(NamedTuple):
     """What a first pass has found out about a capture."""
 
     fold: Fold
     header: Mapping[str, Any]
     frames: int
     sessions: int
-    findings: Mapping[Found, Sequence[int]]
+    findings: Mapping[ListedFinding, Sequence[int]]
     """The first frame of each and how often it occurs, the worst first; `FINDINGS` at most."""
     found: int
     """How many there are, those that are not listed among them."""
 
 
-def facts_of(path: Path) -> Facts:
+def facts_of(path: Path) -> CaptureFacts:
     """Check a capture.
 
     Args:
@@ -70,29 +70,31 @@ def facts_of(path: Path) -> Facts:
         CaptureError: it cannot be read.
     """
     examination = CaptureCheck(path, CheckOptions())
-    worst: dict[Found, list[int]] = {}
+    worst: dict[ListedFinding, list[int]] = {}
     count = 0
     for located in (one for _, found in examination.to_end() for one in found):
         count += 1
         finding = located.finding
-        listed = Found(finding.level, finding.rule, str(finding.blames), sanitise(located.text, 500))
+        listed = ListedFinding(finding.level, finding.rule, str(finding.blames), sanitise(located.text, 500))
         known = worst.setdefault(listed, [finding.frame, 0])
         known[1] += 1
         if len(worst) >= 4 * FINDINGS:
             worst = _worst(worst)
     findings = _worst(worst)
-    return Facts(examination.fold, examination.header, examination.frames, examination.sessions, findings, count)
+    return CaptureFacts(examination.fold, examination.header, examination.frames, examination.sessions, findings, count)
 
 
-def _worst(findings: Mapping[Found, list[int]]) -> dict[Found, list[int]]:
+def _worst(findings: Mapping[ListedFinding, list[int]]) -> dict[ListedFinding, list[int]]:
     """The first `FINDINGS`. What is dropped can only come after these again, so their counts are right."""
     return dict(sorted(findings.items(), key=lambda item: (-item[0].level, item[1][0]))[:FINDINGS])
 
 
-class Page:
+class MarkdownExport:
     """The Markdown of one capture. Feed it the steps of its reading."""
 
-    def __init__(self, path: Path, fold: Fold, facts: Facts, only: Filter | None = None, times: Times = "rel") -> None:
+    def __init__(
+        self, path: Path, fold: Fold, facts: CaptureFacts, only: Filter | None = None, times: Times = "rel"
+    ) -> None:
         """Prepare.
 
         Args:

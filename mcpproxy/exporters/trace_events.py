@@ -38,7 +38,7 @@ class Processes:
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
-    def of(self, name: str) -> tuple[int, bool]:
+    def number_of(self, name: str) -> tuple[int, bool]:
         """The number of a server, and whether it is new."""
         is_new = name not in self._numbers
         return self._numbers.setdefault(name, len(self._numbers) + 1), is_new
@@ -68,12 +68,12 @@ class CaptureEvents:
             offset_ns: when it opened, on the axis of the file.
             only: selects calls; None for all, and for messages that are not calls.
         """
-        self.calls = Calls(fold, only, self._look)
+        self.calls = Calls(fold, only, self._update)
         self.count = 0
         """Calls so far."""
         self._capture, self._number, self._offset_ns = capture, number, offset_ns
         self._draws_messages = only is None
-        self._pid, self._is_new = processes.of(text(name, 256))
+        self._pid, self._is_new = processes.number_of(text(name, 256))
         self._name = text(name, 256)
         self._threads: dict[tuple[int, Direction], int] = {}
         self._last: dict[int, Event] = {}
@@ -83,12 +83,12 @@ class CaptureEvents:
         self._waiting_bytes = 0
         self._events: list[Event] = []
 
-    def take(self, step: Step) -> list[Event]:
+    def on_step(self, step: Step) -> list[Event]:
         """Take the next step; returns the events that are known with it."""
         if self._is_new:
             self._is_new = False
             self._meta("process_name", 0, self._name)
-        ended = self.calls.take(step)
+        ended = self.calls.on_step(step)
         for call in ended:
             self._end(call)
         for call in self._final.take(ended, step):
@@ -101,7 +101,7 @@ class CaptureEvents:
 
     # ---- messages
 
-    def _look(self, seen: MessageContext) -> None:
+    def _update(self, seen: MessageContext) -> None:
         """A message crossed."""
         message = seen.message
         if isinstance(message, Request) and message.id.pairs:

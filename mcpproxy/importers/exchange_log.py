@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 
 from orjson import JSONDecodeError, loads
 
+from mcpproxy.importers.capture_lines import MAX_NS
 from mcpproxy.importers.http import is_metadata, path_of, speaks_mcp
 from mcpproxy.importers.ndjson import opens
-from mcpproxy.importers.source import Wrong
-from mcpproxy.importers.tape import MAX_NS
+from mcpproxy.importers.source import InvalidLine
 from mcpproxy.importers.trace import Case, Step, Transport
 from mcpproxy.recorder.exchange import SNIFFED
 from mcpproxy.wire.framing import Fields
@@ -33,7 +33,7 @@ _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _STREAM: Final = b"text/event-stream"
 
 
-class Event(NamedTuple):
+class StreamEvent(NamedTuple):
     """A piece of an event stream."""
 
     at_ns: int | None
@@ -42,7 +42,7 @@ class Event(NamedTuple):
 
 
 @dataclass(slots=True)
-class Logged:
+class LoggedExchange:
     """One exchange in a log. Times are nanoseconds since 1970."""
 
     place: str
@@ -63,7 +63,7 @@ class Logged:
     answer: bytes
     peer: str = ""
     """The address of the client; empty if unknown."""
-    events: list[Event] = field(default_factory=list)
+    events: list[StreamEvent] = field(default_factory=list)
     """The events of a stream, if the log has them apart."""
     lacks_body: bool = False
     """Whether the request had a body that the log does not hold."""
@@ -102,7 +102,7 @@ class Servers(NamedTuple):
     """Streams whose events have no times of their own."""
 
 
-def servers(log: Sequence[Logged], form: str) -> Servers:
+def servers(log: Sequence[LoggedExchange], form: str) -> Servers:
     """Sort the exchanges of a log by server.
 
     Args:
@@ -112,7 +112,7 @@ def servers(log: Sequence[Logged], form: str) -> Servers:
     Raises:
         Wrong: an exchange does not fit into a capture; the message begins with its place.
     """
-    kept: dict[str, list[Logged]] = {origin: [] for origin in map(_spoken_at, log) if origin}
+    kept: dict[str, list[LoggedExchange]] = {origin: [] for origin in map(_spoken_at, log) if origin}
     paths: dict[str, set[bytes]] = {origin: set() for origin in kept}
     for logged in log:
         head, origin = logged.head, _origin(logged.url)
@@ -129,14 +129,16 @@ def servers(log: Sequence[Logged], form: str) -> Servers:
     return Servers(cases, len(log) - len(taken), untimed)
 
 
-def _check_size(logged: Logged) -> None:
+def _check_size(logged: LoggedExchange) -> None:
     for name, start, fields in (
         ("request", len(_target(logged.url)), logged.fields),
         ("response", len(logged.reason), logged.answer_fields),
     ):
         size = start + sum(len(field) + len(value) + len(b'["",""],') for field, value in fields)
         if size > LARGEST_HEAD:
-            raise Wrong(f"{logged.place}: the head of the {name} has {size:,} bytes; a capture holds {LARGEST_HEAD:,}")
+            raise InvalidLine(
+                f"{logged.place}: the head of the {name} has {size:,} bytes; a capture holds {LARGEST_HEAD:,}"
+            )
 
 
 def checked_time(value: object, place: str, name: str, unit_ns: int) -> int:
@@ -146,7 +148,7 @@ def checked_time(value: object, place: str, name: str, unit_ns: int) -> int:
         Wrong: it is not a time.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MAX_NS / unit_ns:
-        raise Wrong(f"{place}: expected a number of {name}")
+        raise InvalidLine(f"{place}: expected a number of {name}")
     return round(value * unit_ns)
 
 
@@ -157,7 +159,7 @@ def checked_token(value: bytes, place: str) -> bytes:
         Wrong: it is not one.
     """
     if not _TOKEN(value):
-        raise Wrong(f"{place}: expected an HTTP method")
+        raise InvalidLine(f"{place}: expected an HTTP method")
     return value
 
 
@@ -171,7 +173,7 @@ def looks_like_web(url: str) -> bool:
     return url[:6].lower().startswith(("http:", "https:"))
 
 
-def _spoken_at(logged: Logged) -> str:
+def _spoken_at(logged: LoggedExchange) -> str:
     """The origin of an exchange whose request is JSON-RPC, or seems to be if its body is missing; empty for others."""
     if logged.lacks_body and logged.method == b"POST" and speaks_mcp(logged.head, b""):
         return _origin(logged.url)
@@ -204,7 +206,7 @@ def _clean(fields: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     return [(name, value.strip()) for name, value in fields if _TOKEN(name)]
 
 
-def _case(origin: str, exchanges: list[Logged], form: str) -> Case:
+def _case(origin: str, exchanges: list[LoggedExchange], form: str) -> Case:
     start_ns = min(logged.begun_ns for logged in exchanges)
     steps = [step for number, logged in enumerate(exchanges, 1) for step in _steps(logged, number, start_ns)]
     steps.sort(key=lambda step: step.t_ns)
@@ -216,7 +218,7 @@ def _case(origin: str, exchanges: list[Logged], form: str) -> Case:
     return Case(1, name, transport, observed_start, tuple(steps), {}, form, start_ns)
 
 
-def _steps(logged: Logged, number: int, start_ns: int) -> list[Step]:
+def _steps(logged: LoggedExchange, number: int, start_ns: int) -> list[Step]:
     begun_ns = logged.begun_ns - start_ns
     answered_ns = max(begun_ns, logged.answered_ns - start_ns)
     ended_ns = max(answered_ns, logged.ended_ns - start_ns)
@@ -241,16 +243,16 @@ def _steps(logged: Logged, number: int, start_ns: int) -> list[Step]:
     return [*steps, _end(logged, max(ended_ns, at_ns), number)]
 
 
-def _end(logged: Logged, at_ns: int, number: int) -> Step:
+def _end(logged: LoggedExchange, at_ns: int, number: int) -> Step:
     by = "server" if logged.ended_by in ("complete", "error") else logged.ended_by
     is_cut = logged.ended_by != "complete"
     return Step(at_ns, "end", "c2s" if by == "client" else "s2c", exchange=number, by=by, is_cut=is_cut)
 
 
-def _cut(body: bytes) -> list[Event]:
+def _cut(body: bytes) -> list[StreamEvent]:
     """The events of a stream, each with the empty line that ends it."""
     events, start = [], 0
     for end in _EVENT_END.finditer(body):
-        events.append(Event(None, body[start : end.end()]))
+        events.append(StreamEvent(None, body[start : end.end()]))
         start = end.end()
-    return [*events, Event(None, body[start:])] if start < len(body) else events
+    return [*events, StreamEvent(None, body[start:])] if start < len(body) else events

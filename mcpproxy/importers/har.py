@@ -11,9 +11,17 @@ from typing import Any, BinaryIO, Final, NamedTuple, get_args
 
 from orjson import JSONDecodeError, loads
 
-from mcpproxy.importers.exchange_log import EndedBy, Event, Logged, checked_time, checked_token, is_web, looks_like_web
-from mcpproxy.importers.source import Wrong
-from mcpproxy.importers.tape import MAX_NS
+from mcpproxy.importers.capture_lines import MAX_NS
+from mcpproxy.importers.exchange_log import (
+    EndedBy,
+    LoggedExchange,
+    StreamEvent,
+    checked_time,
+    checked_token,
+    is_web,
+    looks_like_web,
+)
+from mcpproxy.importers.source import InvalidLine
 
 LARGEST: Final = 128 << 20
 """Bytes of a file. It is read as a whole."""
@@ -26,7 +34,7 @@ _STREAM_END: Final = re.compile(rb"(?:\r\n|\n|\r){2}")
 class Entries(NamedTuple):
     """What a file holds."""
 
-    log: list[Logged]
+    log: list[LoggedExchange]
     """The HTTP exchanges."""
     others: int
     """How many entries are not of HTTP."""
@@ -42,15 +50,15 @@ def read(file: BinaryIO) -> Entries:
     """
     text = file.read(LARGEST + 1)
     if len(text) > LARGEST:
-        raise Wrong(f"longer than {LARGEST >> 20} MiB; export fewer entries")
+        raise InvalidLine(f"longer than {LARGEST >> 20} MiB; export fewer entries")
     try:
         har = loads(text)
     except JSONDecodeError as error:
-        raise Wrong(f"not JSON ({error})") from None
+        raise InvalidLine(f"not JSON ({error})") from None
     log = har.get("log") if isinstance(har, dict) else None
     entries = log.get("entries") if isinstance(log, dict) else None
     if not isinstance(entries, list):
-        raise Wrong("expected a list in `log.entries`")
+        raise InvalidLine("expected a list in `log.entries`")
     made = Entries([], 0, [])
     for number, entry in enumerate(entries):
         place, url = f"entry {number}", _url(entry)
@@ -69,7 +77,7 @@ def _url(entry: object) -> str | None:
     return url if isinstance(url, str) else None
 
 
-def _logged(entry: object, place: str) -> Logged:
+def _logged(entry: object, place: str) -> LoggedExchange:
     values = _object(entry, place, "an object")
     request = _object(values.get("request"), place, "an object in `request`")
     response = _object(values.get("response"), place, "an object in `response`")
@@ -79,15 +87,15 @@ def _logged(entry: object, place: str) -> Logged:
     timings = raw_timings if isinstance(raw_timings, dict) else {}
     ended_ns = begun_ns + checked_time(values.get("time", 0), place, "milliseconds in `time`", MS)
     if ended_ns >= MAX_NS:
-        raise Wrong(f"{place}: expected an earlier end: `startedDateTime` and `time` lead to a year after 2115")
+        raise InvalidLine(f"{place}: expected an earlier end: `startedDateTime` and `time` lead to a year after 2115")
     answered_ns = max(begun_ns, ended_ns - round((_amount(timings.get("receive")) or 0) * MS))
     status = response.get("status", 0)
     if type(status) is not int or not 0 <= status <= 999:
-        raise Wrong(f"{place}: expected a status in `response.status`")
+        raise InvalidLine(f"{place}: expected a status in `response.status`")
     answer = _content(content, place)
     events = _events(values, answer, begun_ns)
     posted = _posted(request.get("postData"))
-    return Logged(
+    return LoggedExchange(
         place,
         begun_ns,
         answered_ns,
@@ -124,11 +132,11 @@ def _content(content: dict[str, Any], place: str) -> bytes:
         try:
             return a2b_base64(text, strict_mode=True)
         except ValueError:
-            raise Wrong(f"{place}: expected base64 in `response.content.text`") from None
+            raise InvalidLine(f"{place}: expected base64 in `response.content.text`") from None
     return text.encode("utf-8", "replace")
 
 
-def _events(entry: dict[str, Any], answer: bytes, begun_ns: int) -> list[Event]:
+def _events(entry: dict[str, Any], answer: bytes, begun_ns: int) -> list[StreamEvent]:
     """The events of a stream with their times, if anything in the entry has those."""
     sent = entry.get("_eventSourceMessages")
     if not answer and isinstance(sent, list):
@@ -151,11 +159,11 @@ def _events(entry: dict[str, Any], answer: bytes, begun_ns: int) -> list[Event]:
     events = []
     for piece in pieces:
         after = None if piece.startswith(b"event: endpoint") else next(stamps)
-        events.append(Event(None if after is None else begun_ns + round(after * MS), piece))
+        events.append(StreamEvent(None if after is None else begun_ns + round(after * MS), piece))
     return events
 
 
-def _event(message: dict[str, Any]) -> Event:
+def _event(message: dict[str, Any]) -> StreamEvent:
     """One of `_eventSourceMessages`: its time in seconds since 1970, its name, id and data."""
     time, lines = _amount(message.get("time")), []
     for field, name in (("event", "eventName"), ("id", "eventId")):
@@ -164,7 +172,7 @@ def _event(message: dict[str, Any]) -> Event:
             lines.append(f"{field}: {value}")
     lines += [f"data: {line}" for line in _string(message.get("data")).split("\n")]
     raw = "\n".join(lines).encode("utf-8", "replace") + b"\n\n"
-    return Event(None if time is None else round(time * SECOND), raw)
+    return StreamEvent(None if time is None else round(time * SECOND), raw)
 
 
 def _amount(value: object) -> float | None:
@@ -192,7 +200,7 @@ def _date(value: object, place: str) -> int:
     except ValueError:
         moment = None
     if moment is None or moment.year < 1970:
-        raise Wrong(f"{place}: expected a date and time in `startedDateTime`")
+        raise InvalidLine(f"{place}: expected a date and time in `startedDateTime`")
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return int(moment.timestamp()) * SECOND + moment.microsecond * 1000
@@ -211,14 +219,14 @@ def _fields(headers: object) -> list[tuple[bytes, bytes]]:
 
 def _object(value: object, place: str, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Wrong(f"{place}: expected {what}")
+        raise InvalidLine(f"{place}: expected {what}")
     return value
 
 
 def _text(values: dict[str, Any], name: str, place: str) -> str:
     value = values.get(name)
     if not isinstance(value, str) or not value:
-        raise Wrong(f"{place}: expected text in `request.{name}`")
+        raise InvalidLine(f"{place}: expected text in `request.{name}`")
     return value
 
 

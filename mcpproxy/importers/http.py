@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from orjson import dumps
 
 from captures.loss import PendingRecord
-from mcpproxy.importers.source import Wrong
-from mcpproxy.recorder.exchange import SNIFFED, Exchange
+from mcpproxy.importers.source import InvalidLine
+from mcpproxy.recorder.exchange import SNIFFED, ExchangeRecorder
 from mcpproxy.wire.framing import Fields, Malformed, field_of
 from mcpproxy.wire.http1 import MAX_HEAD, Head
 from mcpproxy.wire.response import ResponseHead
 
 if TYPE_CHECKING:
-    from mcpproxy.recorder.http import Conversation
+    from mcpproxy.recorder.http import ConnectionRecorder
 
 _HEAD_END: Final = re.compile(rb"\r?\n\r?\n").search
 _REQUEST: Final = re.compile(rb"(\S+) (\S+) (HTTP/[0-9](?:\.[0-9])?)").fullmatch
@@ -42,7 +42,7 @@ def request_of(raw: bytes) -> tuple[Head, bytes]:
     start, fields, head, body = _parts(raw)
     match = _REQUEST(start)
     if not match:
-        raise Wrong("expected `METHOD TARGET HTTP/1.1` in the first line of a request")
+        raise InvalidLine("expected `METHOD TARGET HTTP/1.1` in the first line of a request")
     return Head(match[1], match[2], match[3], fields, None, head), body
 
 
@@ -55,7 +55,7 @@ def response_of(raw: bytes) -> tuple[ResponseHead, bytes]:
     start, fields, _, body = _parts(raw)
     match = _STATUS(start)
     if not match:
-        raise Wrong("expected `HTTP/1.1 STATUS REASON` in the first line of a response")
+        raise InvalidLine("expected `HTTP/1.1 STATUS REASON` in the first line of a response")
     status = int(match[2])
     return ResponseHead(status, match[3] or b"", match[1], fields, status < 200), body
 
@@ -64,12 +64,12 @@ def _parts(raw: bytes) -> tuple[bytes, Fields, bytes, bytes]:
     """First line, header fields, the raw head, and what follows it."""
     end = _HEAD_END(raw, 0, MAX_HEAD)
     if not end:
-        raise Wrong(f"expected a head that ends in an empty line, CR LF CR LF, within {MAX_HEAD:,} bytes")
+        raise InvalidLine(f"expected a head that ends in an empty line, CR LF CR LF, within {MAX_HEAD:,} bytes")
     start, *lines = [line.removesuffix(b"\r") for line in raw[: end.start()].split(b"\n")]
     try:
         return start, Fields([field_of(line) for line in lines]), raw[: end.end()], raw[end.end() :]
     except Malformed as bad:
-        raise Wrong(f"{bad.reason}: expected `name: value`") from None
+        raise InvalidLine(f"{bad.reason}: expected `name: value`") from None
 
 
 def is_metadata(head: Head) -> bool:
@@ -237,12 +237,12 @@ class _Connection:
         return entries
 
 
-class _Exchange(Exchange):
+class _Exchange(ExchangeRecorder):
     """An exchange that may have begun before the log did, from a client that may be unknown."""
 
     def __init__(self, connection: _Connection, number: int) -> None:
         # It needs only what the two classes above provide.
-        super().__init__(cast("Conversation", connection), number)
+        super().__init__(cast("ConnectionRecorder", connection), number)
         self.connection = connection
         self.is_request_open = False
         self.is_over = False

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from orjson import JSONDecodeError, dumps, loads
 
+from mcpproxy.importers.capture_lines import CaptureLines
 from mcpproxy.importers.ndjson import Line, beginning
-from mcpproxy.importers.source import Wrong, numbered, object_of
+from mcpproxy.importers.source import InvalidLine, numbered, object_of
 from mcpproxy.importers.stdio import Pipes
-from mcpproxy.importers.tape import Tape
 
 _SIDES: Final[dict[object, Any]] = {"in": "c2s", "out": "s2c"}
 # Its writer puts `raw` last, so the text of a message can be kept with every digit.
@@ -40,10 +40,10 @@ class Trace:
         Raises:
             Wrong: a line is not one of a trace; the output so far is not a valid capture.
         """
-        tape, pipes, frames = Tape(), Pipes(), self._frames()
+        tape, pipes, frames = CaptureLines(), Pipes(), self._frames()
         held, is_whole = beginning(frames)
         if not held:
-            raise Wrong('expected lines such as {"t":"2026-11-20T10:15:02.123Z","dir":"in","raw":{}}')
+            raise InvalidLine('expected lines such as {"t":"2026-11-20T10:15:02.123Z","dir":"in","raw":{}}')
         start_ns = held[0].told_ns
         yield tape.header("mcp-tape", "stdio", self._name, observed_start=is_whole, wall_ns=start_ns)
         t_ns = 0
@@ -65,18 +65,18 @@ class Trace:
                     continue
                 side = _SIDES.get(values.get("dir"))
                 if side is None:
-                    raise Wrong("expected in or out in `dir`")
+                    raise InvalidLine("expected in or out in `dir`")
                 if "raw" not in values:
-                    raise Wrong("expected a message in `raw`")
+                    raise InvalidLine("expected a message in `raw`")
                 yield Line(_date(values.get("t")), side, _text_of(line, values["raw"]))
-            except Wrong as wrong:
-                raise Wrong(f"line {number}: {wrong}") from None
+            except InvalidLine as wrong:
+                raise InvalidLine(f"line {number}: {wrong}") from None
 
     def _note(self, values: dict[str, Any]) -> None:
         kind, label, code = values["type"], values.get("label"), values.get("exitCode")
         if kind == "meta":
             if values.get("v") != 1:
-                raise Wrong("expected version 1 in `v`")
+                raise InvalidLine("expected version 1 in `v`")
             self._name = label if isinstance(label, str) and 0 < len(label) <= 64 else self._name
         elif kind == "end" and type(code) is int and 0 <= code <= 255:
             self._exit = code
@@ -100,7 +100,7 @@ def _date(value: object) -> int:
     except ValueError:
         moment = None
     if moment is None or moment.year < 1970:
-        raise Wrong("expected a date and time in `t`")
+        raise InvalidLine("expected a date and time in `t`")
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return int(moment.timestamp()) * 1_000_000_000 + moment.microsecond * 1000

@@ -8,8 +8,8 @@ length of the file, by the size of a flow, and in depth.
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
-from mcpproxy.importers.exchange_log import Logged, checked_time, checked_token, is_web
-from mcpproxy.importers.source import Wrong
+from mcpproxy.importers.exchange_log import LoggedExchange, checked_time, checked_token, is_web
+from mcpproxy.importers.source import InvalidLine
 
 LARGEST: Final = 64 << 20
 """Bytes of a flow."""
@@ -25,7 +25,7 @@ class Flows:
     """What a file holds."""
 
     def __init__(self) -> None:
-        self.log: list[Logged] = []
+        self.log: list[LoggedExchange] = []
         self.others = 0
         """Flows that are not HTTP."""
         self.bodiless = 0
@@ -42,19 +42,19 @@ def read(file: BinaryIO) -> Flows:
     for number, (flow, size) in enumerate(_netstrings(file)):
         place, total = f"flow {number}", total + size
         if total > MOST:
-            raise Wrong(f"{place}: more than {MOST >> 20} MiB of flows; save fewer")
+            raise InvalidLine(f"{place}: more than {MOST >> 20} MiB of flows; save fewer")
         if not isinstance(flow, dict):
-            raise Wrong(f"{place}: expected a flow")
+            raise InvalidLine(f"{place}: expected a flow")
         if flow.get("type") != "http":
             flows.others += 1
             continue
         flows.log.append(_logged(flow, place, flows))
     if not flows.log and not flows.others:
-        raise Wrong("expected a flow, such as `mitmdump -w FILE` writes")
+        raise InvalidLine("expected a flow, such as `mitmdump -w FILE` writes")
     return flows
 
 
-def _logged(flow: dict[str, Any], place: str, flows: Flows) -> Logged:
+def _logged(flow: dict[str, Any], place: str, flows: Flows) -> LoggedExchange:
     request = _object(flow.get("request"), place, "request")
     response = flow.get("response")
     answer = response if isinstance(response, dict) else {}
@@ -72,7 +72,7 @@ def _logged(flow: dict[str, Any], place: str, flows: Flows) -> Logged:
     ]
     ended_ns = next((end for end in ends if end is not None), begun_ns)
     status = answer.get("status_code", 0)
-    return Logged(
+    return LoggedExchange(
         place,
         begun_ns,
         _time(answer.get("timestamp_start")) or ended_ns,
@@ -95,13 +95,13 @@ def _logged(flow: dict[str, Any], place: str, flows: Flows) -> Logged:
 def _url(request: dict[str, Any], place: str) -> str:
     scheme, host, port = _bytes(request.get("scheme")), request.get("host"), request.get("port")
     if scheme not in (b"http", b"https") or not isinstance(host, str) or type(port) is not int:
-        raise Wrong(f"{place}: expected scheme, host and port of a request")
+        raise InvalidLine(f"{place}: expected scheme, host and port of a request")
     path = _bytes(request.get("path")).decode("utf-8", "backslashreplace")
     named = f"[{host}]" if ":" in host else host
     usual = {b"http": 80, b"https": 443}[scheme]
     url = f"{scheme.decode()}://{named}{'' if port == usual else f':{port}'}{path}"
     if not is_web(url):
-        raise Wrong(f"{place}: expected scheme, host and port of a request")
+        raise InvalidLine(f"{place}: expected scheme, host and port of a request")
     return url
 
 
@@ -132,7 +132,7 @@ def _bytes(value: object) -> bytes:
 
 def _object(value: object, place: str, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Wrong(f"{place}: expected a dictionary in `{name}`")
+        raise InvalidLine(f"{place}: expected a dictionary in `{name}`")
     return value
 
 
@@ -152,18 +152,18 @@ def _netstrings(file: BinaryIO) -> Iterator[tuple[Any, int]]:
             digits += first
             first = file.read(1)
         if first != b":" or not digits or int(digits) > LARGEST:
-            raise Wrong(f"byte {offset}: expected a flow of mitmproxy, of at most {LARGEST >> 20} MiB")
+            raise InvalidLine(f"byte {offset}: expected a flow of mitmproxy, of at most {LARGEST >> 20} MiB")
         size = int(digits)
         data = file.read(size + 1)
         if len(data) != size + 1:
-            raise Wrong(f"byte {offset}: the file ends within a flow")
+            raise InvalidLine(f"byte {offset}: the file ends within a flow")
         yield _value(data[size], memoryview(data)[:size], offset, 0), size
         offset += len(digits) + 2 + size
 
 
 def _value(kind: int, data: memoryview, offset: int, depth: int) -> Any:
     if depth > DEEPEST:
-        raise Wrong(f"byte {offset}: nested too deeply")
+        raise InvalidLine(f"byte {offset}: nested too deeply")
     letter = chr(kind)
     try:
         if letter == ",":
@@ -179,14 +179,14 @@ def _value(kind: int, data: memoryview, offset: int, depth: int) -> Any:
         if letter == "~" and not data:
             return None
     except (ValueError, KeyError):
-        raise Wrong(f"byte {offset}: expected a value of the type {letter!r}") from None
+        raise InvalidLine(f"byte {offset}: expected a value of the type {letter!r}") from None
     if letter not in "]}":
-        raise Wrong(f"byte {offset}: expected the type of a value")
+        raise InvalidLine(f"byte {offset}: expected the type of a value")
     items = list(_items(data, offset, depth))
     if letter == "]":
         return items
     if len(items) % 2 or not all(isinstance(key, str | bytes) for key in items[::2]):
-        raise Wrong(f"byte {offset}: expected a dictionary")
+        raise InvalidLine(f"byte {offset}: expected a dictionary")
     keys = (key.decode("ascii", "replace") if isinstance(key, bytes) else key for key in items[::2])
     return dict(zip(keys, items[1::2], strict=True))
 
@@ -197,10 +197,10 @@ def _items(data: memoryview, offset: int, depth: int) -> Iterator[Any]:
         prefix = data[at : at + LENGTH_DIGITS + 1].tobytes()
         digits, colon, _ = prefix.partition(b":")
         if not colon or not digits.isdigit():
-            raise Wrong(f"byte {offset}: expected the length of a value")
+            raise InvalidLine(f"byte {offset}: expected the length of a value")
         start = at + len(digits) + 1
         end = start + int(digits)
         if end >= len(data):
-            raise Wrong(f"byte {offset}: a value is longer than what holds it")
+            raise InvalidLine(f"byte {offset}: a value is longer than what holds it")
         yield _value(data[end], data[start:end], offset, depth + 1)
         at = end + 1

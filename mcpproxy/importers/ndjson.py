@@ -14,9 +14,9 @@ from orjson import JSONDecodeError, loads
 from analysis.conversation.session import PROTOCOL_VERSION
 from captures.limits import RECORD_LIMIT
 from captures.verdict import Direction
-from mcpproxy.importers.source import Wrong, numbered, object_of, raw_of
+from mcpproxy.importers.capture_lines import MAX_NS, CaptureLines
+from mcpproxy.importers.source import InvalidLine, numbered, object_of, raw_of
 from mcpproxy.importers.stdio import Pipes
-from mcpproxy.importers.tape import MAX_NS, Tape
 
 SINCE_1970: Final = 10**18
 """Nanoseconds. A first stamp from here on, which is in September 2001, is wall time."""
@@ -42,10 +42,10 @@ def records(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
     Raises:
         Wrong: a line is not a frame; the output so far is not a valid capture.
     """
-    tape, pipes, frames = Tape(), Pipes(), _frames(lines)
+    tape, pipes, frames = CaptureLines(), Pipes(), _frames(lines)
     held, is_whole = beginning(frames)
     if not held:
-        raise Wrong("expected lines such as " + '{"t":0,"dir":"c2s","raw":"{}"}')
+        raise InvalidLine("expected lines such as " + '{"t":0,"dir":"c2s","raw":"{}"}')
     first_ns = held[0].told_ns
     start_ns = first_ns if first_ns >= SINCE_1970 else 0
     yield tape.header("ndjson", "stdio", name, observed_start=is_whole, wall_ns=start_ns or None)
@@ -64,13 +64,13 @@ def _frames(lines: Iterable[bytes]) -> Iterator[Line]:
             values = object_of(line)
             t_ns, side, raw = values.get("t"), values.get("dir"), raw_of(values)
             if type(t_ns) is not int or not 0 <= t_ns < MAX_NS:
-                raise Wrong("expected whole nanoseconds in `t`")
+                raise InvalidLine("expected whole nanoseconds in `t`")
             if side not in ("c2s", "s2c"):
-                raise Wrong("expected c2s or s2c in `dir`")
+                raise InvalidLine("expected c2s or s2c in `dir`")
             if t_ns < before_ns:
-                raise Wrong("expected a time in `t` that is not before that of the line above")
-        except Wrong as wrong:
-            raise Wrong(f"line {number}: {wrong}") from None
+                raise InvalidLine("expected a time in `t` that is not before that of the line above")
+        except InvalidLine as wrong:
+            raise InvalidLine(f"line {number}: {wrong}") from None
         before_ns = t_ns
         yield Line(t_ns, side, raw)
 

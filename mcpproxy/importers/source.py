@@ -11,7 +11,7 @@ MAX_LINE: Final = 64 << 20
 _PIECE: Final = 1 << 20
 
 
-class Wrong(Exception):
+class InvalidLine(Exception):
     """A line is invalid; the text says what is expected, to follow the words `line N: `."""
 
 
@@ -37,13 +37,13 @@ def object_of(line: bytes) -> dict[str, Any]:
         Wrong: it is not one.
     """
     if len(line) > MAX_LINE:
-        raise Wrong(f"longer than {MAX_LINE >> 20} MiB")
+        raise InvalidLine(f"longer than {MAX_LINE >> 20} MiB")
     try:
         read = loads(line)
     except JSONDecodeError as error:
-        raise Wrong(f"not JSON ({error})") from None
+        raise InvalidLine(f"not JSON ({error})") from None
     if not isinstance(read, dict):
-        raise Wrong("expected a JSON object")
+        raise InvalidLine("expected a JSON object")
     return read
 
 
@@ -58,7 +58,7 @@ def raw_of(values: dict[str, Any]) -> bytes:
         try:
             return a2b_base64(encoded, strict_mode=True)
         except (ValueError, TypeError):
-            raise Wrong("expected base64 in `raw_b64`") from None
+            raise InvalidLine("expected base64 in `raw_b64`") from None
     if not isinstance(raw, str):
-        raise Wrong("expected text in `raw`, or base64 in `raw_b64`")
+        raise InvalidLine("expected text in `raw`, or base64 in `raw_b64`")
     return raw.encode()

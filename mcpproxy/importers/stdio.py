@@ -33,7 +33,7 @@ class Pipes:
 
     def rest(self, pipe: Pipe) -> list[PendingRecord]:
         """The unfinished line, when no more will arrive."""
-        return [entry for piece in self._lines[pipe].end() for entry in self._entries(pipe, piece, whole=False)]
+        return [entry for piece in self._lines[pipe].finish() for entry in self._entries(pipe, piece, whole=False)]
 
     def eof(self, pipe: Pipe) -> list[PendingRecord]:
         """The sender has closed the pipe."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from captures.loss import PendingRecord
+from mcpproxy.importers.capture_lines import MAX_NS, CaptureLines
 from mcpproxy.importers.http import Exchanges, is_metadata, path_of, request_of, response_of, speaks_mcp
-from mcpproxy.importers.source import Wrong, numbered, object_of, raw_of
+from mcpproxy.importers.source import InvalidLine, numbered, object_of, raw_of
 from mcpproxy.importers.stdio import Pipe, Pipes
-from mcpproxy.importers.tape import MAX_NS, Tape
 from mcpproxy.wire.http1 import Head
 from mcpproxy.wire.response import ResponseHead
 
@@ -101,7 +101,7 @@ class Case:
         The index is None for the header and the close record. A frame can have several records or, like a comment in a
         stream, none.
         """
-        tape = Tape()
+        tape = CaptureLines()
         wire, wall_ns = _WIRE[self.transport], self.wall_ns
         yield None, tape.header(self.form, wire, self.name, observed_start=self.observed_start, wall_ns=wall_ns)
         pipes = Pipes()
@@ -174,9 +174,9 @@ def cases(lines: Iterable[bytes]) -> Iterator[Case | Refused]:
             values = object_of(line)
             name = _text(values, "name")
             if not name:
-                raise Wrong("expected text in `name`")
+                raise InvalidLine("expected text in `name`")
             yield _case(number, name, values)
-        except Wrong as wrong:
+        except InvalidLine as wrong:
             yield Refused(number, name or None, str(wrong))
 
 
@@ -184,14 +184,14 @@ def _case(number: int, name: str, values: dict[str, Any]) -> Case:
     transport, frames = _word(values, "transport", tuple(_WIRE)), values.get("frames")
     observed_start = _truth(values, "start_observed", default=True)
     if not isinstance(frames, list):
-        raise Wrong("expected a list in `frames`")
+        raise InvalidLine("expected a list in `frames`")
     course = _Course(transport)
     steps = []
     for index, frame in enumerate(frames):
         try:
             steps.append(course.step(frame))
-        except Wrong as wrong:
-            raise Wrong(f"frame {index}: {wrong}") from None
+        except InvalidLine as wrong:
+            raise InvalidLine(f"frame {index}: {wrong}") from None
     return Case(number, name, transport, observed_start, tuple(steps), values)
 
 
@@ -213,7 +213,7 @@ class _Course:
             Wrong: it is not a frame, or not allowed here.
         """
         if not isinstance(frame, dict):
-            raise Wrong("expected an object")
+            raise InvalidLine("expected an object")
         self._t_ns = self._time(frame.get("t"))
         return self._on_stdio(frame) if self._is_stdio else self._over_http(frame)
 
@@ -221,26 +221,26 @@ class _Course:
         if time is None:
             t_ns = self._t_ns + STEP_NS
         elif isinstance(time, bool) or not isinstance(time, int | float) or not 0 <= time < MAX_NS / MS:
-            raise Wrong("expected milliseconds from the start in `t`")
+            raise InvalidLine("expected milliseconds from the start in `t`")
         else:
             t_ns = time * MS if isinstance(time, int) else round(time * MS)
         if t_ns < self._t_ns:
-            raise Wrong("expected a time in `t` that is not before that of the frame above")
+            raise InvalidLine("expected a time in `t` that is not before that of the frame above")
         if t_ns >= MAX_NS:
-            raise Wrong("expected an earlier time in the frames above")
+            raise InvalidLine("expected an earlier time in the frames above")
         return t_ns
 
     def _on_stdio(self, frame: dict[str, Any]) -> Step:
         pipe = _word(frame, "dir", _PIPES)
         if pipe in self._ended:
-            raise Wrong(f"expected nothing more from {pipe}, which has ended")
+            raise InvalidLine(f"expected nothing more from {pipe}, which has ended")
         kind, code = frame.get("k"), frame.get("code")
         if kind is None:
             return Step(self._t_ns, "line", pipe, raw_of(frame), _truth(frame, "noeol", default=False))
         if kind != "eof":
-            raise Wrong("expected eof in `k`, or none, on stdio")
+            raise InvalidLine("expected eof in `k`, or none, on stdio")
         if code is not None and (pipe != "s2c" or type(code) is not int or abs(code) > MAX_NUMBER):
-            raise Wrong("expected a whole number in `code`, with `dir` s2c")
+            raise InvalidLine("expected a whole number in `code`, with `dir` s2c")
         self._ended.add(pipe)
         return Step(self._t_ns, "eof", pipe, code=code)
 
@@ -249,11 +249,11 @@ class _Course:
         side = _word(frame, "dir", _SIDES[kind])
         number = frame.get("x")
         if type(number) is not int or not 1 <= number <= MAX_NUMBER:
-            raise Wrong("expected the number of the exchange, from 1, in `x`")
+            raise InvalidLine("expected the number of the exchange, from 1, in `x`")
         if kind != "end" and number in self._closed:
-            raise Wrong(f"expected nothing more of exchange {number}, which has ended")
+            raise InvalidLine(f"expected nothing more of exchange {number}, which has ended")
         if kind == "req" and number in self._begun:
-            raise Wrong(f"exchange {number} already exists: expected a new number in `x`")
+            raise InvalidLine(f"exchange {number} already exists: expected a new number in `x`")
         self._begun.add(number)
         step = Step(self._t_ns, kind, side, exchange=number)
         if kind == "end":
@@ -277,7 +277,7 @@ class _Course:
             self._answered.add(number)
             return step._replace(raw=raw)
         if number in self._answered:
-            raise Wrong(f"expected one response in exchange {number}, which has one above")
+            raise InvalidLine(f"expected one response in exchange {number}, which has one above")
         head, body = response_of(raw)
         if not head.informational:
             self._answered.add(number)
@@ -293,14 +293,14 @@ def _word(values: dict[str, Any], name: str, words: Sequence[T]) -> T:
         if value == word:
             return word
     *most, last = words
-    raise Wrong(f"expected {', '.join(most)}{' or ' if most else ''}{last} in `{name}`")
+    raise InvalidLine(f"expected {', '.join(most)}{' or ' if most else ''}{last} in `{name}`")
 
 
 def _text(values: dict[str, Any], name: str) -> str:
     """A member that is a short text; empty if missing."""
     value = values.get(name)
     if value is not None and (not isinstance(value, str) or len(value) > MAX_TEXT):
-        raise Wrong(f"expected text of at most {MAX_TEXT} characters in `{name}`")
+        raise InvalidLine(f"expected text of at most {MAX_TEXT} characters in `{name}`")
     return value or ""
 
 
@@ -308,5 +308,5 @@ def _truth(values: dict[str, Any], name: str, *, default: bool) -> bool:
     """A member that is true or false."""
     value = values.get(name)
     if value is not None and not isinstance(value, bool):
-        raise Wrong(f"expected true or false in `{name}`")
+        raise InvalidLine(f"expected true or false in `{name}`")
     return default if value is None else value

@@ -29,7 +29,7 @@ from mcpproxy.wire.portions import portions
 from mcpproxy.wire.sse import Event, EventSplitter
 
 if TYPE_CHECKING:
-    from mcpproxy.recorder.http import Conversation
+    from mcpproxy.recorder.http import ConnectionRecorder
 
 METADATA_BYTES: Final = 64 << 10
 ENDPOINTS: Final = 2
@@ -52,10 +52,10 @@ _METADATA: Final = re.compile(rb'(?i)\bresource_metadata="?([^",\s]++)').search
 _JSON: Final = (b"application/json", b"application/json-rpc", b"")
 
 
-class Exchange:
+class ExchangeRecorder:
     """One request and its response."""
 
-    def __init__(self, conversation: "Conversation", number: int) -> None:
+    def __init__(self, conversation: "ConnectionRecorder", number: int) -> None:
         self.recorder = conversation.recorder
         self.conversation = conversation
         self.conn = conversation.number
@@ -334,7 +334,7 @@ class BodyRecorder:
 
     def __init__(
         self,
-        exchange: Exchange,
+        exchange: ExchangeRecorder,
         direction: Direction,
         fields: Fields,
         *,
@@ -455,11 +455,11 @@ class BodyRecorder:
         whole = whole and not self._is_broken
         if self._decoder is not None:
             try:
-                self._decoder.end()
+                self._decoder.finish()
             except Undecodable:
                 whole = False
         if self._events is not None:
-            for event in self._events.end():
+            for event in self._events.finish():
                 self._record_event(event)
             stream = {"events": self._event_count, "event_id": self._event_id, "retry": self._retry}
             self._place("stream", event="ended", **stream, ended_by=ended_by)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from captures.writer import Writer
 
 
-class Missed:
+class UnrecordedTraffic:
     """The traffic on streams whose recording has ended."""
 
     def __init__(self) -> None:
@@ -41,7 +41,11 @@ class Faults:
             writer: of the capture.
             tell: shows one line to the user.
         """
-        self.missed: dict[Direction | None, Missed] = {C2S: Missed(), S2C: Missed(), None: Missed()}
+        self.missed: dict[Direction | None, UnrecordedTraffic] = {
+            C2S: UnrecordedTraffic(),
+            S2C: UnrecordedTraffic(),
+            None: UnrecordedTraffic(),
+        }
         """By direction; None is the server's stderr."""
         self._writer = writer
         self._tell = tell

@@ -31,8 +31,8 @@ from captures.redact import Redactor, load_key
 from captures.verdict import Direction
 from captures.writer import Writer
 from mcpproxy.recorder.capture_header import Header
-from mcpproxy.recorder.exchange import Exchange
-from mcpproxy.recorder.faults import Faults, Missed
+from mcpproxy.recorder.exchange import ExchangeRecorder
+from mcpproxy.recorder.faults import Faults, UnrecordedTraffic
 from mcpproxy.recorder.header_redaction import FieldRedactor, clean_document
 from mcpproxy.recorder.machine_name import MachineName
 from mcpproxy.relay.http.observer import EndedBy, Rewritten
@@ -52,7 +52,7 @@ disk."""
 TARGETS: Final = 256
 """How many request targets are cached, redacted and hashed: most clients use one."""
 
-AROUND: Final = {
+BYPASS_WARNINGS: Final = {
     "bypass/location": "a response sends the client directly to {}",
     "bypass/content-location": "the Content-Location of a response leads directly to {}",
     "bypass/endpoint": "the server's endpoint event leads directly to {}: the client will refuse it or go there",
@@ -61,7 +61,7 @@ AROUND: Final = {
     "bypass/cookie": "the server sets a cookie that a client cannot keep for this address ({})",
 }
 """What leads the client around the recorder, by flag: the message about it on stderr, printed once."""
-MENDED: Final = frozenset({"bypass/location", "bypass/endpoint"})
+BYPASS_REMEDIES: Final = frozenset({"bypass/location", "bypass/endpoint"})
 """The flags that an address of the upstream itself gets only if addresses are not rewritten."""
 
 
@@ -174,7 +174,7 @@ class HttpRecorder:
             except Exception as error:  # noqa: BLE001 - a bug of ours costs records; without this task, all that follow
                 self.faults.in_event(error)
 
-    def place(self, entries: Sequence[PendingRecord], at_ns: int) -> None:
+    def stage(self, entries: Sequence[PendingRecord], at_ns: int) -> None:
         """Number the records of what happened at that time; they are written soon."""
         self.writer.stage(entries, at_ns)
         for entry in entries:
@@ -194,10 +194,10 @@ class HttpRecorder:
 
     # --- what the relay reports ---
 
-    def connected(self, peer: str) -> "Conversation":
+    def connected(self, peer: str) -> "ConnectionRecorder":
         """A client has connected."""
         self._connections += 1
-        return Conversation(self, self._connections, peer)
+        return ConnectionRecorder(self, self._connections, peer)
 
     def failed(self, error: Exception) -> "Unrecorded":
         """A bug of ours: one connection is no longer recorded, and its traffic is only counted."""
@@ -213,13 +213,13 @@ class HttpRecorder:
         remedy = self._remedy(flag, where)
         if (flag, remedy) not in self.warned:
             self.warned.add((flag, remedy))
-            self.tell(f"{AROUND[flag].format(where)} ({flag}); traffic to it is not recorded{remedy}")
+            self.tell(f"{BYPASS_WARNINGS[flag].format(where)} ({flag}); traffic to it is not recorded{remedy}")
 
     def _remedy(self, flag: str, where: str) -> str:
         if flag == "bypass/location" and where.startswith("https:") and self.origin.startswith("http:"):
             is_same_host = urlsplit(where).hostname == urlsplit(self.origin).hostname
             return f"; to record it, start with {where}/… instead of {self.origin}/…" if is_same_host else ""
-        is_mended = flag in MENDED and not self._rewrites and self._own.relative(where.encode()) is not None
+        is_mended = flag in BYPASS_REMEDIES and not self._rewrites and self._own.relative(where.encode()) is not None
         return "; without --no-rewrite-location, mcpproxy would make that address relative" if is_mended else ""
 
     async def finish(self, ending: str) -> None:
@@ -248,7 +248,7 @@ class Bystander:
 
     def connected(self, _peer: str) -> "Unrecorded":
         """A client has connected."""
-        return Unrecorded({"c2s": Missed(), "s2c": Missed()})
+        return Unrecorded({"c2s": UnrecordedTraffic(), "s2c": UnrecordedTraffic()})
 
     def failed(self, _error: Exception) -> None:
         """Counting has failed; the rest is not counted either."""
@@ -257,7 +257,7 @@ class Bystander:
 class Unrecorded:
     """Counts the traffic on a connection that is not recorded: HTTP messages, and bytes of their content."""
 
-    def __init__(self, missed: Mapping[Direction | None, Missed]) -> None:
+    def __init__(self, missed: Mapping[Direction | None, UnrecordedTraffic]) -> None:
         self._missed = missed
 
     is_behind = False
@@ -286,7 +286,7 @@ class Unrecorded:
         """The connection is over."""
 
 
-class Conversation:
+class ConnectionRecorder:
     """The traffic on one client connection: exchanges, one after another."""
 
     def __init__(self, recorder: HttpRecorder, number: int, peer: str) -> None:
@@ -297,8 +297,8 @@ class Conversation:
         """The time of the reported events, on the capture's clock: everything from one read has one time."""
         self.entries: list[PendingRecord] = []
         """The records of the reported events."""
-        self._requesting: Exchange | None = None
-        self._open: deque[Exchange] = deque()
+        self._requesting: ExchangeRecorder | None = None
+        self._open: deque[ExchangeRecorder] = deque()
         self._work: list[Iterator[None]] = []  # an empty deque takes 600 bytes
 
     @property
@@ -320,9 +320,9 @@ class Conversation:
         if len(self._work) == 1:
             self.catch_up()
 
-    def _begin(self) -> Exchange:
+    def _begin(self) -> ExchangeRecorder:
         self.recorder.exchanges += 1
-        self._open.append(Exchange(self, self.recorder.exchanges))
+        self._open.append(ExchangeRecorder(self, self.recorder.exchanges))
         return self._open[-1]
 
     def _begin_at(self, at_ns: int) -> None:
@@ -331,7 +331,7 @@ class Conversation:
     def _place(self) -> None:
         entries, self.entries = self.entries, []
         if entries:
-            self.recorder.place(entries, self.at_ns)
+            self.recorder.stage(entries, self.at_ns)
 
     def request(self, at_ns: int, events: Sequence[http1.Event]) -> None:
         """Pieces of requests were forwarded, or refused."""
@@ -398,7 +398,7 @@ class Conversation:
 
     def _answered_ourselves(self, at_ns: int, status: int, reason: str) -> Iterator[None]:
         self._begin_at(at_ns)
-        exchange = self._open.popleft() if self._open else Exchange(self, 0)
+        exchange = self._open.popleft() if self._open else ExchangeRecorder(self, 0)
         exchange.respond_ourselves(status, reason)
         self._place()
         yield from ()

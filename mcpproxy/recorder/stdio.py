@@ -54,7 +54,7 @@ STDERR_REFILL: Final = 64 << 10
 STDERR_PIECE: Final = 64 << 10
 
 
-def tell(message: str) -> None:
+def write_stderr(message: str) -> None:
     """Write one line to stderr, or none if stderr would make us wait.
 
     A full pipe without a reader must not delay a session.
@@ -113,7 +113,7 @@ class Channel:
         with self._lock:
             self.bytes += len(data)
             try:
-                lines = self._lines.plain(data)
+                lines = self._lines.feed_complete(data)
                 pieces = self._lines.feed(data) if lines is None else []
             except Exception as error:  # noqa: BLE001 - a fault of ours costs frames their verdict, never their record
                 lines, pieces = None, []
@@ -220,7 +220,7 @@ class Channel:
     def rest(self) -> list[PendingRecord]:
         """The frame that had no delimiter when the stream ended."""
         with self._lock:
-            return [entry for piece in self._lines.end() for entry in self._entries(piece, whole=False)]
+            return [entry for piece in self._lines.finish() for entry in self._entries(piece, whole=False)]
 
     def failed(self, error: Exception) -> None:
         """A bug of the writer: this direction is no longer recorded."""
@@ -292,7 +292,7 @@ class StderrTap:
     def rest(self) -> list[PendingRecord]:
         """The line that had no delimiter when the stream ended."""
         with self._lock:
-            return [entry for piece in self._lines.end() for entry in self._entries(piece, whole=False)]
+            return [entry for piece in self._lines.finish() for entry in self._entries(piece, whole=False)]
 
     def failed(self, error: Exception) -> None:
         """A bug of the writer: stderr is no longer recorded."""
@@ -341,8 +341,8 @@ class Recorder:
         """Called with the number of each further segment."""
         wall_ns = time.time_ns()
         default = "" if capture is not None else os.path.join(captures_root(), self.name)
-        path = choose_path(capture, default, wall_ns, tell)
-        redactor = Redactor(load_key(config_directory(), tell), keep_path)
+        path = choose_path(capture, default, wall_ns, write_stderr)
+        redactor = Redactor(load_key(config_directory(), write_stderr), keep_path)
         header = Header(
             "stdio",
             wall_ns,
@@ -361,7 +361,7 @@ class Recorder:
             self.writer = Writer(
                 self._file,
                 header.middle,
-                tell,
+                write_stderr,
                 policy=policy,
                 fsync=fsync,
                 journal=journal,
@@ -374,7 +374,7 @@ class Recorder:
             ) from error
         self.recovery = Recovery(self._file, journal)
         """Completes the capture after our death, in the guard."""
-        self.faults = Faults(self.writer, tell)
+        self.faults = Faults(self.writer, write_stderr)
         self.client = Channel(self, "c2s")
         self.server = Channel(self, "s2c")
         self.stderr = StderrTap(self.writer, self.faults)
@@ -406,7 +406,7 @@ class Recorder:
             use_orjson()
             self.judge, self.middles = judge, lines_members
         except (ImportError, OSError) as error:  # an upgrade may remove our files at any time
-            tell(f"recording slowly, without orjson: {error}")
+            write_stderr(f"recording slowly, without orjson: {error}")
 
     def received(self, signum: int, *, from_terminal: bool) -> None:
         """Record a signal that arrived."""

@@ -5,7 +5,7 @@ end closes without a message, we were killed (a `SIGKILL` cannot be handled): if
 descendants get TERM, and KILL two seconds later. If we report that the server has ended, the guard signals no process.
 
 It also completes the capture: records not yet written wait in shared memory, and the guard writes them when we are gone
-(`Survivor`).
+(`CaptureCompleter`).
 
 It stays in our process group, so a kill of the group kills it too, as it would the server without us; and it ignores
 the polite signals, because the server may too.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import time
 
-from mcpproxy.relay.processes import Process, end, start_time, tree
+from mcpproxy.relay.processes import Process, start_time, terminate, tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _IGNORED: Final = (
 )
 
 
-class Survivor(Protocol):
+class CaptureCompleter(Protocol):
     """What the guard does for the recording when we are gone; all of it is called in the guard's process."""
 
     fd: int
@@ -71,7 +71,7 @@ class Survivor(Protocol):
 class Guard:
     """Our end of the pipe."""
 
-    def __init__(self, survivor: Survivor | None = None) -> None:
+    def __init__(self, survivor: CaptureCompleter | None = None) -> None:
         """Fork the guard. No thread may run yet."""
         read_end, self._pipe = os.pipe()
         self.pid = os.fork()
@@ -114,7 +114,7 @@ class Guard:
             return
 
 
-def _stand_guard(read_end: int, survivor: Survivor | None) -> None:
+def _stand_guard(read_end: int, survivor: CaptureCompleter | None) -> None:
     for name in _IGNORED:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -135,7 +135,7 @@ def _stand_guard(read_end: int, survivor: Survivor | None) -> None:
     _wind_up(server, survivor)
 
 
-def _wind_up(server: Process | None, survivor: Survivor | None) -> None:
+def _wind_up(server: Process | None, survivor: CaptureCompleter | None) -> None:
     """After our death: end the server and complete the recording in parallel, as either may be slow."""
     if survivor is not None and survivor.is_needed:
         child = _fork() if server is not None else None
@@ -147,7 +147,7 @@ def _wind_up(server: Process | None, survivor: Survivor | None) -> None:
     elif survivor is not None:
         survivor.close()
     if server is not None:
-        end(tree(server), GRACE_S)
+        terminate(tree(server), GRACE_S)
 
 
 def _fork() -> int | None:

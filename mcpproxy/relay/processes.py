@@ -144,13 +144,13 @@ def send(processes: list[Process], signum: int) -> list[int]:
     return taken
 
 
-def end(processes: list[Process], grace_s: float) -> None:
+def terminate(processes: list[Process], grace_s: float) -> None:
     """Send TERM to all, and KILL to those still alive `grace_s` seconds later."""
     send(processes, signal.SIGTERM)
-    finish(processes, grace_s)
+    wait_or_kill(processes, grace_s)
 
 
-def finish(processes: list[Process], grace_s: float) -> None:
+def wait_or_kill(processes: list[Process], grace_s: float) -> None:
     """Wait until all are gone, and KILL those still alive after `grace_s` seconds."""
     until = time.monotonic() + grace_s
     while alive(processes):

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from captures.tuples import NamedTuple
-from mcpproxy.relay.guard import Guard, Survivor
-from mcpproxy.relay.processes import Process, finish, send, sleeps_at, start_time, tree
+from mcpproxy.relay.guard import CaptureCompleter, Guard
+from mcpproxy.relay.processes import Process, send, sleeps_at, start_time, tree, wait_or_kill
 from mcpproxy.relay.pump import STUCK_NS, STUCK_SYNC_NS, Ender, Pump, Rescuer, Tap
 from mcpproxy.relay.signals import ENDING, SignalWait
 from mcpproxy.relay.spawn import SpawnError, cannot_start, close_inherited, spawn
@@ -56,7 +56,7 @@ CHATTER_S: Final = 0.4
 ORPHAN_LOOK_S: Final = 0.5
 
 
-class Ending(NamedTuple):
+class ServerExit(NamedTuple):
     """How the server ended."""
 
     status: int | None
@@ -99,7 +99,7 @@ class StdioRelay:
         closed: frozenset[int] = frozenset(),
         rescue: bool = True,
         waits_for_sync: bool = False,
-        survivor: Survivor | None = None,
+        survivor: CaptureCompleter | None = None,
         files: int | None = None,
     ) -> None:
         """Prepare.
@@ -134,7 +134,7 @@ class StdioRelay:
         self._tree: list[Process] = []
         self.server = Process(0, "")
 
-    def run(self, argv: list[bytes], environment: Mapping[bytes, bytes]) -> Ending:
+    def run(self, argv: list[bytes], environment: Mapping[bytes, bytes]) -> ServerExit:
         """Spawn the server, move its bytes, and return once it has ended and all its output is forwarded.
 
         Raises:
@@ -157,14 +157,14 @@ class StdioRelay:
             self._wait_for_heirs()
         self._deliver_the_rest()
         if self._tree:
-            finish(self._tree, GRACE_S)
+            wait_or_kill(self._tree, GRACE_S)
         guard.stand_down()
         for pump in self._pumps.values():
             pump.stop()
         signum = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         heard = self._pumps.get(1)
         unwritable = None if heard is None else heard.unwritable
-        return Ending(None if signum else os.waitstatus_to_exitcode(status), signum, self._cause, unwritable)
+        return ServerExit(None if signum else os.waitstatus_to_exitcode(status), signum, self._cause, unwritable)
 
     def _start_server(self, argv: list[bytes], environment: Mapping[bytes, bytes]) -> tuple[Guard, dict[int, int], int]:
         """Returns the guard, our ends of the server's pipes, and its pid; raises SpawnError if any is unavailable."""

@@ -5,6 +5,6 @@ is made; everything else stays as it was, so that whoever gets it sees the same 
 """
 
 from mcpproxy.sharing.account import Account
-from mcpproxy.sharing.share import Wanted, redacted_copy
+from mcpproxy.sharing.share import ShareOptions, redacted_copy
 
-__all__ = ["Account", "Wanted", "redacted_copy"]
+__all__ = ["Account", "ShareOptions", "redacted_copy"]

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from analysis.protocol.json_pointer import names
-from mcpproxy.sharing.catalogue import Secret
 from mcpproxy.sharing.json_places import Path, steps_of
+from mcpproxy.sharing.kingfisher import Secret
 
 _REGEX: Final = "re:"
 _ANY: Final = "*"
@@ -54,7 +54,7 @@ def _parsed(patterns: Iterable[str]) -> _Patterns:
     return parsed
 
 
-class Chosen:
+class ShareChoices:
     """The choices of `--keep`, `--redact` and `--review`."""
 
     def __init__(

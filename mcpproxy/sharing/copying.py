@@ -204,14 +204,14 @@ class Copier:
 
     def _count(self, redacted: Redacted) -> None:
         """Count what was replaced in a frame, a part of one or a line of stderr."""
-        self._account.add(redacted.made)
+        self._account.add(redacted.replacements)
         if redacted.unparsed:
             self._account.unparsed[redacted.unparsed] += 1
 
     def _count_bytes(self, redacted: Redacted, size: object) -> None:
         """Count the bytes of a frame or a part of one, and how many of them stay."""
         before = size if type(size) is int else 0
-        gone = sum(len(made.secret.encode("utf-8", "surrogatepass")) for made in redacted.made)
+        gone = sum(len(made.secret.encode("utf-8", "surrogatepass")) for made in redacted.replacements)
         self._account.bytes_before += before
         self._account.bytes_kept += max(0, before - gone)
 

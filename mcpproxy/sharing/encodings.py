@@ -13,7 +13,7 @@ from itertools import accumulate, islice, product
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from mcpproxy.sharing.catalogue import Secret
+from mcpproxy.sharing.kingfisher import Secret
 from mcpproxy.sharing.patterns import credentials, people
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
 

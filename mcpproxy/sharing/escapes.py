@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from mcpproxy.sharing.catalogue import Secret
+from mcpproxy.sharing.kingfisher import Secret
 
 _ESCAPE: Final = re.compile(
     r"(?:[\x1b]|\\{1,8}(?:u001[bB]|x1[bB]|033|e(?=\[)))(?:\[[0-?]{0,64}+[ -/]{0,8}+[@-~]|[()][0-9A-B])"

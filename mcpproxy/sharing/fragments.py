@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from analysis.protocol.methods import METHODS
-from mcpproxy.sharing.catalogue import Secret
+from mcpproxy.sharing.kingfisher import Secret
 from mcpproxy.sharing.word_lists import SKELETON
 
 _PIECE: Final = re.compile(

@@ -12,9 +12,9 @@ from captures.envelope import READER_LIMIT, judge
 from captures.exact_judge import is_too_much, nesting
 from captures.limits import MOST_VALUES, TOO_DEEP
 from captures.verdict import UNJUDGED, Direction, Unit
-from mcpproxy.sharing.catalogue import Secret, TooMuch
 from mcpproxy.sharing.fragments import secrets_in_fragment
 from mcpproxy.sharing.json_places import NotJson
+from mcpproxy.sharing.kingfisher import SearchLimitReached, Secret
 from mcpproxy.sharing.redaction import Redactor, Replacement
 
 BOM: Final = "\ufeff"
@@ -33,7 +33,7 @@ class Redacted(NamedTuple):
     """Bytes that may be shared."""
 
     raw: bytes
-    made: list[Replacement]
+    replacements: list[Replacement]
     unparsed: str = ""
     """Why all of it was replaced, or had to be searched as plain text; empty if it was parsed."""
     is_same: bool = True
@@ -78,7 +78,7 @@ class FrameRedactor:
                 return Redacted(new, made, is_same=verdict(new) == before)
             except (NotJson, UnicodeError):
                 why = "it is not JSON"
-            except TooMuch as error:
+            except SearchLimitReached as error:
                 why = str(error)
         new, made = raw, []
         for new, made in self._unparsed(raw):

@@ -26,7 +26,7 @@ Path: TypeAlias = "tuple[Path, str | int] | None"
 """The path to a value: the path to what holds it, and its name or index there. None is the whole text."""
 
 
-class Place(NamedTuple):
+class JsonToken(NamedTuple):
     """A string, a number, or a member's name."""
 
     start: int
@@ -72,7 +72,7 @@ def steps_of(path: Path) -> list[str]:
     return steps[::-1]
 
 
-def places(text: str, base: Path = None) -> Iterator[Place]:
+def tokens(text: str, base: Path = None) -> Iterator[JsonToken]:
     """The strings, the numbers and the names in a JSON text, in order.
 
     Args:
@@ -102,13 +102,13 @@ def places(text: str, base: Path = None) -> Iterator[Place]:
             is_name = reader.wanted in ("name", "first")
             if is_name:
                 reader.begin_member(plain)
-            yield Place(at - len(word), at, plain, reader.path, is_name, True, reader.name)
+            yield JsonToken(at - len(word), at, plain, reader.path, is_name, True, reader.name)
             if not is_name:
                 reader.end_value()
         else:
             word = match["other"]
             if word[-1].isdigit():
-                yield Place(at - len(word), at, word, reader.path, False, False, reader.name)
+                yield JsonToken(at - len(word), at, word, reader.path, False, False, reader.name)
             reader.end_value()
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.sharing.catalogue import Secret
+from mcpproxy.sharing.kingfisher import Secret
 from mcpproxy.sharing.names import holds_secret, is_harmless
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
 from mcpproxy.sharing.word_lists import COOKIE_ATTRIBUTES, NO_PASSWORDS, OBJECTS, PROSE

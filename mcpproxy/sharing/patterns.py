@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from mcpproxy.sharing.catalogue import Secret
+from mcpproxy.sharing.kingfisher import Secret
 from mcpproxy.sharing.passwords import assigned
 from mcpproxy.sharing.pseudonyms import PSEUDONYM, passes_luhn
 from mcpproxy.sharing.word_lists import (

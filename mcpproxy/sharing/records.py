@@ -14,7 +14,7 @@ from captures.addresses import clean_address
 from captures.redact import PREFIX, package_index
 from mcpproxy import __version__
 from mcpproxy.recorder.header_redaction import FieldRedactor, clean_document
-from mcpproxy.sharing.catalogue import Secret
+from mcpproxy.sharing.kingfisher import Secret
 from mcpproxy.sharing.redaction import Redactor, Replacement
 from mcpproxy.sharing.word_lists import LAUNCHERS
 

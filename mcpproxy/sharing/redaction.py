@@ -12,10 +12,10 @@ from enum import IntEnum
 from itertools import chain, count, islice
 from typing import Final, NamedTuple, Protocol
 
-from mcpproxy.sharing.catalogue import Catalogue, Secret, TooMuch
 from mcpproxy.sharing.encodings import decoded_base64, encoded
 from mcpproxy.sharing.escapes import unescaped
-from mcpproxy.sharing.json_places import Edit, NotJson, Path, Place, edited, places, within
+from mcpproxy.sharing.json_places import Edit, JsonToken, NotJson, Path, edited, tokens, within
+from mcpproxy.sharing.kingfisher import KingfisherScanner, SearchLimitReached, Secret
 from mcpproxy.sharing.names import (
     holds_secret,
     holds_secret_number,
@@ -61,7 +61,7 @@ class Replacement(NamedTuple):
     """The path to it in a JSON document."""
 
 
-class Choices(Protocol):
+class RedactionChoices(Protocol):
     """The user's additions to what is replaced by default, and exceptions from it."""
 
     def redacts(self, path: Path) -> bool:
@@ -106,7 +106,7 @@ class _Reading:
         self._texts: list[str] = []
         self._size = 0
 
-    def add(self, place: Place) -> None:
+    def add(self, place: JsonToken) -> None:
         """Add a leaf."""
         # The name beside the value, as in a file of settings, because many rules look for both.
         front = "" if place.is_name or place.name in _OWN_NAMES else f'{place.name}="'
@@ -148,7 +148,13 @@ class Redactor:
     """Redacts texts and documents for one share."""
 
     def __init__(
-        self, pseudonyms: Pseudonyms, catalogue: Catalogue, choices: Choices, *, bodies: bool, unparsed: bool
+        self,
+        pseudonyms: Pseudonyms,
+        catalogue: KingfisherScanner,
+        choices: RedactionChoices,
+        *,
+        bodies: bool,
+        unparsed: bool,
     ) -> None:
         """Create a redactor.
 
@@ -176,7 +182,7 @@ class Redactor:
         """A text with its secrets replaced, or all of it; the replacements are added to `made`."""
         try:
             secrets = self._secrets(text)
-        except TooMuch:
+        except SearchLimitReached:
             secrets = [Secret(0, len(text), "unparsed")]
         return edited(text, self._edits(text, secrets, made, path))
 
@@ -242,7 +248,7 @@ class Redactor:
             searches = chain(searches, seen.original(list(islice(self._found(seen.text), MOST + 1))))
         secrets = list(islice(searches, MOST + 1))
         if len(secrets) > MOST:
-            raise TooMuch(f"it holds more than {MOST:,} secrets")
+            raise SearchLimitReached(f"it holds more than {MOST:,} secrets")
         return _not_ours(text, secrets) if secrets else secrets
 
     def _found(self, text: str) -> Iterator[Secret]:
@@ -279,10 +285,10 @@ class Redactor:
             TooMuch: the frame has too many values.
         """
         has_meta = _may_have_meta(text)
-        for place in places(text, base):
+        for place in tokens(text, base):
             self._places_left -= 1
             if self._places_left < 0:
-                raise TooMuch(f"it holds more than {MOST_PLACES:,} values")
+                raise SearchLimitReached(f"it holds more than {MOST_PLACES:,} values")
             if not place.is_string:
                 reading.marks.append(_Mark.PLAIN)
                 reading.is_touched = reading.is_touched or self._kind_of_number(place) is not None
@@ -293,7 +299,7 @@ class Redactor:
                 if not place.is_name and not reading.is_touched:
                     reading.is_touched = self._kind_of_all(place, has_meta=has_meta) is not None
 
-    def _is_inner(self, place: Place, depth: int, reading: _Reading) -> bool:
+    def _is_inner(self, place: JsonToken, depth: int, reading: _Reading) -> bool:
         """Whether a string spells a document, which is then read."""
         if place.text[:1] not in _OPENING or depth >= DEEPEST or self._choices.redacts(place.path):
             return False
@@ -322,7 +328,7 @@ class Redactor:
         """The edits of a document, read for the second time; `marks` and `leaves` go on with those in its strings."""
         edits: list[Edit] = []
         has_meta = _may_have_meta(text)
-        for place in places(text, base):
+        for place in tokens(text, base):
             mark = next(marks)
             own: list[Edit] = []
             if not place.is_string:
@@ -338,7 +344,7 @@ class Redactor:
         return edits
 
     def _string_edits(
-        self, place: Place, secrets: Sequence[Secret], made: list[Replacement], *, has_meta: bool
+        self, place: JsonToken, secrets: Sequence[Secret], made: list[Replacement], *, has_meta: bool
     ) -> list[Edit]:
         """The edits of a string's text."""
         text, path = place.text, place.path
@@ -358,7 +364,7 @@ class Redactor:
             secrets = [Secret(*_after_scheme(text), kind)]
         return self._edits(text, secrets, made, path)
 
-    def _kind_of_all(self, place: Place, *, has_meta: bool) -> str | None:
+    def _kind_of_all(self, place: JsonToken, *, has_meta: bool) -> str | None:
         """Why a string is replaced whole; None if it is not. `has_meta` is false where `_meta` is nowhere around."""
         if self._choices.redacts(place.path):
             return "chosen"
@@ -370,7 +376,7 @@ class Redactor:
             return "blob"
         return None if self.bodies or not is_payload(place.path) else "body"
 
-    def _kind_of_number(self, place: Place) -> str | None:
+    def _kind_of_number(self, place: JsonToken) -> str | None:
         """Why a number is replaced; None if it is not."""
         if is_protocol(place.path):
             return None
@@ -382,7 +388,7 @@ class Redactor:
             return "card-number"
         return None if self.bodies or not is_payload(place.path) else "body"
 
-    def _number(self, place: Place, made: list[Replacement]) -> str | None:
+    def _number(self, place: JsonToken, made: list[Replacement]) -> str | None:
         """The pseudonym for a number; None if it stays."""
         kind = self._kind_of_number(place)
         if kind is None or self._choices.keeps(kind, place.text, place.path):

@@ -7,10 +7,10 @@ from captures.damage import Damage
 from captures.frame import Frame
 from captures.reader import Capture, read_frames
 from captures.record import Record, raw_bytes
-from mcpproxy.sharing.catalogue import catalogue
-from mcpproxy.sharing.choices import Chosen
+from mcpproxy.sharing.choices import ShareChoices
 from mcpproxy.sharing.frames import FrameRedactor
 from mcpproxy.sharing.json_places import pointer_of
+from mcpproxy.sharing.kingfisher import catalogue
 from mcpproxy.sharing.pseudonyms import Pseudonyms
 from mcpproxy.sharing.redaction import PERSONAL, Redactor, Replacement
 
@@ -19,7 +19,7 @@ _UNLIKELY: Final = frozenset({"url-parameter", "client-metadata"})
 """Kinds that are replaced only as a precaution."""
 
 
-class Likely(NamedTuple):
+class LikelySecret(NamedTuple):
     """A likely secret."""
 
     seq: int
@@ -42,14 +42,14 @@ def masked(secret: str) -> str:
     return secret[: min(_SHOWN, len(secret) // 4)] + "…"
 
 
-def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Likely | Damage]:
+def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[LikelySecret | Damage]:
     """The likely secrets of a capture, and the damage in which there could be more, in order.
 
     Args:
         capture: the capture.
         personal: whether e-mail addresses, users and hosts count.
     """
-    redactor = Redactor(Pseudonyms(), catalogue(), Chosen(), bodies=True, unparsed=True)
+    redactor = Redactor(Pseudonyms(), catalogue(), ShareChoices(), bodies=True, unparsed=True)
     frames = FrameRedactor(redactor, keep_unparsed=True)
     is_copy = "redacted_by" in capture.header.members
     for item in read_frames(capture):
@@ -61,7 +61,7 @@ def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Like
         if isinstance(item, Frame):
             made = frames.frame(
                 item.raw, item.dir, item.unit, whole=item.whole, is_partial=item.is_partial, event=item.event
-            ).made
+            ).replacements
             texts = [text for text in (item.event_id, item.event) if text]
         else:
             texts = _texts(item)
@@ -72,7 +72,7 @@ def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Like
             if is_copy and kind == "named-secret" and secret.isdigit():
                 continue  # the pseudonym of a number looks like any number
             if kind not in _UNLIKELY and (personal or kind not in PERSONAL):
-                yield Likely(item.seq, rec, pointer_of(path), kind, masked(secret), len(secret), secret)
+                yield LikelySecret(item.seq, rec, pointer_of(path), kind, masked(secret), len(secret), secret)
 
 
 def _texts(record: Record) -> list[str]:

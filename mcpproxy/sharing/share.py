@@ -23,15 +23,15 @@ from captures.reader import Capture
 from captures.record import Record, use_orjson
 from captures.repair import WholeRecords
 from mcpproxy.sharing.account import Account
-from mcpproxy.sharing.catalogue import catalogue
-from mcpproxy.sharing.choices import Chosen
+from mcpproxy.sharing.choices import ShareChoices
 from mcpproxy.sharing.comparison import compare
 from mcpproxy.sharing.copying import Copier
 from mcpproxy.sharing.excerpt import Excerpt, excerpt
 from mcpproxy.sharing.frames import FrameRedactor
+from mcpproxy.sharing.kingfisher import catalogue
 from mcpproxy.sharing.pseudonyms import Pseudonyms
 from mcpproxy.sharing.records import RecordRedactor
-from mcpproxy.sharing.redaction import Choices, Redactor
+from mcpproxy.sharing.redaction import RedactionChoices, Redactor
 from mcpproxy.sharing.users import users_of
 
 BATCH: Final = 1 << 20
@@ -40,10 +40,10 @@ _MOST_SEGMENTS: Final = 100_000_000
 
 
 @dataclass
-class Wanted:
+class ShareOptions:
     """How to redact; by default, as `share` does without options."""
 
-    choices: Choices = field(default_factory=Chosen)
+    choices: RedactionChoices = field(default_factory=ShareChoices)
     bodies: bool = True
     """Whether the values in bodies stay if they are not secret."""
     keep_unparsed: bool = False
@@ -65,7 +65,7 @@ class Wanted:
     """Called with the bytes that have been read, and all there are."""
 
 
-def redacted_copy(source: Path, destination: Path, wanted: Wanted | None = None) -> Account:
+def redacted_copy(source: Path, destination: Path, wanted: ShareOptions | None = None) -> Account:
     """Write a redacted copy of a capture.
 
     Args:
@@ -80,7 +80,7 @@ def redacted_copy(source: Path, destination: Path, wanted: Wanted | None = None)
         CannotCreate: the copy cannot be created or written, or something of that name exists.
         CaptureError: the original cannot be read.
     """
-    wanted = wanted or Wanted()
+    wanted = wanted or ShareOptions()
     use_orjson()
     capture = Capture(source)
     redactor = Redactor(Pseudonyms(), catalogue(), wanted.choices, bodies=wanted.bodies, unparsed=wanted.keep_unparsed)
@@ -103,7 +103,7 @@ def redacted_copy(source: Path, destination: Path, wanted: Wanted | None = None)
     return account
 
 
-def _records(capture: Capture, wanted: Wanted, account: Account) -> Iterator[Record]:
+def _records(capture: Capture, wanted: ShareOptions, account: Account) -> Iterator[Record]:
     """The records to redact, with progress shown."""
     total, done = capture.size, 0
     chosen: Excerpt | None = None

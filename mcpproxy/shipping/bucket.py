@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpproxy.shipping.destination import LARGEST, CannotShip, Entry, Stored, unusable
+from mcpproxy.shipping.destination import LARGEST, CannotShip, StoredContent, StoredObject, unusable
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -68,7 +68,7 @@ class Bucket:
         self.shown = url
         self._obstore = obstore
         self._exceptions = exceptions
-        with self._told("use", ""):
+        with self._translated_errors("use", ""):
             make: Any = store.from_url  # its overloads know no options that depend on the URL
             self._store: ObjectStore = make(
                 url,
@@ -82,18 +82,18 @@ class Bucket:
 
     def put(self, name: str, file: Path) -> None:
         """Put a local file under a name, in parts if it is large."""
-        with self._told("write", name):
+        with self._translated_errors("write", name):
             self._obstore.put(self._store, name, file, chunk_size=PART, max_concurrency=AT_ONCE)
 
     def write(self, name: str, data: bytes) -> None:
         """Put a small file under a name, in place of the file that has it."""
-        with self._told("write", name):
+        with self._translated_errors("write", name):
             self._obstore.put(self._store, name, data, use_multipart=False)
 
-    def replace(self, name: str, data: bytes, before: Stored | None) -> bool:
+    def replace(self, name: str, data: bytes, before: StoredContent | None) -> bool:
         """Put a small file if the name still has what was read before, by a conditional request."""
         mode: Any = "create" if before is None else before.version
-        with self._told("write", name):
+        with self._translated_errors("write", name):
             try:
                 self._obstore.put(self._store, name, data, mode=mode, use_multipart=False)
             except (self._exceptions.AlreadyExistsError, self._exceptions.PreconditionError):
@@ -102,16 +102,16 @@ class Bucket:
                 return now is not None and now.data == data
             return True
 
-    def read(self, name: str) -> Stored | None:
+    def read(self, name: str) -> StoredContent | None:
         """A small file; None if there is none of this name."""
-        with self._told("read", name):
+        with self._translated_errors("read", name):
             try:
                 got = self._obstore.get(self._store, name)
                 if got.meta["size"] > LARGEST:
                     raise unusable(f"{self.shown}/{name}", "larger than any manifest")
                 given = {"e_tag": got.meta["e_tag"], "version": got.meta["version"]}
                 version = {name: value for name, value in given.items() if value is not None}
-                return Stored(bytes(got.bytes()), version)
+                return StoredContent(bytes(got.bytes()), version)
             except (self._exceptions.NotFoundError, FileNotFoundError):
                 return None
 
@@ -123,7 +123,7 @@ class Bucket:
             file: the new local one.
             size: bytes that it must have; None for any number.
         """
-        with self._told("read", name), file.open("wb") as target:
+        with self._translated_errors("read", name), file.open("wb") as target:
             try:
                 got = self._obstore.get(self._store, name)
             except (self._exceptions.NotFoundError, FileNotFoundError):
@@ -136,7 +136,7 @@ class Bucket:
 
     def head(self, name: str, count: int) -> bytes | None:
         """The first bytes of a file, by a request for a range; None if there is none of this name."""
-        with self._told("read", name):
+        with self._translated_errors("read", name):
             try:
                 return bytes(self._obstore.get_range(self._store, name, start=0, length=count))
             except (self._exceptions.NotFoundError, FileNotFoundError):
@@ -144,29 +144,29 @@ class Bucket:
 
     def size(self, name: str) -> int | None:
         """Bytes of a file; None if there is none of this name."""
-        with self._told("read", name):
+        with self._translated_errors("read", name):
             try:
                 return self._obstore.head(self._store, name)["size"]
             except (self._exceptions.NotFoundError, FileNotFoundError):
                 return None
 
-    def entries(self, folder: str) -> Iterator[Entry]:
+    def entries(self, folder: str) -> Iterator[StoredObject]:
         """The files below a folder."""
-        with self._told("list", folder):
+        with self._translated_errors("list", folder):
             for some in self._obstore.list(self._store, folder, chunk_size=1000):
                 for meta in some:
-                    yield Entry(meta["path"], meta["size"], meta["last_modified"].timestamp(), meta["e_tag"])
+                    yield StoredObject(meta["path"], meta["size"], meta["last_modified"].timestamp(), meta["e_tag"])
 
     def delete(self, name: str) -> None:
         """Delete a file, if it exists."""
-        with self._told("delete", name):
+        with self._translated_errors("delete", name):
             try:
                 self._obstore.delete(self._store, name)
             except (self._exceptions.NotFoundError, FileNotFoundError):
                 return
 
     @contextmanager
-    def _told(self, what: str, name: str) -> Iterator[None]:
+    def _translated_errors(self, what: str, name: str) -> Iterator[None]:
         try:
             yield
         except (self._exceptions.BaseError, OSError, ValueError) as error:

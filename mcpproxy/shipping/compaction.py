@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from analysis.store.parquet_merge import CannotMerge, merge
 from analysis.store.table_export import NO_DAY
 from analysis.store.tables import NAMES
-from mcpproxy.shipping.destination import Broken, CannotShip, Destination, Stored
+from mcpproxy.shipping.destination import Broken, CannotShip, Destination, StoredContent
 from mcpproxy.shipping.manifest import (
     CAPTURES,
     COMPACT,
@@ -133,7 +133,7 @@ def _rewritten(
     files: Iterable[File],
     without: list[str],
     to: Destination,
-    stored: Stored | None,
+    stored: StoredContent | None,
     room: Path,
 ) -> Day | None:
     """Put new files for a day, and its manifest; returns None if a file or the manifest has changed since."""

@@ -26,7 +26,7 @@ def unusable(where: object, what: str) -> Broken:
     return Broken(f"cannot use {where}: it is {what}; move it away, and ship again")
 
 
-class Entry(NamedTuple):
+class StoredObject(NamedTuple):
     """A file at the destination."""
 
     name: str
@@ -37,7 +37,7 @@ class Entry(NamedTuple):
     """Files with the same tag have the same content; None if the destination has no tags."""
 
 
-class Stored(NamedTuple):
+class StoredContent(NamedTuple):
     """A small file as it was read."""
 
     data: bytes
@@ -61,10 +61,10 @@ class Destination(Protocol):
     def write(self, name: str, data: bytes) -> None:
         """Put a small file under a name, in place of the file that has it."""
 
-    def replace(self, name: str, data: bytes, before: Stored | None) -> bool:
+    def replace(self, name: str, data: bytes, before: StoredContent | None) -> bool:
         """Put a small file if the name still has what was read before (None: nothing); returns whether it was put."""
 
-    def read(self, name: str) -> Stored | None:
+    def read(self, name: str) -> StoredContent | None:
         """A small file; None if there is none of this name. One larger than `LARGEST` is broken."""
 
     def fetch(self, name: str, file: Path, size: int) -> bool:
@@ -73,7 +73,7 @@ class Destination(Protocol):
     def size(self, name: str) -> int | None:
         """Bytes of a file; None if there is none of this name."""
 
-    def entries(self, folder: str) -> Iterator[Entry]:
+    def entries(self, folder: str) -> Iterator[StoredObject]:
         """The files in a folder and in the folders there, in any order; none if the folder does not exist."""
 
     def delete(self, name: str) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
 from captures.stale_files import lock_temporary, sweep
-from mcpproxy.shipping.destination import LARGEST, Broken, CannotShip, Entry, Stored, unusable
+from mcpproxy.shipping.destination import LARGEST, Broken, CannotShip, StoredContent, StoredObject, unusable
 
 _PRIVATE: Final = ".mcpproxy-ship-"
 _LOCK: Final = ".mcpproxy-lock"
@@ -41,7 +41,7 @@ class Folder:
         """
         self.root = root
         self.shown = str(root)
-        with self._told("write to", ""):
+        with self._translated_errors("write to", ""):
             _make(root)
             sweep(root, _PRIVATE)
             self._private = root / f"{_PRIVATE}{os.urandom(8).hex()}"
@@ -64,28 +64,28 @@ class Folder:
         """Put a small file under a name, in place of the file that has it."""
         self._put(name, lambda target: target.write(data))
 
-    def replace(self, name: str, data: bytes, before: Stored | None) -> bool:
+    def replace(self, name: str, data: bytes, before: StoredContent | None) -> bool:
         """Put a small file if the name still has what was read before; a lock keeps others out."""
-        with self._told("write", name), self._locked():
+        with self._translated_errors("write", name), self._locked():
             now = self.read(name)
             if (now and now.data) != (before and before.data):
                 return False
             self.write(name, data)
             return True
 
-    def read(self, name: str) -> Stored | None:
+    def read(self, name: str) -> StoredContent | None:
         """A small file; None if there is none of this name."""
-        with self._told("read", name), self._opened(name) as file:
+        with self._translated_errors("read", name), self._opened(name) as file:
             if file is None:
                 return None
             data = file.read(LARGEST + 1)
             if len(data) > LARGEST:
                 raise unusable(self.root / name, "larger than any manifest")
-            return Stored(data, None)
+            return StoredContent(data, None)
 
     def fetch(self, name: str, file: Path, size: int) -> bool:
         """Copy a file to a new local one; returns whether there is one of this name and size."""
-        with self._told("read", name), self._opened(name) as source:
+        with self._translated_errors("read", name), self._opened(name) as source:
             if source is None or os.fstat(source.fileno()).st_size != size:
                 return False
             with file.open("wb") as target:
@@ -97,7 +97,7 @@ class Folder:
     def size(self, name: str) -> int | None:
         """Bytes of a file; None if there is none of this name."""
         folder, _, last = name.rpartition("/")
-        with self._told("read", name):
+        with self._translated_errors("read", name):
             try:
                 with self._folder(folder) as fd:
                     status = os.stat(last, dir_fd=fd, follow_symlinks=False)
@@ -105,9 +105,13 @@ class Folder:
                 return None
             return status.st_size if stat.S_ISREG(status.st_mode) else None
 
-    def entries(self, folder: str) -> Iterator[Entry]:
+    def entries(self, folder: str) -> Iterator[StoredObject]:
         """The files in a folder and in the folders there."""
-        with self._told("list", folder), suppress(FileNotFoundError, NotADirectoryError), self._folder(folder) as top:
+        with (
+            self._translated_errors("list", folder),
+            suppress(FileNotFoundError, NotADirectoryError),
+            self._folder(folder) as top,
+        ):
             for below, folders, names, fd in os.fwalk(".", dir_fd=top):
                 folders[:] = [name for name in folders if not name.startswith(".") and below == "."]
                 for name in names:
@@ -115,18 +119,22 @@ class Folder:
                         status = os.stat(name, dir_fd=fd, follow_symlinks=False)
                         if stat.S_ISREG(status.st_mode):
                             path = PurePosixPath(folder, below, name)
-                            yield Entry(str(path), status.st_size, status.st_mtime)
+                            yield StoredObject(str(path), status.st_size, status.st_mtime)
 
     def delete(self, name: str) -> None:
         """Delete a file, and sync the deletion."""
         folder, _, last = name.rpartition("/")
-        with self._told("delete", name), suppress(FileNotFoundError, NotADirectoryError), self._folder(folder) as fd:
+        with (
+            self._translated_errors("delete", name),
+            suppress(FileNotFoundError, NotADirectoryError),
+            self._folder(folder) as fd,
+        ):
             os.unlink(last, dir_fd=fd)
             _sync(fd)
 
     def _put(self, name: str, fill: Callable[[BinaryIO], object]) -> None:
         folder, _, last = name.rpartition("/")
-        with self._told("write", name), self._folder(folder, create=True) as target:
+        with self._translated_errors("write", name), self._folder(folder, create=True) as target:
             private = os.urandom(8).hex()
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
             try:
@@ -187,7 +195,7 @@ class Folder:
             os.close(fd)
 
     @contextmanager
-    def _told(self, what: str, name: str) -> Iterator[None]:
+    def _translated_errors(self, what: str, name: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:

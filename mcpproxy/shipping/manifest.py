@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
 from analysis.store.table_export import NO_DAY
-from mcpproxy.shipping.destination import Broken, Destination, Stored
+from mcpproxy.shipping.destination import Broken, Destination, StoredContent
 
 FORMAT: Final = 1
 RAW: Final = "raw"
@@ -58,7 +58,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ShippedState:
     """What was shipped of a capture. The same state is never shipped twice."""
 
     segments: tuple[tuple[int, int], ...]
@@ -80,7 +80,7 @@ class Manifest:
     shipment: str
     """Distinguishes the shipments of a capture, so that a day's manifest can say which one it holds."""
     day: str
-    state: State
+    state: ShippedState
     is_damaged: bool
     """Whether the capture is damaged, so that the files hold only what is intact."""
     files: tuple[File, ...]
@@ -141,7 +141,7 @@ def manifest_at(capture: str, to: Destination) -> Manifest | None:
     return None if stored is None else manifest_of(stored.data, capture, f"{to.shown}/{manifest_name(capture)}")
 
 
-def day_at(day: str, to: Destination) -> tuple[Day | None, Stored | None]:
+def day_at(day: str, to: Destination) -> tuple[Day | None, StoredContent | None]:
     """The manifest of a day at a destination, if there is one, and as it was read, for `replace`.
 
     Raises:
@@ -200,8 +200,8 @@ def day_of(data: bytes, day: str, where: str) -> Day:
         raise _unknown(where) from error
 
 
-def _state(values: dict[str, Any]) -> State:
-    return State(
+def _state(values: dict[str, Any]) -> ShippedState:
+    return ShippedState(
         segments=tuple((_count(number), _count(size)) for number, size in values["segments"]),
         last=None if values["last"] is None else _count(values["last"]),
         redacted=_flag(values["redacted"]),

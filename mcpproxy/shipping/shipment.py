@@ -24,10 +24,10 @@ from captures.file import create_directory, is_live
 from captures.listing import segment_number, segments
 from captures.paths import SUFFIX, segment_path
 from captures.reader import Capture
-from mcpproxy.sharing import Wanted, redacted_copy
+from mcpproxy.sharing import ShareOptions, redacted_copy
 from mcpproxy.shipping.compaction import sha256_of, withdraw
 from mcpproxy.shipping.destination import Destination
-from mcpproxy.shipping.manifest import RAW, File, Manifest, State, day_at, manifest_at, manifest_name
+from mcpproxy.shipping.manifest import RAW, File, Manifest, ShippedState, day_at, manifest_at, manifest_name
 
 _TAIL: Final = 1 << 20
 """Bytes at the end of a capture in which its last record is looked for."""
@@ -39,7 +39,7 @@ class Changed(CaptureError):
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class ShipOptions:
     """What is shipped."""
 
     redacted: bool = True
@@ -62,7 +62,7 @@ class Shipped(NamedTuple):
     """The files that were put; none if this state was at the destination already."""
 
 
-class Listing:
+class ShippedListing:
     """The sizes of the files at a destination, listed folder by folder."""
 
     def __init__(self, to: Destination) -> None:
@@ -82,7 +82,7 @@ class Listing:
 
 
 def ship(
-    path: Path, id_: str, choices: Choices, to: Destination, room: Path, there: Listing | None = None
+    path: Path, id_: str, choices: ShipOptions, to: Destination, room: Path, there: ShippedListing | None = None
 ) -> Shipped | None:
     """Ship a capture, unless the destination has it in this state, with all of its files.
 
@@ -105,7 +105,7 @@ def ship(
     files = segments(path)
     if any(map(is_live, files)):
         return None
-    there = there or Listing(to)
+    there = there or ShippedListing(to)
     state = state_of(files, choices)
     known = manifest_at(id_, to)
     if known is not None and known.state == state and is_current(known, to) and _is_there(known, to, there):
@@ -125,7 +125,7 @@ def ship(
             shutil.rmtree(left, ignore_errors=True)
 
 
-def state_of(files: Iterable[Path], choices: Choices) -> State:
+def state_of(files: Iterable[Path], choices: ShipOptions) -> ShippedState:
     """The state of a capture that is not being recorded.
 
     Raises:
@@ -142,7 +142,7 @@ def state_of(files: Iterable[Path], choices: Choices) -> State:
             raise CaptureError(f"cannot read {file}: {error.strerror}") from error
         sizes.append((segment_number(file), size))
         last = int(end[1]) if end else None
-    return State(tuple(sizes), last, choices.redacted, choices.findings, choices.raw, choices.machine or None)
+    return ShippedState(tuple(sizes), last, choices.redacted, choices.findings, choices.raw, choices.machine or None)
 
 
 def is_current(manifest: Manifest, to: Destination) -> bool:
@@ -151,7 +151,7 @@ def is_current(manifest: Manifest, to: Destination) -> bool:
     return day is None or not day.has_another(manifest.capture, manifest.shipment)
 
 
-def _is_there(manifest: Manifest, to: Destination, there: Listing) -> bool:
+def _is_there(manifest: Manifest, to: Destination, there: ShippedListing) -> bool:
     """Whether `is_complete`; checks single files only if the listing lacks one, as another machine may have put it."""
     return is_complete(manifest, to, there.size) or is_complete(manifest, to)
 
@@ -175,14 +175,16 @@ def is_complete(manifest: Manifest, to: Destination, size: Callable[[str], int |
 
 
 def _made(
-    path: Path, id_: str, state: State, choices: Choices, known: Manifest | None, room: Path
+    path: Path, id_: str, state: ShippedState, choices: ShipOptions, known: Manifest | None, room: Path
 ) -> tuple[Manifest, dict[str, Path]]:
     """The manifest, and the local file of each name."""
     source, is_damaged = path, False
     if state.redacted:
         copies = room / "copy"
         create_directory(str(copies))
-        account = redacted_copy(path, copies, Wanted(compares=False, renames=True, machine=_machine(path, choices)))
+        account = redacted_copy(
+            path, copies, ShareOptions(compares=False, renames=True, machine=_machine(path, choices))
+        )
         source, is_damaged = account.path, account.is_damaged
     tables = room / "tables"
     try:
@@ -217,7 +219,7 @@ def _made(
     return Manifest(id_, shipment, day, state, is_damaged, files, replaced), local
 
 
-def _machine(path: Path, choices: Choices) -> tuple[str, bool] | None:
+def _machine(path: Path, choices: ShipOptions) -> tuple[str, bool] | None:
     """Returns the machine name for a copy of a capture, and whether it was chosen; None to leave that to the copy."""
     if choices.machine:
         return choices.machine, True
@@ -229,14 +231,14 @@ def _machine(path: Path, choices: Choices) -> tuple[str, bool] | None:
     return None if tag is None else (tag, False)
 
 
-def _shipment(id_: str, state: State, known: Manifest | None) -> str:
+def _shipment(id_: str, state: ShippedState, known: Manifest | None) -> str:
     """Returns a number for a shipment: the same for the next try, and different from all completed ones."""
     if known is None:
         return os.urandom(8).hex()
     return hashlib.sha256(f"{id_} {known.shipment} {state}".encode()).hexdigest()[:16]
 
 
-def _tidied(manifest: Manifest, to: Destination, there: Listing) -> Manifest:
+def _tidied(manifest: Manifest, to: Destination, there: ShippedListing) -> Manifest:
     """Delete the files of the earlier shipment, and record that they are gone."""
     if not manifest.replaced:
         return manifest

@@ -37,12 +37,12 @@ _PRIVATE: Final = "mcpproxy-spark-"
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - days are UTC, without a zone
 
 
-class CannotReach(Exception):
+class StorageUnreachable(Exception):
     """The location is unreachable; Spark should retry the task, then fail it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RemoteCapture:
     """One capture, or what looked like one."""
 
     shown: str
@@ -84,7 +84,7 @@ def is_url(path: str) -> bool:
     return path.partition("://")[0] in SCHEMES
 
 
-def plan(path: str) -> list[Place]:
+def plan(path: str) -> list[RemoteCapture]:
     """All captures at a place, without copies, in an order that depends on names alone.
 
     Args:
@@ -112,7 +112,7 @@ def described(capture: Capture) -> dict[str, Any]:
 
 
 @contextmanager
-def workplace() -> Iterator[Path]:
+def task_folder() -> Iterator[Path]:
     """A private folder for one task, which is gone afterwards; those that killed tasks have left are removed first."""
     root = Path(tempfile.gettempdir())
     sweep(root, _PRIVATE)
@@ -121,7 +121,7 @@ def workplace() -> Iterator[Path]:
 
 
 @contextmanager
-def fetched(place: Place, folder: Path) -> Iterator[Path]:
+def fetched(place: RemoteCapture, folder: Path) -> Iterator[Path]:
     """The first file of a capture; a copy from an object store is gone afterwards.
 
     Args:
@@ -138,7 +138,7 @@ def fetched(place: Place, folder: Path) -> Iterator[Path]:
             with path.open("rb"):
                 pass
         except OSError as error:
-            raise CannotReach(
+            raise StorageUnreachable(
                 f"cannot read {path}: {error.strerror}; the driver could, so it was deleted in the meantime, or its "
                 "folder is not there on all workers"
             ) from error
@@ -149,14 +149,14 @@ def fetched(place: Place, folder: Path) -> Iterator[Path]:
         for number, url in place.files:
             bucket, name = _opened(url)
             if not bucket.fetch(name, Path(segment_path(first, number))):
-                raise CannotReach(f"cannot read {url}: it was deleted in the meantime")
+                raise StorageUnreachable(f"cannot read {url}: it was deleted in the meantime")
         yield Path(segment_path(first, place.files[0][0]))
 
 
 # ---- folders
 
 
-def _local(root: Path) -> list[Place]:
+def _local(root: Path) -> list[RemoteCapture]:
     if not root.exists():
         raise NotACapture(f"no captures in {root}: it does not exist")
     found = deduplicate(find_captures(root) if root.is_dir() else [root])
@@ -164,12 +164,12 @@ def _local(root: Path) -> list[Place]:
     return places + [_place(path, None, str(error)) for path, error in found.refused]
 
 
-def _place(path: Path, state: CaptureState | None, refused: str | None = None) -> Place:
+def _place(path: Path, state: CaptureState | None, refused: str | None = None) -> RemoteCapture:
     shown = os.path.realpath(path)
     files = ((1, shown),)
     if state is None:
-        return Place(shown, files, refused=refused)
-    return Place(shown, files, state.source.id, **described(state.capture), size=state.size)
+        return RemoteCapture(shown, files, refused=refused)
+    return RemoteCapture(shown, files, state.source.id, **described(state.capture), size=state.size)
 
 
 # ---- object stores
@@ -183,7 +183,7 @@ def _opened(url: str) -> "tuple[Bucket, str]":
     return Bucket(folder), name
 
 
-def _remote(url: str) -> list[Place]:
+def _remote(url: str) -> list[RemoteCapture]:
     from mcpproxy.shipping.bucket import Bucket
 
     url, stem = url.rstrip("/"), None
@@ -209,7 +209,7 @@ def _head(bucket: "Bucket", segments: tuple[tuple[int, _Object], ...], scratch: 
     for count in (*(count for count in _HEADS if count < first.size), first.size):
         data = bucket.head(first.name, count) if count else b""
         if data is None:
-            raise CannotReach(f"cannot read {url}: it was deleted in the meantime")
+            raise StorageUnreachable(f"cannot read {url}: it was deleted in the meantime")
         scratch.write_bytes(data)
         try:
             return _Head(url, segments, Capture(scratch))
@@ -220,12 +220,12 @@ def _head(bucket: "Bucket", segments: tuple[tuple[int, _Object], ...], scratch: 
     return _Head(url, segments, None, refused)
 
 
-def _settled(bucket: "Bucket", heads: list[_Head]) -> Iterator[Place]:
+def _settled(bucket: "Bucket", heads: list[_Head]) -> Iterator[RemoteCapture]:
     """The captures that count, each with its id: the rules of `analysis.store.open.deduplicate`."""
     known: dict[str, list[_Head]] = {}
     for head in heads:
         if head.header is None:
-            yield Place(head.url, _files(bucket, head), refused=head.refused)
+            yield RemoteCapture(head.url, _files(bucket, head), refused=head.refused)
             continue
         states = known.setdefault(_id(head), [])
         if not any(_is_copy(bucket, head, state) for state in states):
@@ -237,7 +237,7 @@ def _settled(bucket: "Bucket", heads: list[_Head]) -> Iterator[Place]:
             own = id_ if state is largest else place_id(state.url, taken)
             taken.add(own)
             assert state.header is not None
-            yield Place(state.url, _files(bucket, state), own, **described(state.header), size=state.size)
+            yield RemoteCapture(state.url, _files(bucket, state), own, **described(state.header), size=state.size)
 
 
 def _files(bucket: "Bucket", head: _Head) -> tuple[tuple[int, str], ...]:
@@ -266,6 +266,6 @@ def _digest(bucket: "Bucket", one: _Object) -> bytes:
     with private_folder(Path(tempfile.gettempdir()), _PRIVATE) as folder:
         file = folder / "object"
         if not bucket.fetch(one.name, file):
-            raise CannotReach(f"cannot read {bucket.shown}/{one.name}: it was deleted in the meantime")
+            raise StorageUnreachable(f"cannot read {bucket.shown}/{one.name}: it was deleted in the meantime")
         with file.open("rb") as stream:
             return file_digest(stream, "sha256").digest()

@@ -38,7 +38,7 @@ from analysis.store.batches import CaptureLoader
 from captures.errors import CannotCreate, CaptureError
 from mcpproxy.sanitise import sanitise
 from mcpproxy.spark import places
-from mcpproxy.spark.places import CannotReach, Place
+from mcpproxy.spark.places import RemoteCapture, StorageUnreachable
 from mcpproxy.spark.schema import ERRORS, TABLES, schema
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ _ASKED: Final[dict[type, Callable[[Any, Any], bool]]] = {
     IsNull: lambda own, _: own is None,
     IsNotNull: lambda own, _: own is not None,
 }
-_OWN: Final[dict[str, Callable[[Place], str | date | None]]] = {
+_OWN: Final[dict[str, Callable[[RemoteCapture], str | date | None]]] = {
     "capture": lambda place: place.id,
     "day": lambda place: place.day,
     "server": lambda place: place.server,
@@ -75,7 +75,7 @@ _KINDS: Final = {"capture": str, "day": date, "server": str}
 class Captures(InputPartition):  # type: ignore[misc, unused-ignore]  # Any where pyspark is not installed
     """A partition: one capture, or several small ones."""
 
-    places: tuple[Place, ...]
+    places: tuple[RemoteCapture, ...]
 
 
 class CaptureSource(DataSource):  # type: ignore[misc, unused-ignore]
@@ -143,7 +143,7 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
 
     def partitions(self) -> Sequence[InputPartition]:
         """The captures that pass the filters, small ones together."""
-        partitions: list[list[Place]] = []
+        partitions: list[list[RemoteCapture]] = []
         left = 0
         for place in places.plan(self._path):
             if not self._passes(place) or (place.refused is not None and self._table != ERRORS):
@@ -157,7 +157,7 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
             left -= size
         return [Captures(tuple(some)) for some in partitions]
 
-    def _passes(self, place: Place) -> bool:
+    def _passes(self, place: RemoteCapture) -> bool:
         return all(_ASKED[kind](_OWN[column](place), value) for column, kind, value in self._filters)
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
@@ -165,12 +165,12 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
         if not isinstance(partition, Captures):  # Spark's own, if there is none
             return
         read = self._errors if self._table == ERRORS else self._rows
-        with places.workplace() as folder, CaptureLoader(folder) as rows:
+        with places.task_folder() as folder, CaptureLoader(folder) as rows:
             for place in partition.places:
                 for batch in read(place, rows, folder):
                     yield self._complete(batch, place)
 
-    def _rows(self, place: Place, rows: CaptureLoader, folder: Path) -> "Iterator[pa.RecordBatch]":
+    def _rows(self, place: RemoteCapture, rows: CaptureLoader, folder: Path) -> "Iterator[pa.RecordBatch]":
         """The rows of one capture."""
         assert place.id is not None
         try:
@@ -181,7 +181,7 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
         except CaptureError:
             return  # a row of `errors`
 
-    def _errors(self, place: Place, rows: CaptureLoader, folder: Path) -> "Iterator[pa.RecordBatch]":
+    def _errors(self, place: RemoteCapture, rows: CaptureLoader, folder: Path) -> "Iterator[pa.RecordBatch]":
         """One row if the capture cannot be read to its end."""
         import pyarrow as pa
 
@@ -203,7 +203,7 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
                 {"path": [shown], "capture": [place.id], "error": [sanitise(refused, _LONGEST)]}
             )
 
-    def _complete(self, batch: "pa.RecordBatch", place: Place) -> "pa.RecordBatch":
+    def _complete(self, batch: "pa.RecordBatch", place: RemoteCapture) -> "pa.RecordBatch":
         """A batch with the added columns, in the types that Spark expects."""
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -223,4 +223,4 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
         return pa.RecordBatch.from_arrays(cells, schema=expected)
 
 
-__all__ = ["FORMAT", "CannotReach", "CaptureReader", "CaptureSource", "Captures"]
+__all__ = ["FORMAT", "CaptureReader", "CaptureSource", "Captures", "StorageUnreachable"]

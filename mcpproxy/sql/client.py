@@ -58,7 +58,8 @@ class WrittenResult(NamedTuple):
 
 class SqlClient:
     """Runs one query at a time. Its attributes hold the state and the result; `on_change` is called when they
-    change."""
+    change.
+    """
 
     def __init__(self) -> None:
         self.on_change: Callable[[], None] | None = None

@@ -41,7 +41,7 @@ class Corrupt(Undecodable):
     """The data is not in its declared coding, or it ends too early."""
 
 
-class TooMuch(Undecodable):
+class OutputLimitReached(Undecodable):
     """A limit has been reached."""
 
 
@@ -53,7 +53,7 @@ class _Engine(Protocol):
         """Whether the member is complete, and all its output has been returned."""
 
     @property
-    def rest(self) -> bytes:
+    def unused_data(self) -> bytes:
         """What was fed after the end of the member."""
 
     def more(self, data: bytes) -> bytes:
@@ -105,7 +105,7 @@ class _Stage:
                 if decoded:
                     yield decoded
                 if self._engine.done:
-                    data, self._engine = self._engine.rest, None
+                    data, self._engine = self._engine.unused_data, None
                     self._members += 1
                     if self._members > 1:
                         yield b""
@@ -168,7 +168,7 @@ class Decoder:
             self._fail(failure)
             raise
 
-    def end(self) -> bytes:
+    def finish(self) -> bytes:
         """Check that the body may end here; returns the remaining output, which is empty with these codings.
 
         Raises:
@@ -189,7 +189,7 @@ class Decoder:
         for decoded in self._stages[index].feed(data):
             self._made[index] += len(decoded) or MEMBER_COST
             if self._made[index] > min(self._max_total, max(FLOOR, self._taken * MAX_RATIO)):
-                raise TooMuch(f"{self._taken:,} bytes stand for {self._made[index]:,}, if not more")
+                raise OutputLimitReached(f"{self._taken:,} bytes stand for {self._made[index]:,}, if not more")
             if decoded:
                 yield from self._through(index + 1, decoded)
             else:
@@ -259,7 +259,7 @@ class _Zlib:
         return self._inflate is not None and self._inflate.eof
 
     @property
-    def rest(self) -> bytes:
+    def unused_data(self) -> bytes:
         return bytes(self._inflate.unused_data)
 
     def more(self, data: bytes) -> bytes:
@@ -283,7 +283,7 @@ def _deflate_wbits(data: bytes) -> int:
 class _Brotli:
     """A stream of br."""
 
-    rest = b""
+    unused_data = b""
 
     def __init__(self, library: Any) -> None:
         self._brotli = library.Decompressor()
@@ -307,7 +307,7 @@ class _Zstd:
         return bool(self._zstd.eof)
 
     @property
-    def rest(self) -> bytes:
+    def unused_data(self) -> bytes:
         return bytes(self._zstd.unused_data)
 
     def more(self, data: bytes) -> bytes:

@@ -86,7 +86,9 @@ class Lines:
         self.pending: Final = bytearray()
         """The unfinished line, with its CR if only the LF is missing."""
 
-    def take(self, data: bytes, at: int, limit: int, too_long: Callable[[], Malformed]) -> tuple[bytes | None, int]:
+    def read_line(
+        self, data: bytes, at: int, limit: int, too_long: Callable[[], Malformed]
+    ) -> tuple[bytes | None, int]:
         """Read the line at a position; returns it and the position after it.
 
         An error in a line is reported as soon as its bytes show it, so the report does not depend on how they are
@@ -193,13 +195,13 @@ class Chunks:
             if not self._lines.pending and data.startswith(b"\r\n", at):
                 self._in_data = False
                 return at + 2
-            line, at = self._lines.take(data, at, 0, lambda: Malformed("no CRLF where a chunk should end"))
+            line, at = self._lines.read_line(data, at, 0, lambda: Malformed("no CRLF where a chunk should end"))
             self._in_data = line is None
             return at
         if not self._lines.pending and (plain := _PLAIN_CHUNK(data, at)):
             self._size(plain[1], b"")
             return plain.end()
-        line, at = self._lines.take(data, at, MAX_CHUNK_LINE, lambda: Malformed("a chunk size line is too long"))
+        line, at = self._lines.read_line(data, at, MAX_CHUNK_LINE, lambda: Malformed("a chunk size line is too long"))
         if line is not None:
             sized = _CHUNK_LINE(line)
             if not sized:
@@ -219,7 +221,7 @@ class Chunks:
             self._tail += b"%b%b\r\n" % (digits, extensions)
 
     def _trailer(self, data: bytes, at: int) -> int:
-        line, at = self._lines.take(data, at, MAX_TRAILERS - 2 - len(self._tail), _trailers_too_long)
+        line, at = self._lines.read_line(data, at, MAX_TRAILERS - 2 - len(self._tail), _trailers_too_long)
         if line is None:
             return at
         self._tail += line + b"\r\n"

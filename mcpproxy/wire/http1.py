@@ -136,7 +136,7 @@ class RequestSplitter:
                 self._head = [line]
                 self._complete(line, fields, plain[0])
                 return plain.end()
-        line, at = self._lines.take(data, at, MAX_TARGET + _AROUND_TARGET, _target_too_long)
+        line, at = self._lines.read_line(data, at, MAX_TARGET + _AROUND_TARGET, _target_too_long)
         if line:
             _judge_request_line(line)
             self._head.append(line + b"\r\n")
@@ -151,7 +151,7 @@ class RequestSplitter:
     def _in_fields(self, data: bytes, at: int) -> int:
         """Read header lines, and the empty line after them."""
         while at < len(data):
-            line, at = self._lines.take(data, at, MAX_HEAD - self._size - 2, _head_too_long)
+            line, at = self._lines.read_line(data, at, MAX_HEAD - self._size - 2, _head_too_long)
             if line is None:
                 break
             self._head.append(line + b"\r\n")

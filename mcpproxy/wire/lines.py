@@ -42,7 +42,7 @@ class LineSplitter:
         self._size = 0
         self._parts = 0
 
-    def plain(self, chunk: bytes) -> list[bytes] | None:
+    def feed_complete(self, chunk: bytes) -> list[bytes] | None:
         """The lines that `chunk` completes, if all end in a bare LF and none is giant; else None, nothing taken.
 
         For ordinary chunks: an object per line would cost as much as the splitting.
@@ -110,7 +110,7 @@ class LineSplitter:
         self._parts += 1
         return Piece(raw, delim, last, self._parts)
 
-    def end(self) -> list[Piece]:
+    def finish(self) -> list[Piece]:
         """Returns the unfinished line at the end of the stream; nothing if it ended with a delimiter."""
         if not self._size and not self._parts:
             return []

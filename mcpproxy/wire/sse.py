@@ -156,7 +156,7 @@ class EventSplitter:
             events += self._spill()
         return events
 
-    def end(self) -> list[Event]:
+    def finish(self) -> list[Event]:
         """Returns the unfinished event when the stream ends, if any."""
         if self._start:
             self._grow(self._start)

@@ -284,7 +284,7 @@ def in_spans(path: Path) -> dict[int, InSpan]:
             span.attributes.get("mcpproxy.response.late_ms"),
         )
         for step in reading.to_end()
-        for span in made.take(step)
+        for span in made.on_step(step)
         if span.is_server
     }
 
@@ -293,7 +293,7 @@ def in_perfetto(path: Path) -> dict[int, tuple[dict[str, Any], float]]:
     """By the number of the request's frame: the arguments of its slice, and how long that is in microseconds."""
     reading = Reading(path)
     made = CaptureEvents("0" * 32, reading.fold, "x", Processes(), 0, 0)
-    events = [event for step in reading.to_end() for event in made.take(step)]
+    events = [event for step in reading.to_end() for event in made.on_step(step)]
     ends = {event["id"]: event["ts"] for event in events if event["ph"] == "e"}
     return {
         event["args"]["frame"]: (event["args"], ends[event["id"]] - event["ts"])

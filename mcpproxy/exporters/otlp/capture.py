@@ -38,12 +38,12 @@ class CaptureSpans:
         self._filtered = only is not None
         self._final = None if is_live else FinalCalls()
 
-    def take(self, step: Step) -> list[CallSpan]:
+    def on_step(self, step: Step) -> list[CallSpan]:
         """Take the next step; returns the spans that it ends.
 
         The last one also counts the sessions, unless calls were selected.
         """
-        ended = self.calls.take(step)
+        ended = self.calls.on_step(step)
         if self._final is not None:
             ended = self._final.take(ended, step)
         spans = self._spans(ended) if ended else []

@@ -86,7 +86,7 @@ class ClientConnection(Side):
         peer = self.transport.get_extra_info("peername")
         self.observed.connected(_address(peer) if peer else "unknown")
         if not self.shared.add(self, self._leave):
-            self.shared.report_crowd()
+            self.shared.report_overload()
             noun = "connection" if self.shared.cap == 1 else "connections"
             self._refuse(
                 http1.Refusal(503, f"there are {self.shared.cap} {noun} already; --max-connections allows more")
@@ -95,7 +95,7 @@ class ClientConnection(Side):
     def data_received(self, data: bytes) -> None:
         """Forward the data, unless the client has been refused."""
         if not self._ignores_client:
-            self.take(data, self._forward_requests)
+            self.forward(data, self._forward_requests)
 
     def _forward_requests(self, data: bytes) -> None:
         if self._ignores_client:
@@ -266,7 +266,7 @@ class ClientConnection(Side):
         self.observed.show(lambda tap, at_ns: tap.answered(at_ns, status, reason))
         self._finish("proxy", reason)
         self._end_upstream(reset=False)
-        if self._client_eof or self.shared.is_crowded:
+        if self._client_eof or self.shared.is_overloaded:
             self.transport.close()
             return
         # Closing with unread bytes from the client would send a reset, which may overtake the response (RFC 9112, 9.6).
@@ -300,7 +300,7 @@ class ClientConnection(Side):
     def _forward_held(self) -> None:
         """Forward what of an unfinished response has waited for its rest."""
         if self._rewriter is not None:
-            out, events = self._rewriter.end()
+            out, events = self._rewriter.finish()
             if out and not self.transport.is_closing():
                 self.transport.write(out)
             self._follow(events)

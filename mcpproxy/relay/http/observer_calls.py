@@ -10,13 +10,13 @@ import time
 from functools import partial
 
 from mcpproxy.relay.http.observer import ConnectionTap, Observer, TapCall
-from mcpproxy.relay.http.turns import Turns
+from mcpproxy.relay.http.round_robin import RoundRobin
 
 
 class ObserverCalls:
     """The calls that are due, of all connections."""
 
-    def __init__(self, observer: Observer, turns: Turns) -> None:
+    def __init__(self, observer: Observer, turns: RoundRobin) -> None:
         """Prepare.
 
         Args:
@@ -27,7 +27,7 @@ class ObserverCalls:
         self._turns = turns
         self._due: list[tuple[ObservedConnection, int, TapCall]] = []
 
-    def add(self, connection: "ObservedConnection", at_ns: int, call: TapCall) -> None:
+    def queue(self, connection: "ObservedConnection", at_ns: int, call: TapCall) -> None:
         """Queue a call about what a connection has just forwarded, or about its fate."""
         if not self._due:
             asyncio.get_running_loop().call_soon(self.make)
@@ -45,7 +45,7 @@ class ObserverCalls:
             except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the traffic
                 connection.tap = self.observer.failed(error)
             if connection.is_behind and not was_behind:
-                self._turns.add(partial(self._catch_up, connection))
+                self._turns.schedule(partial(self._catch_up, connection))
 
     def _catch_up(self, connection: "ObservedConnection") -> bool:
         """Let a connection's tap do some of its remaining work; returns whether more is left."""
@@ -82,4 +82,4 @@ class ObservedConnection:
     def show(self, call: TapCall, at_ns: int = 0) -> None:
         """Report what happened at that time, or now."""
         if self.tap is not None:
-            self.calls.add(self, at_ns or time.monotonic_ns(), call)
+            self.calls.queue(self, at_ns or time.monotonic_ns(), call)

@@ -118,7 +118,7 @@ class Rewriter:
                 at = end
         return self._taken()
 
-    def end(self) -> tuple[bytes, list[Event]]:
+    def finish(self) -> tuple[bytes, list[Event]]:
         """Returns what is held, as the upstream has ended."""
         self._release()
         return self._taken()

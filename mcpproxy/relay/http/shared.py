@@ -8,8 +8,8 @@ from mcpproxy.relay.http.admission import Admission
 from mcpproxy.relay.http.observer import Observer
 from mcpproxy.relay.http.observer_calls import ObserverCalls
 from mcpproxy.relay.http.rewrite import Origin
+from mcpproxy.relay.http.round_robin import RoundRobin
 from mcpproxy.relay.http.side import Side
-from mcpproxy.relay.http.turns import Turns
 from mcpproxy.relay.http.upstream import Upstream
 
 _SURPLUS_ANSWERED: Final = 4  # clients above the maximum that get an explanation instead of a reset
@@ -40,7 +40,7 @@ class Shared:
         """
         self.upstream = upstream
         self.admission = admission
-        self.turns = Turns()
+        self.turns = RoundRobin()
         self.observer_calls = ObserverCalls(observer, self.turns)
         self.origin = (
             Origin("http" if upstream.tls is None else "https", upstream.host, upstream.port) if rewrites else None
@@ -73,7 +73,7 @@ class Shared:
             self._has_dropped.clear()
             await self._has_dropped.wait()
 
-    def report_crowd(self) -> None:
+    def report_overload(self) -> None:
         """Report that clients are refused: once, as thousands may be."""
         if not self._has_reported_crowd:
             self._has_reported_crowd = True
@@ -82,6 +82,6 @@ class Shared:
             )
 
     @property
-    def is_crowded(self) -> bool:
+    def is_overloaded(self) -> bool:
         """Whether refused clients must be closed at once, so that descriptors are left for others."""
         return len(self.clients) > self.cap + _SURPLUS_ANSWERED

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mcpproxy.relay.http.observer_calls import ObservedConnection
-from mcpproxy.relay.http.turns import Turns
+from mcpproxy.relay.http.round_robin import RoundRobin
 from mcpproxy.wire.portions import portion
 
 HELD_BYTES: Final = 64 << 10
@@ -21,7 +21,7 @@ class Side(asyncio.Protocol):
 
     __slots__ = ("_is_full", "_long_read", "_turns", "observed", "transport")
 
-    def __init__(self, observed: ObservedConnection, turns: Turns) -> None:
+    def __init__(self, observed: ObservedConnection, turns: RoundRobin) -> None:
         self.observed = observed
         self._turns = turns
         self._is_full = False
@@ -29,7 +29,7 @@ class Side(asyncio.Protocol):
         self._long_read: _LongRead | None = None
         self.transport: asyncio.Transport
 
-    def take(self, data: bytes, forward: Callable[[bytes], None]) -> None:
+    def forward(self, data: bytes, forward: Callable[[bytes], None]) -> None:
         """Forward what has been read: at once if it is one portion and nothing waits before it, else in turns."""
         if self._long_read is not None:
             self._long_read.data += data
@@ -38,7 +38,7 @@ class Side(asyncio.Protocol):
         else:
             self._long_read = _LongRead(self, data, forward)
             self._pause_or_resume()
-            self._turns.add(self._long_read.step)
+            self._turns.schedule(self._long_read.step)
 
     def when_forwarded(self, call: Callable[[], object]) -> None:
         """Call `call` once all that was read before has been forwarded."""

@@ -33,7 +33,7 @@ class UpstreamConnection(Side):
 
     def data_received(self, data: bytes) -> None:
         """Forward the data to the client."""
-        self.take(data, self._client.upstream_data)
+        self.forward(data, self._client.upstream_data)
 
     def eof_received(self) -> bool:
         """Forward the half-close. True keeps the other half open."""

@@ -7,11 +7,11 @@ from pathlib import Path
 from mcpproxy.clients.catalogue import by_id
 from mcpproxy.clients.changes import Change
 from mcpproxy.clients.client import Client
-from mcpproxy.clients.installer import Way, carry_out, is_routed, plans, routing, unrouting
+from mcpproxy.clients.installer import Way, apply_plan, is_routed, plans, routing, unrouting
 from mcpproxy.clients.machine import Machine, System
 from mcpproxy.clients.probe import Probe
 from mcpproxy.clients.servers import Server, find
-from mcpproxy.clients.state import State
+from mcpproxy.clients.state import InstallState
 from mcpproxy.clients.wrapper import Wrapper
 from tests.mcpproxy.clients import homes
 
@@ -24,7 +24,7 @@ class House:
 
     def __init__(self, home: Path, system: System = "linux") -> None:
         self.machine: Machine = homes.machine(home, system)
-        self.state = State(home / "state")
+        self.state = InstallState(home / "state")
         self.probes = {homes.URL: Probe("open")}
         self.ways: list[Way] = []
         self.wrapper = WRAPPER
@@ -36,7 +36,7 @@ class House:
         self, client: Client, decide: Callable[[Server], Change], wanted: Callable[[Server], bool]
     ) -> list[Change]:
         planned = plans([find(client, self.machine)], decide, wanted)
-        return [change for plan in planned for change in carry_out(plan, decide, self.state)]
+        return [change for plan in planned for change in apply_plan(plan, decide, self.state)]
 
     def install(self, client: Client, wanted: Callable[[Server], bool] = lambda _: True) -> list[Change]:
         return self._all(client, routing(self.wrapper, self.state, self.probes, self.ways), wanted)

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.clients.catalogue import CLIENTS
-from mcpproxy.clients.installer import Refused, carry_out, plans, routing, unrouting
+from mcpproxy.clients.installer import Refused, apply_plan, plans, routing, unrouting
 from mcpproxy.clients.probe import Probe
 from mcpproxy.clients.servers import find
-from mcpproxy.clients.state import State
+from mcpproxy.clients.state import InstallState
 from mcpproxy.clients.wrapper import Wrapper
 from mcpproxy.doctor import config_checks
 from tests.mcpproxy.cli.typed import mcpproxy
@@ -49,7 +49,7 @@ def test_any_value_in_place_of_servers(tmp_path: Path, content: Any, client: Any
     config = client.files[0]
     if config.format == "toml":
         return  # its values are a subset, and `tomllib` reads nothing else
-    machine, state = homes.machine(tmp_path), State(tmp_path / "state")
+    machine, state = homes.machine(tmp_path), InstallState(tmp_path / "state")
     path = homes.write(client, config, machine, content)
     before = path.read_bytes()
     found = find(client, machine)
@@ -60,7 +60,7 @@ def test_any_value_in_place_of_servers(tmp_path: Path, content: Any, client: Any
     for decide in (routing(Wrapper((sys.executable,)), state, urls), unrouting(state, is_named=False)):
         for plan in plans([find(client, machine)], decide, lambda _: True):
             try:
-                carry_out(plan, decide, state)
+                apply_plan(plan, decide, state)
             except Refused:
                 assert path.read_bytes() == before
     path.unlink()

@@ -9,7 +9,7 @@ import pytest
 from mcpproxy.clients.changes import Change
 from mcpproxy.clients.command_line import command_words
 from mcpproxy.clients.effective import effective
-from mcpproxy.clients.installer import Refused, carry_out, plans, routing
+from mcpproxy.clients.installer import Refused, apply_plan, plans, routing
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.probe import Probe
 from mcpproxy.clients.servers import Server, find
@@ -89,7 +89,7 @@ def test_a_file_that_changes_while_it_is_written_is_planned_anew(tmp_path: Path)
             path.write_text(json.dumps(json.loads(path.read_text()) | {"numStartups": number}))
         return route(server)
 
-    carry_out(plan, decide, house.state)
+    apply_plan(plan, decide, house.state)
     assert json.loads(path.read_text())["numStartups"] == 2
     assert all(server.routed is not None for server in house.servers(client))
 
@@ -105,7 +105,7 @@ def test_a_file_that_never_rests_is_left_alone(tmp_path: Path) -> None:
         return route(server)
 
     with pytest.raises(Refused, match="kept changing it"):
-        carry_out(plan, decide, house.state)
+        apply_plan(plan, decide, house.state)
     assert all(server.routed is None for server in house.servers(client))
 
 

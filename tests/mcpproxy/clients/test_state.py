@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcpproxy.clients.listeners import Listener, NotRoutable, own_url, split_origin
-from mcpproxy.clients.state import State
+from mcpproxy.clients.state import InstallState
 
 FAR = {"name": "far", "port": 16001, "upstream": "https://far.example", "users": ["[]"]}
 NEAR = {"name": "near", "port": 16002, "upstream": "https://near.example", "users": ["[]"]}
@@ -26,11 +26,11 @@ def store(path: Path, serial: Any = 1, listeners: Any = (), files: Any = None) -
     path.write_text(json.dumps({"version": 1, "serial": serial, "files": files or {}, "listeners": listeners}))
 
 
-def read(copies: tuple[Path, Path]) -> State:
-    return State(copies[0].parent, copies[1].parent)
+def read(copies: tuple[Path, Path]) -> InstallState:
+    return InstallState(copies[0].parent, copies[1].parent)
 
 
-def names(state: State) -> list[str]:
+def names(state: InstallState) -> list[str]:
     return [listener.name for listener in state.listeners]
 
 

@@ -151,7 +151,7 @@ def spans(stdio: Path) -> list[CallSpan]:
     """Some spans."""
     source = Source(stdio)
     made = CaptureSpans("0" * 32, source.reading.fold, Histograms())
-    return [span for step in source for span in made.take(step)]
+    return [span for step in source for span in made.on_step(step)]
 
 
 NO_ANSWER = "no connection, or no answer in time"

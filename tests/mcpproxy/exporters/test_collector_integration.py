@@ -257,7 +257,7 @@ def test_a_collector_that_is_busy_gets_them_later(stdio: Path) -> None:
 def test_memory_is_bounded_while_a_collector_is_down(stdio: Path) -> None:
     source = Source(stdio)
     made = CaptureSpans("0" * 32, source.reading.fold, Histograms())
-    spans: list[CallSpan] = [span for step in source for span in made.take(step)]
+    spans: list[CallSpan] = [span for step in source for span in made.on_step(step)]
     heard: list[str] = []
     rounds = 50
     with nothing_listens() as (url, _):

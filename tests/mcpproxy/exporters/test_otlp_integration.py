@@ -265,7 +265,7 @@ def test_a_cancelled_call_ends_there_and_says_how_late_its_response_was(tmp_path
 def test_a_span_that_is_sent_live_does_not_wait_for_a_late_response(tmp_path: Path) -> None:
     reading = Reading(late(tmp_path / "one.mcpcap"))
     made = CaptureSpans("0" * 32, reading.fold, Histograms(), is_live=True)
-    ends = {span.name: (step.record, span) for step in reading.to_end() for span in made.take(step)}
+    ends = {span.name: (step.record, span) for step in reading.to_end() for span in made.on_step(step)}
     record, span = ends["tools/call late"]
     assert isinstance(record, Frame)
     assert record.verdict.method == "notifications/cancelled"

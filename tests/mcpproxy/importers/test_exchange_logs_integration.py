@@ -15,9 +15,9 @@ import analysis
 from captures.frame import Frame
 from captures.reader import Capture
 from captures.record import MAX_LINE
+from mcpproxy.importers.capture_lines import CaptureLines
 from mcpproxy.importers.mitmproxy import LARGEST, read
-from mcpproxy.importers.source import Wrong
-from mcpproxy.importers.tape import Tape
+from mcpproxy.importers.source import InvalidLine
 from tests.examples import examples
 from tests.harness import DEADLINE_S, Place, frames, members_of
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
@@ -185,8 +185,8 @@ def test_the_largest_heads_make_a_sound_capture(value: str, tmp_path: Path) -> N
 
 
 def test_a_record_that_no_reader_accepts_is_never_written() -> None:
-    with pytest.raises(Wrong, match=r"record 0 would have 8,\d{3},\d{3} bytes, and 8,388,608 fit"):
-        Tape().header("har", "http", "x" * (MAX_LINE - 100))
+    with pytest.raises(InvalidLine, match=r"record 0 would have 8,\d{3},\d{3} bytes, and 8,388,608 fit"):
+        CaptureLines().header("har", "http", "x" * (MAX_LINE - 100))
 
 
 @pytest.mark.parametrize("by", ["client", "server", "error", "proxy"])
@@ -333,7 +333,7 @@ def netstring(value: Any) -> bytes:
     ],
 )
 def test_a_file_that_is_no_flow_file_is_told_with_its_place(data: bytes, why: str) -> None:
-    with pytest.raises(Wrong, match=why.replace("?", ".")):
+    with pytest.raises(InvalidLine, match=why.replace("?", ".")):
         read(Bytes(data))  # type: ignore[arg-type] # all that is used of a file
 
 
@@ -341,14 +341,14 @@ def test_deep_nesting_ends_in_an_error_and_not_in_a_crash() -> None:
     value: Any = []
     for _ in range(100):
         value = [value]
-    with pytest.raises(Wrong, match="nested too deeply"):
+    with pytest.raises(InvalidLine, match="nested too deeply"):
         read(Bytes(netstring(value)))  # type: ignore[arg-type] # all that is used of a file
 
 
 @examples(60)
 @given(st.binary(max_size=200) | st.binary(max_size=60).map(lambda data: b"%d:%b}" % (len(data), data)))
 def test_any_bytes_are_flows_or_an_error(data: bytes) -> None:
-    with contextlib.suppress(Wrong):
+    with contextlib.suppress(InvalidLine):
         read(Bytes(data))  # type: ignore[arg-type] # all that is used of a file
 
 

@@ -13,7 +13,7 @@ from captures.frame import Frame
 from captures.reader import read_frames
 from captures.record import Record, decode
 from mcpproxy.importers.ndjson import HELD, HELD_BYTES, records
-from mcpproxy.importers.source import Wrong
+from mcpproxy.importers.source import InvalidLine
 from tests.analysis.judged import Judged
 
 START = '{"t":0,"dir":"c2s","raw":"{}"}'
@@ -159,11 +159,11 @@ def test_it_is_read_as_it_comes() -> None:
     ],
 )
 def test_a_wrong_line_is_named_with_what_is_expected(line: str, expected: str) -> None:
-    with pytest.raises(Wrong, match=f"^line 3: .*{expected}"):
+    with pytest.raises(InvalidLine, match=f"^line 3: .*{expected}"):
         imported([b'{"t":5,"dir":"c2s","raw":"{}"}\n', b"\n", line.encode()])
 
 
 @pytest.mark.parametrize("lines", [[], [b"\n", b"  \n"]])
 def test_nothing_at_all_is_refused(lines: list[bytes]) -> None:
-    with pytest.raises(Wrong, match="expected lines such as"):
+    with pytest.raises(InvalidLine, match="expected lines such as"):
         imported(lines)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mcpproxy.relay.http.turns import TURN_S, Turns
+from mcpproxy.relay.http.round_robin import TURN_S, RoundRobin
 from tests.bench.http_peers import FLOODS, ZIPPED
 from tests.harness import Place, frames, wait_until
 from tests.http_harness import (
@@ -54,9 +54,9 @@ def test_work_of_several_takes_turns_and_leaves_each_turn() -> None:
         return step
 
     async def main() -> None:
-        turns = Turns()
-        turns.add(work("a", 3))
-        turns.add(work("b", 2))
+        turns = RoundRobin()
+        turns.schedule(work("a", 3))
+        turns.schedule(work("b", 2))
         while len(done) < 5:
             before = len(done)
             await asyncio.sleep(0)
@@ -79,9 +79,9 @@ def test_work_that_fails_ends_alone() -> None:
 
     async def main() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(str(context["exception"])))
-        turns = Turns()
-        turns.add(work)
-        turns.add(broken)
+        turns = RoundRobin()
+        turns.schedule(work)
+        turns.schedule(broken)
         await asyncio.wait_for(turns.finish(), 60)
 
     asyncio.run(main())

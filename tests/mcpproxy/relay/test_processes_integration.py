@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.relay import processes
-from mcpproxy.relay.processes import Process, alive, end, process_table, send, start_time, tree
+from mcpproxy.relay.processes import Process, alive, process_table, send, start_time, terminate, tree
 from tests.harness import Place, is_alive, killed_at_the_end, peer, wait_until
 
 
@@ -102,7 +102,7 @@ def test_processes_of_another_namespace_are_nobody(tmp_path: Path, monkeypatch: 
 def test_a_tree_that_does_not_go_is_killed_after_the_grace(place: Place) -> None:
     session = place.start(peer("three_deep"), direct=True)
     pids = session.told()["pids"]
-    end(tree(process(pids[0])), 0.1)
+    terminate(tree(process(pids[0])), 0.1)
     wait_until(lambda: not any(map(is_alive, pids)), "all three to be gone")
 
 
@@ -117,6 +117,6 @@ while :; do sleep 0.05; done
 def test_a_child_born_during_the_grace_is_killed_as_well(place: Place) -> None:
     session = place.start(["sh", "-c", LATE_CHILD], direct=True)
     assert session.line() == b"up\n"
-    end(tree(process(session.pid)), 0.5)
+    terminate(tree(process(session.pid)), 0.5)
     assert session.end() == -signal.SIGKILL
     wait_until(lambda: not place.leftovers(), "the child to be gone too")

@@ -34,7 +34,7 @@ class Relayed:
 
     def end(self) -> bytes:
         """What is still forwarded when the upstream ends."""
-        return self._take(*self._rewriter.end())
+        return self._take(*self._rewriter.finish())
 
     def _take(self, out: bytes, told: Sequence[Event]) -> bytes:
         self.out += out

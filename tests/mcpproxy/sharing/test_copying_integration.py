@@ -17,12 +17,12 @@ from captures.frame import Frame
 from captures.integrity import inspect_file
 from captures.reader import Capture, read_frames
 from captures.record import MAX_RAW, decode, frame_members, members, part_members, seal
-from mcpproxy.sharing import Wanted, redacted_copy
+from mcpproxy.sharing import ShareOptions, redacted_copy
 from mcpproxy.sharing.account import Account
-from mcpproxy.sharing.catalogue import catalogue
-from mcpproxy.sharing.choices import Chosen
+from mcpproxy.sharing.choices import ShareChoices
 from mcpproxy.sharing.copying import Copier
 from mcpproxy.sharing.frames import FrameRedactor
+from mcpproxy.sharing.kingfisher import catalogue
 from mcpproxy.sharing.pseudonyms import Pseudonyms
 from mcpproxy.sharing.records import RecordRedactor
 from mcpproxy.sharing.redaction import Redactor
@@ -155,7 +155,7 @@ def test_parts_that_cannot_wait_are_replaced_each_by_itself() -> None:
         lines.append(seal(number, number, "part", part_members("s2c", number, b'{"a":"' + TOKEN.encode())))
     giant = frame_members("s2c", b"", judge_exactly(b""), parts=(2, 2 * (6 + len(TOKEN))))
     lines.append(seal(3, 3, "frame", giant))
-    redactor = Redactor(Pseudonyms(), catalogue(), Chosen(), bodies=True, unparsed=False)
+    redactor = Redactor(Pseudonyms(), catalogue(), ShareChoices(), bodies=True, unparsed=False)
     account = Account(Path("copy"))
     copier = Copier(FrameRedactor(redactor, keep_unparsed=False), RecordRedactor(redactor), account, Reading(), held=10)
     records = [record for line in lines if (record := decode(line[:-1], 0, loads)) is not None]
@@ -173,7 +173,7 @@ def test_if_it_cannot_be_finished_nothing_is_left(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        redacted_copy(original, tmp_path / "copy.mcpcap", Wanted(Chosen(review=refuse)))
+        redacted_copy(original, tmp_path / "copy.mcpcap", ShareOptions(ShareChoices(review=refuse)))
     assert os.listdir(tmp_path) == ["original.mcpcap"]
     (tmp_path / "copy.mcpcap").symlink_to(tmp_path / "elsewhere.mcpcap")
     with pytest.raises(CannotCreate):
@@ -189,7 +189,7 @@ def check_whatever(seeds: int, tmp_path: Path) -> None:
         copy = tmp_path / f"copy-{seed}.mcpcap"
         only = parse("kind:request") if seed % 3 == 0 else None
         try:
-            redacted_copy(original, copy, Wanted(keep_unparsed=seed % 2 == 0, bodies=seed % 5 > 0, only=only))
+            redacted_copy(original, copy, ShareOptions(keep_unparsed=seed % 2 == 0, bodies=seed % 5 > 0, only=only))
             assert list(likely_secrets(Capture(copy))) is not None
         except CaptureError:
             assert not copy.exists()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.sharing.json_places import Edit, NotJson, decoded, edited, places, pointer_of, within
+from mcpproxy.sharing.json_places import Edit, NotJson, decoded, edited, pointer_of, tokens, within
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -31,11 +31,11 @@ def test_every_string_and_number_is_found_where_it_is(value: Any, indent: int | 
     text = json.dumps(value, indent=indent, ensure_ascii=is_ascii)
     found = [
         (pointer_of(place.path), place.text if place.is_string else json.loads(place.text))
-        for place in places(text)
+        for place in tokens(text)
         if not place.is_name
     ]
     assert found == leaves(value)
-    for place in places(text):
+    for place in tokens(text):
         assert text[place.start : place.end] == place.text or decoded(text[place.start : place.end]) == place.text
 
 
@@ -79,11 +79,11 @@ nul
 def test_what_is_not_json_is_refused() -> None:
     for text in BROKEN.split("\n"):
         with pytest.raises(NotJson):
-            print(text, list(places(text)))
+            print(text, list(tokens(text)))
 
 
 def test_several_values_duplicates_and_odd_constants_are_read() -> None:
-    found = [(pointer_of(place.path), place.text) for place in places('{"a":1,"a":"x"} [NaN,-Infinity,"\\ud800"] "y"')]
+    found = [(pointer_of(place.path), place.text) for place in tokens('{"a":1,"a":"x"} [NaN,-Infinity,"\\ud800"] "y"')]
     assert found == [("/a", "a"), ("/a", "1"), ("/a", "a"), ("/a", "x"), ("/2", "\ud800"), ("", "y")]
 
 
@@ -95,6 +95,6 @@ def test_any_text_is_either_read_or_refused_as_python_does(text: str) -> None:
     except ValueError:
         is_json = False
     try:
-        list(places(text))
+        list(tokens(text))
     except NotJson:
         assert not is_json

@@ -14,10 +14,10 @@ import mcpproxy.sharing.frames as sharing_frames
 from captures import exact_judge
 from captures.limits import MOST_VALUES
 from mcpproxy.sharing import redaction
-from mcpproxy.sharing.catalogue import Secret, catalogue
-from mcpproxy.sharing.choices import Chosen
+from mcpproxy.sharing.choices import ShareChoices
 from mcpproxy.sharing.encodings import decoded_base64, encoded
 from mcpproxy.sharing.frames import FrameRedactor
+from mcpproxy.sharing.kingfisher import Secret, catalogue
 from mcpproxy.sharing.patterns import people
 from mcpproxy.sharing.pseudonyms import Pseudonyms
 from mcpproxy.sharing.redaction import Redactor, Replacement
@@ -26,7 +26,7 @@ from mcpproxy.sharing.redaction import Redactor, Replacement
 @pytest.fixture(scope="module")
 def redactor(secret_rules: None) -> Redactor:
     """One that replaces by default."""
-    return Redactor(Pseudonyms(bytes(32)), catalogue(), Chosen(), bodies=True, unparsed=False)
+    return Redactor(Pseudonyms(bytes(32)), catalogue(), ShareChoices(), bodies=True, unparsed=False)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from captures.record import members, seal, stderr_members
-from mcpproxy.sharing.catalogue import Secret, catalogue
 from mcpproxy.sharing.encodings import encoded
+from mcpproxy.sharing.kingfisher import Secret, catalogue
 from mcpproxy.sharing.patterns import credentials, people
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.html_report.parts import Parts

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.shipping.compaction import LEAST, compact, days_to_compact, withdraw
-from mcpproxy.shipping.destination import Entry, Stored
+from mcpproxy.shipping.destination import StoredContent, StoredObject
 from mcpproxy.shipping.folder import Folder
 from mcpproxy.shipping.manifest import Day, day_name, day_of, manifest_at, manifest_name
-from mcpproxy.shipping.shipment import Choices, Listing, is_complete, ship
+from mcpproxy.shipping.shipment import ShipOptions, ShippedListing, is_complete, ship
 from tests.mcpproxy.shipping.data_set import DAY, OPENED, is_tidy, rows, written
 from tests.rows import row
 
-PLAIN, WITH_RAW = Choices(redacted=False), Choices(redacted=False, raw=True)
+PLAIN, WITH_RAW = ShipOptions(redacted=False), ShipOptions(redacted=False, raw=True)
 OTHER = 3
 """Which of the captures another machine ships."""
 Step = tuple[str, str]
@@ -42,11 +42,11 @@ class Busy(Folder):
         self._note("put", name)
         super().put(name, file)
 
-    def replace(self, name: str, data: bytes, before: Stored | None) -> bool:
+    def replace(self, name: str, data: bytes, before: StoredContent | None) -> bool:
         self._note("replace", name)
         return super().replace(name, data, before)
 
-    def read(self, name: str) -> Stored | None:
+    def read(self, name: str) -> StoredContent | None:
         self._note("read", name)
         return super().read(name)
 
@@ -54,7 +54,7 @@ class Busy(Folder):
         self._note("fetch", name)
         return super().fetch(name, file, size)
 
-    def entries(self, folder: str) -> Iterator[Entry]:
+    def entries(self, folder: str) -> Iterator[StoredObject]:
         self._note("entries", folder)
         return super().entries(folder)
 
@@ -106,13 +106,13 @@ def steps(first: Path, day: str, tmp_path_factory: pytest.TempPathFactory) -> li
     return busy.steps
 
 
-def shipped(source: Path, choices: Choices, lake: Folder, room: Path) -> None:
+def shipped(source: Path, choices: ShipOptions, lake: Folder, room: Path) -> None:
     result = ship(source, f"{int(source.stem):032x}", choices, lake, room)
     assert result is not None
     assert is_complete(result.manifest, lake)
 
 
-def check_a_shipment_before(step: int, choices: Choices, source: Path, first: Path, day: str, folder: Path) -> None:
+def check_a_shipment_before(step: int, choices: ShipOptions, source: Path, first: Path, day: str, folder: Path) -> None:
     """No row is lost or there twice, and once both are done, no file is left over."""
     room, other = folder / "room", folder / "other"
     room.mkdir(parents=True)
@@ -162,7 +162,7 @@ def test_a_shipment_of_nothing_new_between_two_steps_loses_nothing(
 @pytest.mark.soak
 @pytest.mark.parametrize("choices", [PLAIN, WITH_RAW], ids=["nothing new", "a new shipment"])
 def test_a_shipment_between_any_two_steps_loses_nothing(
-    choices: Choices, steps: list[Step], sources: list[Path], first: Path, day: str, tmp_path: Path
+    choices: ShipOptions, steps: list[Step], sources: list[Path], first: Path, day: str, tmp_path: Path
 ) -> None:
     for step in range(1, len(steps) + 1):
         with row(step, *steps[step - 1]):
@@ -227,7 +227,7 @@ def test_a_listing_learns_of_deletions(sources: list[Path], root: Path, tmp_path
     assert again is not None
     (root / earlier).write_bytes(b"earlier")
     lake.write(manifest_name(again.capture), replace(again, replaced=(earlier,)).encoded())
-    there = Listing(lake)
+    there = ShippedListing(lake)
     assert there.size(earlier) == 7
     ship(sources[0], again.capture, WITH_RAW, lake, room, there)
     assert there.size(earlier) is None

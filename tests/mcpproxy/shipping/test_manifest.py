@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mcpproxy.shipping.destination import Broken
-from mcpproxy.shipping.manifest import Day, File, Manifest, State, day_of, manifest_of
+from mcpproxy.shipping.manifest import Day, File, Manifest, ShippedState, day_of, manifest_of
 from tests.rows import row
 
 ID, OTHER, DAY = "ab" * 16, "cd" * 16, "2026-11-21"
@@ -14,7 +14,7 @@ OWN = File("captures", f"captures/day={DAY}/{ID}.parquet", 5, 1, "0" * 64)
 RAW = File("raw", f"raw/day={DAY}/{ID}.2.mcpcap", 5, None, "0" * 64)
 EARLIER = f"frames/day=2026-11-20/{ID}-{'9' * 16}.parquet"
 MANIFEST = Manifest(
-    ID, "e" * 16, DAY, State(((1, 70),), 3, True, False, True, "here"), False, (OWN, RAW), (EARLIER,)
+    ID, "e" * 16, DAY, ShippedState(((1, 70),), 3, True, False, True, "here"), False, (OWN, RAW), (EARLIER,)
 ).encoded()
 COMPACTED = File("captures", f"captures/day={DAY}/compact-{ID}.parquet", 5, 1, "0" * 64)
 OF_DAY = Day(DAY, {ID: "e" * 16}, (COMPACTED,)).encoded()

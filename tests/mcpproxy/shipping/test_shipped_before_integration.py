@@ -10,11 +10,11 @@ import pytest
 
 from mcpproxy.shipping.compaction import LEAST, compact
 from mcpproxy.shipping.folder import Folder
-from mcpproxy.shipping.shipment import Choices, ship
+from mcpproxy.shipping.shipment import ShipOptions, ship
 from tests.mcpproxy.shipping.data_set import documents, is_tidy, named, present, written
 from tests.mcpproxy.shipping.shipped_before import before, data_set
 
-CHOICES = Choices(redacted=False, findings=True)
+CHOICES = ShipOptions(redacted=False, findings=True)
 PAGE = Path(__file__).parents[3] / "docs/scale.md"
 
 

@@ -27,7 +27,7 @@ from mcpproxy.wire.content import (
     MEMBER_COST,
     Corrupt,
     Decoder,
-    TooMuch,
+    OutputLimitReached,
     Undecodable,
     decoder,
 )
@@ -80,7 +80,7 @@ def made(*codings: bytes, max_total: int = MAX_TOTAL) -> Decoder:
 def decoded(chunks: Iterable[bytes], *codings: bytes) -> bytes:
     """A whole body."""
     body = made(*codings)
-    return b"".join([*map(body.feed, chunks), body.end()])
+    return b"".join([*map(body.feed, chunks), body.finish()])
 
 
 @contextmanager
@@ -127,7 +127,7 @@ def test_output_that_just_fills_slices_comes_at_once(name: bytes, pack: Callable
         sent = pack(bytes(size))
         body = made(name)
         assert body.feed(sent) == bytes(size)
-        assert body.end() == b""
+        assert body.finish() == b""
 
 
 @pytest.mark.parametrize("wbits", [31, 15, -15])
@@ -137,7 +137,7 @@ def test_an_event_stream_comes_out_as_it_comes_in(wbits: int) -> None:
         event = f"data: {number}\n\n".encode()
         assert body.feed(deflate.compress(event) + deflate.flush(zlib.Z_SYNC_FLUSH)) == event
     assert body.feed(deflate.flush()) == b""
-    assert body.end() == b""
+    assert body.finish() == b""
 
 
 def test_raw_deflate_that_begins_like_a_zlib_header_is_told_by_its_check() -> None:
@@ -156,7 +156,7 @@ def test_the_field_is_read_as_http_has_it(value: bytes) -> None:
 def test_without_a_coding_the_body_stays_as_it_is_and_nothing_is_capped(codings: list[bytes]) -> None:
     body = made(*codings, max_total=10)
     assert body.feed(b"x" * 100) == b"x" * 100
-    assert body.end() == b""
+    assert body.finish() == b""
 
 
 @pytest.mark.parametrize("coding", [b"compress", b"gzip;q=1", b"gzip deflate", b"\xff", b"gzip, rot13", b"aes128gcm"])
@@ -226,7 +226,7 @@ def test_a_body_that_ends_too_early_is_corrupt_and_has_given_what_it_could(
         body = made(name)
         assert (b"body" * 10).startswith(body.feed(sent[:stop]))
         with pytest.raises(Corrupt, match="ends within"):
-            body.end()
+            body.finish()
         with pytest.raises(Corrupt, match="ends within"):
             body.feed(sent[stop:])
 
@@ -254,7 +254,7 @@ def test_after_a_failure_each_call_fails_and_the_error_does_not_grow() -> None:
         with pytest.raises(Corrupt) as fed:
             body.feed(gzip.compress(b""))
         with pytest.raises(Corrupt) as ended:
-            body.end()
+            body.finish()
         assert len(fed.traceback) == len(ended.traceback) == 3
 
 
@@ -268,7 +268,7 @@ def test_nothing_but_undecodable_is_raised(data: bytes, codings: bytes, at: list
     try:
         for chunk in cut(data, at):
             body.feed(chunk)
-        body.end()
+        body.finish()
     except Undecodable:
         pass
 
@@ -281,7 +281,7 @@ def test_damage_anywhere_raises_nothing_else(at: int, bit: int, coding: str) -> 
     body = made(name)
     try:
         body.feed(bytes(sent))
-        body.end()
+        body.finish()
     except Corrupt:
         pass
 
@@ -302,7 +302,7 @@ def feed_all(body: Decoder, chunks: Iterable[bytes]) -> int:
     try:
         for chunk in chunks:
             came += len(body.feed(chunk))
-    except TooMuch:
+    except OutputLimitReached:
         return came
     pytest.fail("no cap was reached")
 
@@ -314,7 +314,7 @@ def test_a_gigabyte_of_zeros_is_given_up_early() -> None:
         body = made(b"gzip")
         with cheap(4 * MIB):
             assert feed_all(body, chunks) <= FLOOR
-        with pytest.raises(TooMuch):
+        with pytest.raises(OutputLimitReached):
             body.feed(b"")
 
 
@@ -324,14 +324,14 @@ def test_a_bomb_in_bombs_is_given_up_early(depth: int) -> None:
     for _ in range(depth - 1):
         bomb = gzip.compress(bomb)
     body = made(*[b"gzip"] * depth)
-    with cheap(4 * MIB), pytest.raises(TooMuch):
+    with cheap(4 * MIB), pytest.raises(OutputLimitReached):
         body.feed(bomb)
 
 
 def test_what_lies_between_two_codings_is_capped_as_well() -> None:
     inside = gzip.compress(b"", mtime=0) * 100_000
     body = made(b"gzip, gzip")
-    with cheap(4 * MIB), pytest.raises(TooMuch):
+    with cheap(4 * MIB), pytest.raises(OutputLimitReached):
         body.feed(gzip.compress(inside))
 
 
@@ -339,7 +339,7 @@ def test_what_lies_between_two_codings_is_capped_as_well() -> None:
 def test_members_without_output_count_and_end_a_step_each(empty: bytes) -> None:
     """A hundred bytes held the event loop up for seconds."""
     steps = list[bytes]()
-    with pytest.raises(TooMuch):
+    with pytest.raises(OutputLimitReached):
         steps.extend(made(b"zstd, zstd").slices(zstd(empty * (MIB >> 3))))
     assert steps == [b""] * (FLOOR // MEMBER_COST)
     several = made(b"zstd")
@@ -350,7 +350,7 @@ def test_members_without_output_count_and_end_a_step_each(empty: bytes) -> None:
 def test_every_coding_is_stopped_within_a_slice(name: bytes, pack: Callable[[bytes], bytes]) -> None:
     bomb = pack(bytes(24 * MIB))
     body = made(name)
-    with cheap(6 * MIB), pytest.raises(TooMuch):
+    with cheap(6 * MIB), pytest.raises(OutputLimitReached):
         body.feed(bomb)
 
 
@@ -360,7 +360,7 @@ def test_the_floor_is_free_and_beyond_it_the_ratio_counts() -> None:
         return body.feed(gzip.compress(bytes(size)))
 
     assert taken(FLOOR) == bytes(FLOOR)
-    with pytest.raises(TooMuch):
+    with pytest.raises(OutputLimitReached):
         taken(FLOOR + 1)
 
 
@@ -382,7 +382,7 @@ def test_the_total_is_capped_and_costs_no_more_than_itself() -> None:
     body = made(b"gzip")
     with cheap(MAX_TOTAL + MAX_TOTAL // 4):
         assert len(body.feed(sent)) == MAX_TOTAL
-    with pytest.raises(TooMuch):
+    with pytest.raises(OutputLimitReached):
         body.feed(repeated(block, 65)[len(sent) :])
 
 
@@ -392,7 +392,7 @@ def test_the_total_is_exact(size: int, most: int, at: list[int]) -> None:
     try:
         for chunk in cut(gzip.compress(bytes(size)), at):
             came += body.feed(chunk)
-    except TooMuch:
+    except OutputLimitReached:
         assert size > most
     else:
         assert size <= most

@@ -32,9 +32,9 @@ def fed(chunks: Iterable[bytes], size: int = SMALL) -> list[Piece]:
     lines = LineSplitter(size)
     pieces: list[Piece] = []
     for chunk in chunks:
-        plain = lines.plain(chunk)
+        plain = lines.feed_complete(chunk)
         pieces += lines.feed(chunk) if plain is None else [Piece(line, b"\n") for line in plain]
-    return [*pieces, *lines.end()]
+    return [*pieces, *lines.finish()]
 
 
 def joined(pieces: Iterable[Piece]) -> list[Line]:
@@ -100,7 +100,7 @@ def test_what_waits_is_never_more_than_the_maximum(data: bytes, at: list[int]) -
         given_out += sum(len(piece.raw + piece.delim) for piece in lines.feed(chunk))
         assert taken - given_out <= SMALL
         assert lines.pending or taken == given_out
-    rest = lines.end()
+    rest = lines.finish()
     assert taken == given_out + sum(len(piece.raw + piece.delim) for piece in rest)
     assert not lines.pending
 
@@ -129,9 +129,9 @@ def test_a_line_of_exactly_the_maximum_is_whole_and_one_byte_more_is_not() -> No
 
 def test_the_plain_way_takes_nothing_when_it_does_not_serve() -> None:
     lines = LineSplitter(SMALL)
-    assert lines.plain(b"a\r\nb") is None
-    assert lines.plain(b"x" * (SMALL + 1)) is None
+    assert lines.feed_complete(b"a\r\nb") is None
+    assert lines.feed_complete(b"x" * (SMALL + 1)) is None
     assert lines.feed(b"y\n") == [Piece(b"y", b"\n")]
     assert lines.feed(b"half\r") == []
-    assert lines.plain(b"\nz\n") is None
+    assert lines.feed_complete(b"\nz\n") is None
     assert lines.feed(b"\nz\n") == [Piece(b"half", b"\r\n"), Piece(b"z", b"\n")]

@@ -35,7 +35,7 @@ def fed(chunks: Iterable[bytes], splitter: EventSplitter | None = None) -> list[
     """All events of a stream."""
     splitter = splitter or EventSplitter()
     events = [event for chunk in chunks for event in splitter.feed(chunk)]
-    return [*events, *splitter.end()]
+    return [*events, *splitter.finish()]
 
 
 def joined(events: Iterable[Event]) -> list[Event]:
@@ -183,7 +183,7 @@ def test_a_blank_line_hands_out_its_event_at_once(before: bytes, after: bytes) -
     splitter = EventSplitter()
     first = splitter.feed(before + b"\n\ndata: x\r\r")
     assert first[-1].data == b"x"
-    rest = [*splitter.feed(after), *splitter.end()]
+    rest = [*splitter.feed(after), *splitter.finish()]
     assert [*first, *rest] == expected(before + b"\n\ndata: x\r\r" + after)
 
 
@@ -315,15 +315,15 @@ def test_comments_that_no_event_followed_are_counted() -> None:
     splitter = EventSplitter()
     assert splitter.feed(b"data: a\n\n: 1\n\n: 2\n") == [Event(b"a")]
     assert splitter.comments == 2
-    assert splitter.end() == []
+    assert splitter.finish() == []
     assert splitter.comments == 2
 
 
 def test_an_end_is_told_once() -> None:
     splitter = EventSplitter()
     splitter.feed(b"data: a")
-    assert splitter.end() == [Event(b"a", whole=False)]
-    assert splitter.end() == []
+    assert splitter.finish() == [Event(b"a", whole=False)]
+    assert splitter.finish() == []
 
 
 # ---- giants
@@ -345,7 +345,7 @@ def test_an_event_of_many_small_lines_is_giant_as_well() -> None:
     splitter = EventSplitter()
     events = splitter.feed(b"data: 0123456789\n" * 200_000)
     assert [event.part for event in events] == [1, 2]
-    assert joined([*events, *splitter.end()]) == [Event(b"\n".join([b"0123456789"] * 200_000), whole=False)]
+    assert joined([*events, *splitter.finish()]) == [Event(b"\n".join([b"0123456789"] * 200_000), whole=False)]
 
 
 def test_data_of_exactly_the_maximum_is_whole_and_one_byte_more_is_not() -> None:

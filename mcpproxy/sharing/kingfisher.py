@@ -24,7 +24,7 @@ SCAN_S: Final = 10.0
 """How long a text is searched at most; 16 MiB of ordinary text take a twentieth of a second."""
 
 
-class TooMuch(ValueError):
+class SearchLimitReached(ValueError):
     """A text takes too long to search, or holds too many secrets, to be redacted piece by piece."""
 
 
@@ -38,12 +38,12 @@ class Secret(NamedTuple):
 
 
 @cache
-def catalogue() -> "Catalogue":
+def catalogue() -> "KingfisherScanner":
     """The compiled rules, loaded once."""
-    return Catalogue()
+    return KingfisherScanner()
 
 
-class Catalogue:
+class KingfisherScanner:
     """The compiled rules."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Catalogue:
         try:
             findings = self._scanner.scan(raw, timeout=SCAN_S)
         except TimeoutError as error:
-            raise TooMuch(f"it takes more than {SCAN_S:.0f} s to search") from error
+            raise SearchLimitReached(f"it takes more than {SCAN_S:.0f} s to search") from error
         for finding in findings:
             place = finding.location
             yield Secret(place["start_offset"], place["end_offset"], finding.rule_id.rpartition(".")[2])

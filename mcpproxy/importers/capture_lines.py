@@ -6,13 +6,13 @@ from typing import Final
 from captures.record import MAX_LINE, members, seal, use_orjson
 from captures.versions import FORMAT_VERSION
 from mcpproxy import __version__
-from mcpproxy.importers.source import Wrong
+from mcpproxy.importers.source import InvalidLine
 
 MAX_NS: Final = 1 << 62
 """Nanoseconds; stamps are below this, so that they fit wherever times are computed."""
 
 
-class Tape:
+class CaptureLines:
     """Lines of one capture. The caller supplies the stamps, which must not decrease."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Tape:
         self._seq += 1
         line = seal(self._seq - 1, t_ns, rec, middle)
         if len(line) > MAX_LINE:
-            raise Wrong(f"too large: record {self._seq - 1} would have {len(line):,} bytes, and {MAX_LINE:,} fit")
+            raise InvalidLine(f"too large: record {self._seq - 1} would have {len(line):,} bytes, and {MAX_LINE:,} fit")
         return line
 
     def header(

@@ -15,7 +15,7 @@ TURN_S: Final = 0.0005
 """How far into a turn of the loop another portion may begin; at least one is always handled."""
 
 
-class Turns:
+class RoundRobin:
     """A queue of work that is done in pieces."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Turns:
         self._is_idle = asyncio.Event()
         self._is_idle.set()
 
-    def add(self, step: Callable[[], bool]) -> None:
+    def schedule(self, step: Callable[[], bool]) -> None:
         """Have `step` called, in turn with others, until it returns False; if it raises, only this work ends."""
         if self._is_idle.is_set():
             self._is_idle.clear()

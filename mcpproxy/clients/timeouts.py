@@ -11,7 +11,7 @@ LOOK_S: Final = 0.1
 T = TypeVar("T")
 
 
-def within(limit_s: float, work: Callable[[], T], given_up: threading.Event | None = None) -> T:
+def run_with_timeout(limit_s: float, work: Callable[[], T], given_up: threading.Event | None = None) -> T:
     """The result of some work, which is done in a thread of its own and abandoned there if it takes too long.
 
     Args:
