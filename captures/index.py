@@ -201,7 +201,7 @@ class Index:
 
     def entry_of_seq(self, seq: int) -> int | None:
         """The entry of the record with this number."""
-        place = self._seqs.place(seq)
+        place = self._seqs.position_of(seq)
         return None if place is None or place >= len(self) else place
 
     def read_item(self, number: int) -> Frame | Record | Damage | None:

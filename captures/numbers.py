@@ -49,7 +49,7 @@ class Numbers:
         """The last one; 0 if there is none."""
         return self.all[-1] if self.all else 0
 
-    def place(self, number: int) -> int | None:
+    def position_of(self, number: int) -> int | None:
         """Where a number is; None if it is none of them."""
         numbers = self.all
         count = len(numbers)

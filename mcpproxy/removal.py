@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from analysis import tally, told
+from analysis import output_cache, tally
 from analysis.store import cache_files
 from analysis.summary import file_of
 from captures.errors import CaptureError
@@ -67,7 +67,7 @@ def remove(capture: Removable) -> None:
 
 def _cached(path: Path) -> list[Path]:
     """The cached files of a capture: its summary, its tally, what the screens were told of it, its rows for SQL."""
-    files = [file for file in (file_of(path), tally.file_of(path), *told.files_of(path)) if file is not None]
+    files = [file for file in (file_of(path), tally.file_of(path), *output_cache.files_of(path)) if file is not None]
     folder = cache_files.directory()
     try:
         id_ = Capture(path).header.members.get("capture")

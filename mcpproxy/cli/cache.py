@@ -24,7 +24,7 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Clear the cache; returns 2 if part of it could not be deleted."""
     parser().parse_args(arguments)
-    from analysis import summary, told
+    from analysis import output_cache, summary
 
     # This loads DuckDB, a fifth of a second for which `cache --help` should not wait.
     from analysis.store.cache import clear
@@ -36,7 +36,7 @@ def run(arguments: list[str]) -> int:
     place = nowhere if folder is None else sanitise(str(folder))
     sys.stdout.write(f"{count_text(freed.files, 'file')}, {size(freed.bytes)} deleted in {place}\n")
     code = _left(freed.undeleted, place)
-    of_screens = told.clear()
+    of_screens = output_cache.clear()
     if of_screens.files or of_screens.undeleted:
         place = sanitise(str(summary.directory()))
         sys.stdout.write(f"{count_text(of_screens.files, 'file')}, {size(of_screens.bytes)} deleted in {place}\n")

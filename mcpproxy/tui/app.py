@@ -9,10 +9,10 @@ To add a screen, write a module in `mcpproxy/tui/screens/` with a `Screen` and a
 
 The key then appears in the footers, in `?` and in the palette. `capture.reading` has the `index` (the position of each
 entry), the `conversation` (its two sides, what is lost) and the `calls` (latency and outcome, as columns). A thread
-extends it and posts `Grown` to the screen; a process supplies the rest, and `Checked` announces new findings. Work of
-more than a few milliseconds belongs in a thread: `StepThread` runs steps, and `messages.py` holds the messages it
-posts. `app.show(row)` shows the traffic at a row, `app.select(text)` only the rows that a filter selects; `host.py` has
-all that screens may ask of the app.
+extends it and posts `CaptureGrown` to the screen; a process supplies the rest, and `Checked` announces new findings.
+Work of more than a few milliseconds belongs in a thread: `StepThread` runs steps, and `messages.py` holds the messages
+it posts. `app.show(row)` shows the traffic at a row, `app.select(text)` only the rows that a filter selects; `host.py`
+has all that screens may ask of the app.
 
 A widget binds the keys for what it does while it has the focus: `Table`, `Pane`, `Reader`, `Split`, the boxes. A screen
 binds all other keys, in one list, and has a method for each action, which may hand it to a part of the screen, a widget
@@ -50,13 +50,13 @@ from mcpproxy.tui.host import Host
 from mcpproxy.tui.keys import bindings
 from mcpproxy.tui.keys.queue import KeyQueue
 from mcpproxy.tui.layout_state import keep_theme, kept_theme
-from mcpproxy.tui.messages import Checked, Failed, Grown, OpenRequested
+from mcpproxy.tui.messages import CaptureGrown, CaptureUnreadable, Checked, OpenRequested
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, entries, word_of
 from mcpproxy.tui.screens.help import HelpScreen, help_of
 from mcpproxy.tui.screens.list_screen import ListScreen
-from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
+from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 
 
@@ -219,7 +219,7 @@ class TuiApp(Host):
     ) -> None:
         """Show the traffic with the cursor on an entry of the open capture, or of another capture."""
         if path is not None and (self._opened is None or self._opened[0].path != path):
-            point, way = self._return_point(), self.screen.way() if isinstance(self.screen, PlacedScreen) else []
+            point, way = self._return_point(), self.screen.way() if isinstance(self.screen, TitledScreen) else []
             self._pop_to(SessionsScreen)
             capture = self.open_capture(path)
             if capture is not None:
@@ -284,7 +284,7 @@ class TuiApp(Host):
             reading, step_thread = self._opened
             self.checking.drop(reading.findings)
             if reading.findings.has_ended:
-                self.capture_list.note(reading.path, reading.findings.tally)
+                self.capture_list.set_tally(reading.path, reading.findings.tally)
             step_thread.stop()
             reading.close()
             self._opened = None
@@ -293,7 +293,7 @@ class TuiApp(Host):
 
     def _report_growth(self) -> None:
         for screen in self.screen_stack[-1:]:
-            screen.post_message(Grown())
+            screen.post_message(CaptureGrown())
 
     def _report_checked(self) -> None:
         for screen in self.screen_stack[-1:]:
@@ -317,14 +317,14 @@ class TuiApp(Host):
             self.checking.read(reading)
 
     def _report_failure(self, path: Path, reason: str) -> None:
-        self.screen.post_message(Failed(path, reason))
+        self.screen.post_message(CaptureUnreadable(path, reason))
 
     # ---- keys
 
     async def on_event(self, event: events.Event) -> None:
         """Queue what is typed; handle all other events at once."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
-            await self.key_queue.take(event)
+            await self.key_queue.enqueue(event)
         else:
             await super().on_event(event)
 

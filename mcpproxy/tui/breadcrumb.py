@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from mcpproxy.tui.widgets.pointed_line import Piece
+from mcpproxy.tui.widgets.clickable_line import Piece
 from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.spans import Span
 

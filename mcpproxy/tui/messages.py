@@ -8,14 +8,14 @@ from textual.message import Message
 from mcpproxy.wording.spans import Span
 
 
-class Grown(Message):
+class CaptureGrown(Message):
     """An open capture has more entries, or more of them are understood. Only the newest counts."""
 
     bubble = True
 
     def can_replace(self, message: Message) -> bool:
         """A burst becomes one."""
-        return isinstance(message, Grown)
+        return isinstance(message, CaptureGrown)
 
 
 class Checked(Message):
@@ -60,7 +60,7 @@ class Sorted(Message):
         return isinstance(message, Sorted)
 
 
-class Failed(Message):
+class CaptureUnreadable(Message):
     """A capture cannot be read."""
 
     def __init__(self, path: Path, reason: str) -> None:
@@ -84,12 +84,12 @@ class OpenRequested(Message):
         self.path = path
 
 
-class Replied(Message):
+class SqlReplied(Message):
     """The SQL process has sent something. Only the newest counts."""
 
     def can_replace(self, message: Message) -> bool:
         """A burst becomes one."""
-        return isinstance(message, Replied)
+        return isinstance(message, SqlReplied)
 
 
 class ProofRead(Message):

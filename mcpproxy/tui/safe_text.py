@@ -103,7 +103,7 @@ def to_clipboard(app: App[None], text: str) -> None:
     app.copy_to_clipboard(text)
 
 
-class Words(Static):
+class SafeText(Static):
     """A widget that shows text, and only text."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name

@@ -28,7 +28,7 @@ def test_a_number_is_found_where_it_is(numbers: list[int], other: int) -> None:
         made.append(number)
         known.add(number)
         for one in (*known, other):
-            place = made.place(one)
+            place = made.position_of(one)
             assert (place is not None) == (one in known)
             assert place is None or made.all[place] == one
     assert len(made) == len(numbers)
@@ -43,6 +43,6 @@ def test_a_search_does_not_take_longer_for_their_order(order: str) -> None:
     for at, number in enumerate(numbers):
         made.append(number)
         if at % 3 == 0:
-            assert made.place(number) is not None
-            assert made.place((1 << 64) - 1 - at) is None
+            assert made.position_of(number) is not None
+            assert made.position_of((1 << 64) - 1 - at) is None
     assert time.process_time() - start < 10

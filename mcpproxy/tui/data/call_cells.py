@@ -36,7 +36,7 @@ class CallCells:
         self._durations: dict[int, Durations] = {}
         self._next: dict[int, float] = {}
 
-    def take(self, call: Call, row: int, *, is_last: bool = False) -> None:
+    def on_call(self, call: Call, row: int, *, is_last: bool = False) -> None:
         """Write the cells of a call.
 
         Args:
@@ -96,12 +96,12 @@ class CallCells:
         """Note which response was probably meant for a call: the first that was."""
         answer, notes = call.meant_for_it, self._filling.notes
         if answer is not None and not notes.has("probable", call.number):
-            notes.note("probable", call.number, answer.seq, answer.id)
+            notes.add("probable", call.number, answer.seq, answer.id)
 
     def _note_cancelled(self, call: Call, row: int) -> None:
         is_cancelled, seq = self._filling.columns.calls.is_cancelled, call.cancelled_seq
         if seq is not None and not is_cancelled[call.number]:
-            self._filling.notes.note("cancelled", call.number, self._filling.row_of(seq, row))
+            self._filling.notes.add("cancelled", call.number, self._filling.row_of(seq, row))
         is_cancelled[call.number] = seq is not None
 
     def _note_carrier(self, call: Call, row: int) -> None:
@@ -113,7 +113,7 @@ class CallCells:
         if http.number == carrier and not (is_failed and broken != http.over):
             return
         at = None if broken is None else self._filling.row_of(broken.seq, row)
-        self._filling.notes.note("carried", call.number, http.number, at)
+        self._filling.notes.add("carried", call.number, http.number, at)
 
     def _add_call(self, call: Call, row: int) -> None:
         filling = self._filling

@@ -27,7 +27,7 @@ class CallKind(NamedTuple):
     """Whether it represents all kinds above the limit."""
 
     @classmethod
-    def told(cls, side: Any, method: Any, name: Any, is_rest: Any) -> Self:
+    def from_worker(cls, side: Any, method: Any, name: Any, is_rest: Any) -> Self:
         """What the worker tells, which may be anything.
 
         Raises:

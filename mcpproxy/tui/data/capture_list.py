@@ -142,7 +142,7 @@ class CaptureList:
             return False
         began = time.monotonic()
         if began >= self._next_look:
-            is_new = self._look()
+            is_new = self._scan()
             ended = time.monotonic()
             # With many captures, or on a slow disk, a search takes longer than the interval.
             self._next_look = ended + max(FIND_S, FIND_SHARE * (ended - began))
@@ -181,7 +181,7 @@ class CaptureList:
         unread[self._turn % len(unread)].step()
         return self._turn < PATIENCE or self._turn % 2 == 0
 
-    def note(self, path: Path, counted: Tally) -> None:
+    def set_tally(self, path: Path, counted: Tally) -> None:
         """Store the number of findings of a capture."""
         capture = self._known.get(path)
         if capture is not None:
@@ -192,7 +192,7 @@ class CaptureList:
         for capture in self.captures:
             capture.close()
 
-    def _look(self) -> bool:
+    def _scan(self) -> bool:
         paths = self._find()
         is_new = not self.has_looked
         for path in paths:

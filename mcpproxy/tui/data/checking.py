@@ -127,34 +127,34 @@ class Checking:
         if batch is not None:
             job = self._jobs.get(batch.job)
             if job is not None and job.reading is not None:
-                job.reading.take(batch)
+                job.reading.on_batch(batch)
             return
         report: dict[str, Any] = from_json(message)
         job = self._jobs.get(report["n"])
         if job is None:
             return
         if job.reading is not None and "news" in report:
-            job.reading.take_news(report["news"])
+            job.reading.on_news(report["news"])
             return
         if "done" in report or "failed" in report:
             with self._lock:
                 self._jobs.pop(report["n"], None)
-        if take_report(report, job.findings):
+        if add_report(report, job.findings):
             self._notify()
 
 
-def take_report(report: dict[str, Any], findings: Findings) -> bool:
+def add_report(report: dict[str, Any], findings: Findings) -> bool:
     """Take what the worker tells of the rules; whether it is worth a look at the screen.
 
     Raises:
         LookupError, TypeError, ValueError: it makes no sense.
     """
     if "found" in report:
-        findings.take(_finding(Finding(*report["found"])))
+        findings.add_finding(_finding(Finding(*report["found"])))
         return False
     if "more" in report:
         rule, level, frame, count = report["more"]
-        findings.take_more(str(rule), Level(level), as_number(frame), as_number(count))
+        findings.add_count(str(rule), Level(level), as_number(frame), as_number(count))
         return False
     if "failed" in report:
         findings.trouble = str(report["failed"])

@@ -142,7 +142,7 @@ class ClientCaptures:
         self._seen = {first_segment(real_path(path))}
         self._unread: list[Path] = []
 
-    def look(self) -> None:
+    def list_files(self) -> None:
         """Collect the captures to examine: those in the list, in the same directory, and below the same search root."""
         if self.client is None:
             return

@@ -76,7 +76,7 @@ class Filling:
         seqs = self.seqs
         if not seqs or seqs.last == seq:
             return row if row != NONE else len(seqs) - 1
-        at = seqs.place(seq)
+        at = seqs.position_of(seq)
         return row if at is None else at
 
     # ---- changes

@@ -108,7 +108,7 @@ class Findings:
 
     # ---- additions, from the thread that hears the worker
 
-    def take(self, finding: Finding) -> None:
+    def add_finding(self, finding: Finding) -> None:
         """Add a finding with its text."""
         is_kept = len(self.kept) < MOST
         if is_kept:
@@ -116,7 +116,7 @@ class Findings:
         self.counts[finding.level, finding.rule] += finding.stands_for
         self._mark(finding.rule, finding.level, finding.frame, finding if is_kept else None)
 
-    def take_more(self, rule: str, level: Level, frame: int, count: int = 1) -> None:
+    def add_count(self, rule: str, level: Level, frame: int, count: int = 1) -> None:
         """Add `count` findings at one place, without text."""
         self.counts[level, rule] += count
         self._mark(rule, level, frame, None)

@@ -67,7 +67,7 @@ class HttpExchanges:
         known = [rows[number] for rows in self._rows if 0 <= number < len(rows)]
         return sorted(row for row in known if row != _NO_ROW)
 
-    def note(self, row: int, record: Record) -> None:
+    def on_record(self, row: int, record: Record) -> None:
         """Note what the record in a row says of its exchange."""
         number = record.members.get("exchange")
         if type(number) is not int or number < 0:

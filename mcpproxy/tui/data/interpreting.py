@@ -48,13 +48,13 @@ class Interpreter:
         self._read_bytes = -1
         self._told: dict[str, Any] = {}
 
-    def take(self, step: Step) -> None:
+    def on_step(self, step: Step) -> None:
         """Process the next step of the reading; beyond the last row, nothing more is known."""
         entry, columns = step.item, self._filling.columns
         row = columns.understood
         if step.end is not None and not self._is_cut:
             for call in step.changed:
-                self._calls.take(call, NONE, is_last=True)
+                self._calls.on_call(call, NONE, is_last=True)
         if entry is None:
             return
         if row >= self._most:
@@ -62,12 +62,12 @@ class Interpreter:
             return
         self._filling.add_row(self._filling.seqs.last if isinstance(entry, Damage) else entry.seq)
         for call in step.changed:
-            self._calls.take(call, row)
+            self._calls.on_call(call, row)
         if isinstance(entry, Damage):
             columns.marks[row] |= BAD
             return
         for event in step.messages:
-            self._messages.take(event, row)
+            self._messages.on_message(event, row)
             self._note_peers(event.session)
         if isinstance(entry, Frame):
             if entry.problem is not None and not columns.marks[row] & BESIDE:

@@ -1,11 +1,12 @@
-"""Kept: which captures are read once only, and on what the files depend that hold what was read (`analysis.told`)."""
+"""Kept: which captures are read once only, and on what the files depend that hold what was read
+(`analysis.output_cache`)."""
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from analysis.cached import version_of
-from analysis.told import About, Telling
+from analysis.output_cache import About, OutputCache
 from captures.file import is_live
 from captures.listing import segments, total_size
 
@@ -21,7 +22,7 @@ def is_kept(path: Path) -> bool:
     return not is_live(files[-1]) and total_size(files) >= LARGE
 
 
-def kept(path: Path, about: About, most: int) -> Telling:
+def kept(path: Path, about: About, most: int) -> OutputCache:
     """What is kept of a capture about a subject, or will be.
 
     Args:
@@ -29,11 +30,11 @@ def kept(path: Path, about: About, most: int) -> Telling:
         about: the subject.
         most: how many rows are known.
     """
-    return Telling(path, about, f"{version_of(_MADE_BY)}\n{most}")
+    return OutputCache(path, about, f"{version_of(_MADE_BY)}\n{most}")
 
 
-def keep(telling: Telling, pieces: Iterable[bytes]) -> None:
+def keep(telling: OutputCache, pieces: Iterable[bytes]) -> None:
     """Keep some pieces, if possible."""
     for piece in pieces:
         telling.add(piece)
-    telling.keep()
+    telling.save()

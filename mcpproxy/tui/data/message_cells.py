@@ -31,7 +31,7 @@ class MessageCells:
         self._has_begun = bytearray(1)
         """By the number of a session, whether it has begun."""
 
-    def take(self, event: MessageContext, row: int) -> None:
+    def on_message(self, event: MessageContext, row: int) -> None:
         """Write what a message means.
 
         Args:
@@ -72,7 +72,7 @@ class MessageCells:
         if event.id_state in MISFITS:
             self._filling.columns.marks[row] |= MISFIT * (1 + MISFITS.index(event.id_state))
         if event.meant is not None:
-            self._filling.notes.note("meant", row, event.meant.text)
+            self._filling.notes.add("meant", row, event.meant.text)
 
     def _note_cancellation(self, event: MessageContext, row: int) -> None:
         """Note what a cancellation names: a call, or else an id that had one before."""
@@ -85,7 +85,7 @@ class MessageCells:
         known = event.cancelled
         number = columns.call_of[self._filling.row_of(event.cancels.seq, row)] if known is None else known.number
         if number < len(columns.calls):
-            self._filling.notes.note("cancels", row, number, None if known is None else known.abandoned_ns)
+            self._filling.notes.add("cancels", row, number, None if known is None else known.abandoned_ns)
 
     def _call_of(self, event: MessageContext) -> int:
         """The call to which a message belongs, or NONE."""

@@ -21,7 +21,7 @@ class Notes:
         self._known: dict[Sort, dict[int, tuple[object, ...]]] = {}
         self._new: list[dict[str, Any]] = []
 
-    def note(self, sort: Sort, number: int, *told: object) -> None:
+    def add(self, sort: Sort, number: int, *told: object) -> None:
         """Note something, unless it was the last that was noted there.
 
         Args:

@@ -20,7 +20,7 @@ LOOKED_AT: Final = 50
 """Requests that are searched for an introduction in their `_meta`, if the capture has no handshake."""
 
 
-class Introduction(NamedTuple):
+class PeerInfo(NamedTuple):
     """What one side says about itself in one message. The values are whatever it has sent."""
 
     side: Side
@@ -36,7 +36,7 @@ class Introduction(NamedTuple):
     """Why there is nothing else, in words."""
 
 
-def introductions(reading: Reading, row: int | None) -> list[Introduction]:
+def introductions(reading: Reading, row: int | None) -> list[PeerInfo]:
     """How the sides introduce themselves: in the last handshake and discovery at or before a row, or else the first.
 
     Args:
@@ -58,7 +58,7 @@ def introductions(reading: Reading, row: int | None) -> list[Introduction]:
     return [introduction for number in numbers for introduction in _of_call(reading, number)]
 
 
-def _of_call(reading: Reading, number: int) -> Iterator[Introduction]:
+def _of_call(reading: Reading, number: int) -> Iterator[PeerInfo]:
     row, answer = reading.calls.request[number], reading.calls.response[number]
     method = reading.kinds.all[reading.calls.kind[number]].method
     request = _message(reading, row)
@@ -73,13 +73,13 @@ def _of_call(reading: Reading, number: int) -> Iterator[Introduction]:
     )
 
 
-def _unread(reading: Reading, row: int, side: Side, method: str, why: object) -> Introduction:
-    return Introduction(side, reading.index.entry(row).seq, method, note=str(why))
+def _unread(reading: Reading, row: int, side: Side, method: str, why: object) -> PeerInfo:
+    return PeerInfo(side, reading.index.entry(row).seq, method, note=str(why))
 
 
-def _of_request(request: Request) -> Introduction:
+def _of_request(request: Request) -> PeerInfo:
     params, meta = _object(request.params), request.meta
-    return Introduction(
+    return PeerInfo(
         "client",
         request.seq,
         request.method,
@@ -89,19 +89,19 @@ def _of_request(request: Request) -> Introduction:
     )
 
 
-def _of_response(response: Response, method: str) -> Introduction:
+def _of_response(response: Response, method: str) -> PeerInfo:
     if response.is_error:
         text = text_of_error(response)
-        return Introduction("server", response.seq, method, note=f"refused: {text}" if text else "refused")
+        return PeerInfo("server", response.seq, method, note=f"refused: {text}" if text else "refused")
     result = _object(response.result)
     info = result.get("serverInfo", _object(result.get("_meta")).get(SERVER_INFO))
     revision = result.get("protocolVersion", result.get("supportedVersions"))
-    return Introduction(
+    return PeerInfo(
         "server", response.seq, method, revision, info, result.get("capabilities"), result.get("instructions")
     )
 
 
-def _unasked(reading: Reading) -> Iterator[Introduction]:
+def _unasked(reading: Reading) -> Iterator[PeerInfo]:
     """What a client says in its first requests, if there is neither a handshake nor a discovery."""
     calls = reading.calls
     for number in range(min(len(calls), LOOKED_AT)):

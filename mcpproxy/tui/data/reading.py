@@ -19,8 +19,8 @@ from typing import Any, Final
 from analysis import clock
 from analysis.child_process import as_json, from_json
 from analysis.conversation.call import IdState, Outcome
+from analysis.output_cache import OutputCache
 from analysis.summary import bad_ending
-from analysis.told import Telling
 from captures.damage import Damage
 from captures.file import is_live
 from captures.frame import Frame
@@ -50,7 +50,7 @@ from mcpproxy.tui.data.conversation import Conversation
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.http_exchanges import HttpExchanges
 from mcpproxy.tui.data.kept import is_kept, keep, kept
-from mcpproxy.tui.data.row_views import Left, Without
+from mcpproxy.tui.data.row_views import ExcludedRows, FilteredRows
 from mcpproxy.wording.records import Remark, remark_on
 
 AWAITED_S: Final = 0.05
@@ -87,10 +87,10 @@ class Reading:
         """Rows of lines that the server wrote to stderr."""
         self.shown = array("I")
         """The rows that get a line: all frames, and records with a remark."""
-        self._in_answers, self._beside = Left(), Left()
-        self.folded: Sequence[int] = Without(self.shown, self._in_answers)
+        self._in_answers, self._beside = ExcludedRows(), ExcludedRows()
+        self.folded: Sequence[int] = FilteredRows(self.shown, self._in_answers)
         """These rows, except lines and events of streams that only say what the row of a response says."""
-        self.frames_only: Sequence[int] = Without(self.shown, self._beside)
+        self.frames_only: Sequence[int] = FilteredRows(self.shown, self._beside)
         """These rows, except the records beside the messages; losses, faults and the end stay."""
         self.http = HttpExchanges()
         """How HTTP exchanges were answered."""
@@ -100,7 +100,7 @@ class Reading:
         """How it ended."""
         files = segments(path)
         self._was_live = is_live(files[-1])
-        self._kept: Telling | None = None
+        self._kept: OutputCache | None = None
         """Where the rows are to be kept; None if they are already, and if they are not to be."""
         self._is_begun = False
         self._size = total_size(files)
@@ -366,7 +366,7 @@ class Reading:
         if is_begun or not is_kept(self.path):
             return False
         self._kept = kept(self.path, "rows", self.most)
-        saved = self._kept.again()
+        saved = self._kept.cached()
         if saved is None:
             return False
         try:
@@ -411,7 +411,7 @@ class Reading:
         if record.rec == "stderr":
             self.stderr.append(row)
         elif record.rec in ("exchange", "stream"):
-            self.http.note(row, record)
+            self.http.on_record(row, record)
         elif record.rec in ("process", "close"):
             self._status = record.members.get("status", self._status)
             self._signal = record.members.get("signal", self._signal)
@@ -434,7 +434,7 @@ class Reading:
 
     # ---- what the worker says
 
-    def take(self, batch: Batch) -> None:
+    def on_batch(self, batch: Batch) -> None:
         """Take cells that have changed, as soon as the rows are there to which they refer.
 
         Raises:
@@ -447,7 +447,7 @@ class Reading:
             raise ValueError("cells that refer to nothing")
         self._news.set()
 
-    def take_news(self, news: dict[str, Any]) -> None:
+    def on_news(self, news: dict[str, Any]) -> None:
         """Take what the worker tells in words.
 
         Raises:
@@ -455,11 +455,11 @@ class Reading:
         """
         if "kinds" in news:
             first = news["first"]
-            kinds = [CallKind.told(*kind) for kind in news["kinds"]]
+            kinds = [CallKind.from_worker(*kind) for kind in news["kinds"]]
             if not 0 <= first <= len(self.kinds.all) <= MOST_KINDS:
                 raise ValueError("kinds of requests at a place that does not exist")
             self.kinds.all[first : first + len(kinds)] = kinds
-        self.conversation.take(news)
+        self.conversation.update(news)
         self._told += 1
         self._news.set()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from mcpproxy.tui.on_demand import OnDemand
 
 
-class Left:
+class ExcludedRows:
     """The places of a growing list that a view leaves out."""
 
     def __init__(self) -> None:
@@ -40,10 +40,10 @@ class Left:
         return number + bisect_right(self.column, number)
 
 
-class Without(OnDemand[int]):
+class FilteredRows(OnDemand[int]):
     """A growing list of ascending rows, without some of its places."""
 
-    def __init__(self, rows: Sequence[int], left: Left) -> None:
+    def __init__(self, rows: Sequence[int], left: ExcludedRows) -> None:
         self._rows, self._left = rows, left
 
     def __len__(self) -> int:

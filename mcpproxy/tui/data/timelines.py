@@ -105,7 +105,7 @@ class Timeline:
 
     def step(self) -> bool:
         """Note what has ended; False if there is nothing new."""
-        self._look()
+        self._find_startup_parts()
         calls = self.reading.calls
         unknown = len(calls) - len(self._has_ended)
         for number in range(len(self._has_ended), len(self._has_ended) + min(unknown, SETTLED_AT_ONCE)):
@@ -129,7 +129,7 @@ class Timeline:
         is_heating = self.heat.step()
         return bool(unknown or settled) or is_heating
 
-    def _look(self) -> None:
+    def _find_startup_parts(self) -> None:
         """Look for the parts of the startup."""
         index, rows = self.reading.index, self._rows
         while self._looked < min(len(index), LOOKED_AT) and not {"spawned", "awake"} <= rows.keys():
@@ -282,7 +282,7 @@ class Timelines:
         """Do some milliseconds of work; False if there is none at present."""
         if time.monotonic() - self._looked >= FIND_S:
             self._looked = time.monotonic()
-            self.captures.look()
+            self.captures.list_files()
         is_busy = self.captures.step()
         if not is_busy:
             self._open()

@@ -17,7 +17,7 @@ from mcpproxy.tui.data.columns import NONE, OUTCOMES
 from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.row_calls import message_at
-from mcpproxy.tui.text.content import Writing
+from mcpproxy.tui.text.content import MessageWriter
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.tui.text.messages import write_tool
 from mcpproxy.tui.widgets.tree import Tree, branches
@@ -185,7 +185,7 @@ class Tools:
             return False
         (name, number, width), self._wanted = self._wanted, None
         tool = self.rows[self._numbers[name]]
-        writing = Writing(width)
+        writing = MessageWriter(width)
         if not 0 <= number < len(tool.versions):
             self.shown = ShownDefinition(name, number, None, writing.lines, ())
             return True

@@ -24,10 +24,10 @@ from typing import Any, Final
 
 from analysis.checking.checker import Rules
 from analysis.child_process import Parent, as_json, from_json
+from analysis.output_cache import About, OutputCache
 from analysis.reading import Reading, Step
 from analysis.rules.finding import Finding
 from analysis.tally import Tally, key_of, save
-from analysis.told import About, Telling
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.listing import segments
@@ -72,17 +72,17 @@ class ColumnSender:
         self._number, self._tail, self._tell = number, source.tail, tell
         self._interpreter = Interpreter(source.reading, most)
 
-    def take(self, step: Step) -> None:
+    def on_step(self, step: Step) -> None:
         """Take the next step of the reading."""
-        self._interpreter.take(step)
+        self._interpreter.on_step(step)
 
-    def tell(self, *, has_ended: bool = False) -> None:
+    def send(self, *, has_ended: bool = False) -> None:
         """Tell what has changed."""
         for news in self._interpreter.news(self._number, self._tail.read_bytes, has_ended=has_ended):
             self._tell(news.message if isinstance(news, Batch) else as_json({"n": self._number, "news": news}))
 
 
-class Judgement:
+class FindingSender:
     """Tells what the rules find in a capture, and how far they are."""
 
     def __init__(self, number: int, path: Path, tell: Tell, *, in_full: bool) -> None:
@@ -113,13 +113,13 @@ class Judgement:
         self._known = self._entries
         self._begin()
 
-    def take(self, step: Step) -> None:
+    def on_step(self, step: Step) -> None:
         """Take the next step of the reading."""
         for finding in step.findings:
             self._report(finding)
         self._entries += step.item is not None
 
-    def tell(self, reading: Reading, *, has_caught_up: bool, has_ended: bool) -> None:
+    def send(self, reading: Reading, *, has_caught_up: bool, has_ended: bool) -> None:
         """Tell how far it is, if that is due."""
         now = time.monotonic()
         if has_ended:
@@ -186,8 +186,8 @@ class Pass:
         self.tail = Tail(path)
         self.reading = Reading(rules=Rules() if with_rules else None)
         self.columns: ColumnSender | None = None
-        self.judgement: Judgement | None = None
-        self.telling: Telling | None = None
+        self.judgement: FindingSender | None = None
+        self.telling: OutputCache | None = None
         """What is kept once all is told."""
         self.has_ended = False
 
@@ -205,9 +205,9 @@ class Pass:
             self._finish()
         has_caught_up = self.tail.is_at_end or self.has_ended
         if self.columns is not None:
-            self.columns.tell(has_ended=self.has_ended)
+            self.columns.send(has_ended=self.has_ended)
         if self.judgement is not None:
-            self.judgement.tell(self.reading, has_caught_up=has_caught_up, has_ended=self.has_ended)
+            self.judgement.send(self.reading, has_caught_up=has_caught_up, has_ended=self.has_ended)
         return bool(items) or not has_caught_up
 
     def close(self) -> None:
@@ -216,9 +216,9 @@ class Pass:
 
     def _take(self, step: Step) -> None:
         if self.columns is not None:
-            self.columns.take(step)
+            self.columns.on_step(step)
         if self.judgement is not None:
-            self.judgement.take(step)
+            self.judgement.on_step(step)
 
     def _finish(self) -> None:
         for step in self.reading.finish():
@@ -226,7 +226,7 @@ class Pass:
         self.has_ended = True
 
 
-class Retelling:
+class CachedPass:
     """What an earlier pass over a capture has told, told again."""
 
     def __init__(self, number: int, messages: Iterator[bytes], tell: Tell, *, is_urgent: bool) -> None:
@@ -285,7 +285,7 @@ class Task:
         self._is_live = is_live(segments(path)[-1])
         self._behind_since: float | None = None
         """Since when the pass for both purposes has been behind."""
-        self._passes: list[Pass | Retelling] = []
+        self._passes: list[Pass | CachedPass] = []
         if self.is_shown and is_kept(path):
             self._add("meaning", most)
             if with_rules:
@@ -295,16 +295,16 @@ class Task:
         if self.is_shown:
             one.columns = ColumnSender(number, one, tell, most)
         if with_rules:
-            one.judgement = Judgement(number, path, tell, in_full=in_full)
+            one.judgement = FindingSender(number, path, tell, in_full=in_full)
         self._passes.append(one)
 
     def _add(self, about: About, most: int) -> None:
         """Add a pass for one purpose over a large closed capture; without reading, if it was made before."""
         is_urgent = about == "meaning"
         telling = kept(self._path, about, most)
-        messages = telling.again()
+        messages = telling.cached()
         if messages is not None:
-            self._passes.append(Retelling(self.number, messages, self._tell, is_urgent=is_urgent))
+            self._passes.append(CachedPass(self.number, messages, self._tell, is_urgent=is_urgent))
             return
 
         def tell(message: bytes) -> None:
@@ -316,7 +316,7 @@ class Task:
         if is_urgent:
             one.columns = ColumnSender(self.number, one, tell, most)
         else:
-            one.judgement = Judgement(self.number, self._path, tell, in_full=True)
+            one.judgement = FindingSender(self.number, self._path, tell, in_full=True)
         self._passes.append(one)
 
     @property
@@ -343,7 +343,7 @@ class Task:
             one.close()
             self._passes.remove(one)
             if isinstance(one, Pass) and one.telling is not None:
-                one.telling.keep()
+                one.telling.save()
             return True
         if isinstance(one, Pass) and one.columns is not None and one.judgement is not None and self._is_live:
             self._look_after(one, is_busy=is_busy)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from mcpproxy.sanitise import sanitise_bytes
-from mcpproxy.tui.details.find import MOST, Flow, Found, Place, Ranges, pattern_of
+from mcpproxy.tui.details.find import MOST, Flow, Matches, MatchPosition, Ranges, pattern_of
 from mcpproxy.tui.on_demand import OnDemand
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.wording.spans import Span
@@ -57,29 +57,29 @@ class BytePage(OnDemand[Sequence[Span]]):
         """By line of this page: the characters of matches in it."""
 
     @abstractmethod
-    def place(self, match: Place) -> Place:
+    def place(self, match: MatchPosition) -> MatchPosition:
         """The line of a match in this page, and its first character there."""
 
     # ---- searching
 
-    def find(self, text: str, is_wanted: Callable[[], bool] = lambda: True) -> Found:
-        """All places of a text in all pages: in each `Place`, `start` counts from the beginning of the page.
+    def find(self, text: str, is_wanted: Callable[[], bool] = lambda: True) -> Matches:
+        """All places of a text in all pages: in each `MatchPosition`, `start` counts from the beginning of the page.
 
         Args:
             text: what was typed; not empty.
             is_wanted: false once the result is not needed any more.
         """
-        pattern, places = self._pattern(text), list[Place]()
+        pattern, places = self._pattern(text), list[MatchPosition]()
         for page, (part, after) in enumerate(_pages(self._pieces())):
             if not is_wanted():
                 break
             for start, _ in self._spans(pattern, part, after):
                 if len(places) >= MOST:
-                    return self.mark(text, Found(places=places, is_cut=True))
-                places.append(Place(0, start=start, page=page))
-        return self.mark(text, Found(places=places))
+                    return self.mark(text, Matches(places=places, is_cut=True))
+                places.append(MatchPosition(0, start=start, page=page))
+        return self.mark(text, Matches(places=places))
 
-    def mark(self, text: str, found: Found) -> Found:
+    def mark(self, text: str, found: Matches) -> Matches:
         """The same matches, with those in this page marked."""
         pattern = self._pattern(text)
         ranges = self._ranges(self._spans(pattern, self._part, self._after))
@@ -125,7 +125,7 @@ class RawPage(BytePage):
             self._flow.mark(ranges, start, end)
         return ranges
 
-    def place(self, match: Place) -> Place:
+    def place(self, match: MatchPosition) -> MatchPosition:
         """The line of a match in this page, and its first character there."""
         return self._flow.place(match.start)
 
@@ -172,10 +172,10 @@ class HexPage(BytePage):
                 ranges[line].append((signs + first, signs + last))
         return {line: sorted(marks) for line, marks in ranges.items()}
 
-    def place(self, match: Place) -> Place:
+    def place(self, match: MatchPosition) -> MatchPosition:
         """The line of a match in this page, and its first character there."""
         line, at = divmod(match.start, self._step)
-        return Place(line, start=_OFFSET + 3 * at)
+        return MatchPosition(line, start=_OFFSET + 3 * at)
 
 
 def _pages(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:

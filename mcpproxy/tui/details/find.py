@@ -21,7 +21,7 @@ Ranges: TypeAlias = dict[int, list[tuple[int, int]]]
 """By line: from which to before which of its characters a match is."""
 
 
-class Place(NamedTuple):
+class MatchPosition(NamedTuple):
     """Where a match begins."""
 
     line: int
@@ -33,12 +33,12 @@ class Place(NamedTuple):
     """Of a row that is shown in pages: the number of the page, from 0."""
 
 
-class Found(NamedTuple):
+class Matches(NamedTuple):
     """All matches."""
 
     pattern: re.Pattern[str] | None = None
     """What was searched for; None for nothing."""
-    places: Sequence[Place] = ()
+    places: Sequence[MatchPosition] = ()
     ranges: Ranges | None = None
     """Where the matches are; None if each line must be searched when it is drawn, as in a tree."""
     is_cut: bool = False
@@ -63,10 +63,10 @@ def pattern_of(text: str) -> re.Pattern[str] | None:
     return re.compile(re.escape(text), re.IGNORECASE) if text else None
 
 
-def find(content: Lines | Tree, pattern: re.Pattern[str] | None) -> Found:
+def find(content: Lines | Tree, pattern: re.Pattern[str] | None) -> Matches:
     """All places of a pattern, in order."""
     if pattern is None:
-        return Found()
+        return Matches()
     if isinstance(content, Tree):
         return _in_tree(content, pattern)
     if isinstance(content, TextLines):
@@ -90,10 +90,10 @@ class Flow:
         self.text = "".join(texts)
         self._lines, self._starts = lines, starts
 
-    def place(self, start: int) -> Place:
+    def place(self, start: int) -> MatchPosition:
         """The line of a character of the text."""
         line = max(0, bisect_right(self._starts, start) - 1)
-        return Place(line, start=start - self._starts[line] + self._lines.indent(line))
+        return MatchPosition(line, start=start - self._starts[line] + self._lines.indent(line))
 
     def mark(self, ranges: Ranges, start: int, end: int) -> None:
         """Add the lines of a match to some ranges."""
@@ -106,41 +106,41 @@ class Flow:
             line += 1
 
 
-def _in_text(lines: TextLines, pattern: re.Pattern[str]) -> Found:
+def _in_text(lines: TextLines, pattern: re.Pattern[str]) -> Matches:
     flow = Flow(lines)
-    places: list[Place] = []
+    places: list[MatchPosition] = []
     ranges: Ranges = {}
     for match in pattern.finditer(flow.text):
         if len(places) >= MOST:
-            return Found(pattern, places, ranges, is_cut=True)
+            return Matches(pattern, places, ranges, is_cut=True)
         places.append(flow.place(match.start()))
         flow.mark(ranges, *match.span())
-    return Found(pattern, places, ranges)
+    return Matches(pattern, places, ranges)
 
 
-def _in_lines(lines: Lines, pattern: re.Pattern[str]) -> Found:
-    places: list[Place] = []
+def _in_lines(lines: Lines, pattern: re.Pattern[str]) -> Matches:
+    places: list[MatchPosition] = []
     ranges: Ranges = {}
     for number, spans in enumerate(lines):
         for match in pattern.finditer("".join(span.text for span in spans)):
             if len(places) >= MOST:
-                return Found(pattern, places, ranges, is_cut=True)
-            places.append(Place(number, start=match.start()))
+                return Matches(pattern, places, ranges, is_cut=True)
+            places.append(MatchPosition(number, start=match.start()))
             ranges.setdefault(number, []).append(match.span())
-    return Found(pattern, places, ranges)
+    return Matches(pattern, places, ranges)
 
 
-def _in_tree(tree: Tree, pattern: re.Pattern[str]) -> Found:
-    places: list[Place] = []
+def _in_tree(tree: Tree, pattern: re.Pattern[str]) -> Matches:
+    places: list[MatchPosition] = []
     for line, branch in enumerate(tree.lines):
         if branch.value is not None and tree.unfolds(line):
             label = "".join(span.text for span in branch.label)
-            places += [Place(line) for _ in pattern.finditer(label)]
+            places += [MatchPosition(line) for _ in pattern.finditer(label)]
             inner = _in_text(tree.text(line), pattern)
-            places += [Place(line, place.line, place.start) for place in inner.places]
+            places += [MatchPosition(line, place.line, place.start) for place in inner.places]
         else:
             spans = "".join(span.text for span in branch.spans)
-            places += [Place(line) for _ in pattern.finditer(spans)]
+            places += [MatchPosition(line) for _ in pattern.finditer(spans)]
         if len(places) > MOST:
-            return Found(pattern, places[:MOST], is_cut=True)
-    return Found(pattern, places)
+            return Matches(pattern, places[:MOST], is_cut=True)
+    return Matches(pattern, places)

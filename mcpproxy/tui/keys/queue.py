@@ -49,7 +49,7 @@ class KeyQueue:
         """Pass on no more keys until some work is done: it opens a box, or loads what the next key is for."""
         self._work = work
 
-    async def take(self, event: events.Key | events.Paste) -> None:
+    async def enqueue(self, event: events.Key | events.Paste) -> None:
         """Queue a key or pasted text, and pass it on in its turn."""
         if isinstance(event, events.Key) and event.key == AT_ONCE:
             self._typed.clear()

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 from analysis.rules.finding import Finding, Level
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.findings import LEVELS, SIGNS, Findings
-from mcpproxy.tui.widgets.table import Column, Line, MemoryRows
+from mcpproxy.tui.widgets.table import Column, MemoryRows, TableLine
 from mcpproxy.wording.spans import Span
 from mcpproxy.wording.units import since_start
 
@@ -65,20 +65,20 @@ class FindingRows(MemoryRows[Item]):
         super().__init__()
         self.folded: set[Group] = set()
 
-    def line(self, row: int) -> Line:
+    def line(self, row: int) -> TableLine:
         """One line."""
         item = self.items[row]
         if item.is_head:
             sign, role = SIGNS[item.group.level], LEVELS[item.group.level]
             fold = "▸" if item.group in self.folded else "▾"
             spans = [Span(f"{sign} {item.group.level!s:<7}  ", role), Span(item.group.rule, "accent")]
-            return Line({"mark": (Span(fold, "dim"),), "frame": (*spans, Span(f"  {item.total:,}"))}, wide="frame")
+            return TableLine({"mark": (Span(fold, "dim"),), "frame": (*spans, Span(f"  {item.total:,}"))}, wide="frame")
         finding = item.finding
         if finding is None:
-            return Line({"frame": (Span(f"         … {item.total:,} more", "dim"),)}, wide="frame")
+            return TableLine({"frame": (Span(f"         … {item.total:,} more", "dim"),)}, wide="frame")
         times = f"×{item.times:,}  " if item.times > 1 else ""
         who = finding.blames if finding.blames != "unknown" else ""
-        return Line(
+        return TableLine(
             {
                 "frame": (Span(f"{finding.frame:,}"),),
                 "time": (Span(since_start(finding.t_ns), "dim"),),

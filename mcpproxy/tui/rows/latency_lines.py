@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from mcpproxy.tui.data.latencies import Distribution
-from mcpproxy.tui.widgets.table import Column, Line, MemoryRows
+from mcpproxy.tui.widgets.table import Column, MemoryRows, TableLine
 from mcpproxy.wording import units
 from mcpproxy.wording.blocks import blocks, stretched
 from mcpproxy.wording.spans import Span
@@ -60,13 +60,13 @@ class BucketRows(MemoryRows[Bucket]):
         self.items = list(buckets)
         self._width = max(1, min(WIDEST, width - RANGE - 18))
 
-    def line(self, row: int) -> Line:
+    def line(self, row: int) -> TableLine:
         """One bucket."""
         bucket = self.items[row]
         sign = "+" if bucket.is_last else "–"
         text = f" {bucket.responses:,}  {100 * bucket.share:.0f}%" if bucket.responses else ""
         filled = -int(-self._width * bucket.length // 1)
-        return Line(
+        return TableLine(
             {
                 "latency": (Span(f"{brief(octave_ns(bucket.octave)[0])} {sign}", "dim"),),
                 "count": (Span("█" * filled, "accent"), Span(text)),

@@ -8,7 +8,7 @@ import orjson
 from analysis.conversation.message import Side
 from analysis.protocol.methods import METHODS
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.peers import Introduction
+from mcpproxy.tui.data.peers import PeerInfo
 from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.spans import Span
 from mcpproxy.wording.wrapping import wrapped
@@ -26,7 +26,7 @@ _INFO: Final = ("title", "description", "websiteUrl")
 Lines = list[list[Span]]
 
 
-def peer_lines(introductions: Sequence[Introduction], width: int) -> Lines:
+def peer_lines(introductions: Sequence[PeerInfo], width: int) -> Lines:
     """All introductions, the client's first."""
     lines: Lines = []
     for introduction in introductions:
@@ -34,7 +34,7 @@ def peer_lines(introductions: Sequence[Introduction], width: int) -> Lines:
     return lines
 
 
-def _introduction(said: Introduction, width: int) -> Lines:
+def _introduction(said: PeerInfo, width: int) -> Lines:
     place = f"  {sanitise(said.method, 60)}, frame {said.frame:,}"
     lines: Lines = [[Span(said.side.upper(), "accent"), Span(place, "dim")]]
     if said.note:
@@ -54,7 +54,7 @@ def _introduction(said: Introduction, width: int) -> Lines:
     return lines
 
 
-def _capabilities(said: Introduction, width: int) -> Lines:
+def _capabilities(said: PeerInfo, width: int) -> Lines:
     if not isinstance(said.capabilities, dict):
         return _pair("capabilities", "–" if said.capabilities is None else _text(said.capabilities), width)
     if not said.capabilities:

@@ -6,7 +6,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.client import Relation, ResultTable
-from mcpproxy.tui.widgets.table import Column, Line, MemoryRows
+from mcpproxy.tui.widgets.table import Column, MemoryRows, TableLine
 from mcpproxy.wording.cells import cells, fit, pieces
 from mcpproxy.wording.spans import Span
 
@@ -32,11 +32,11 @@ class ViewRows(MemoryRows[Relation]):
         Column("row", "each row is", 30, stretch=True),
     )
 
-    def line(self, row: int) -> Line:
+    def line(self, row: int) -> TableLine:
         """One table or view."""
         relation = self.items[row]
         kind = Span("view" if relation.is_view else "table", "dim")
-        return Line({"name": (Span(relation.name, "accent"),), "kind": (kind,), "row": (Span(relation.row),)})
+        return TableLine({"name": (Span(relation.name, "accent"),), "kind": (kind,), "row": (Span(relation.row),)})
 
 
 class AnswerRows(MemoryRows[Sequence[str | None]]):
@@ -66,10 +66,10 @@ class AnswerRows(MemoryRows[Sequence[str | None]]):
             for name, right in (self.answer.columns[at],)
         )
 
-    def line(self, row: int) -> Line:
+    def line(self, row: int) -> TableLine:
         """One row."""
         values = self.items[row]
-        return Line({str(at): (cell(values[at]),) for at in self._shown()})
+        return TableLine({str(at): (cell(values[at]),) for at in self._shown()})
 
 
 def cell(value: str | None) -> Span:
@@ -77,7 +77,7 @@ def cell(value: str | None) -> Span:
     return Span("NULL", "dim") if value is None else Span(value)
 
 
-class Place(NamedTuple):
+class FrameRef(NamedTuple):
     """The frame that a row is about."""
 
     capture: str | None
@@ -85,14 +85,14 @@ class Place(NamedTuple):
     frame: int
 
 
-def place_of(answer: ResultTable, row: int) -> Place | None:
+def place_of(answer: ResultTable, row: int) -> FrameRef | None:
     """The frame that a row is about; None if it names none."""
     values: dict[str, str] = {}
     for (name, _), value in zip(answer.columns, answer.rows[row], strict=True):
         if value is not None:
             values.setdefault(name.casefold(), value)
     frame = next((values[name] for name in FRAMES if _NUMBER.fullmatch(values.get(name, ""))), None)
-    return None if frame is None else Place(values.get("capture"), int(frame))
+    return None if frame is None else FrameRef(values.get("capture"), int(frame))
 
 
 def row_lines(answer: ResultTable, row: int, room: int) -> list[list[Span]]:

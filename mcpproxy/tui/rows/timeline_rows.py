@@ -7,7 +7,7 @@ from analysis.conversation.call import Outcome
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.timelines import Bar, Timeline, Timelines
 from mcpproxy.tui.rows.waterfall import ABANDONED, ERROR, Window, bar_cells, heat_cells, server_cells
-from mcpproxy.tui.widgets.table import Line, MemoryRows
+from mcpproxy.tui.widgets.table import MemoryRows, TableLine
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span
 from mcpproxy.wording.statuses import verdict, waiting
@@ -58,18 +58,18 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
             return [MANY]
         return [*heat_map.outliers, *(KINDS - kind for kind in heat_map.kinds)]
 
-    def line(self, row: int) -> Line:
+    def line(self, row: int) -> TableLine:
         """A capture, an exchange, or a note that there are too many."""
         timeline, number = self.items[row]
         if number == HEAD:
             return self._head(timeline)
         if number == MANY:
             text = f"  {count_text(timeline.count(*self.window), 'exchange')} begin here …"
-            return Line({"what": (Span(text, "dim"),)}, wide="what")
+            return TableLine({"what": (Span(text, "dim"),)}, wide="what")
         if number <= KINDS:
             return self._kind(timeline, KINDS - number)
         bar = timeline.bar(number)
-        return Line(
+        return TableLine(
             {
                 "what": (Span(f"  {sanitise(bar.call.text, 200)}"),),
                 "chart": bar_cells(bar, self.window, self.cells, timeline.last_ns),
@@ -77,14 +77,14 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
             }
         )
 
-    def _kind(self, timeline: Timeline, kind: int) -> Line:
+    def _kind(self, timeline: Timeline, kind: int) -> TableLine:
         heat_map = timeline.heat.map
         row = heat_map.rows.get(kind) if heat_map is not None else None
         if row is None:
-            return Line()
+            return TableLine()
         name = Span(f" {sanitise(timeline.reading.kinds.all[kind].text, 200)}")
         lasted = Span(f"≤ {brief(row.most_ns)}" if row.most_ns else "", "dim")
-        return Line(
+        return TableLine(
             {
                 "what": (Span(f"  {row.count:,}×", "dim"), name),
                 "chart": heat_cells(row.worst_ns),
@@ -92,7 +92,7 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
             }
         )
 
-    def _head(self, timeline: Timeline) -> Line:
+    def _head(self, timeline: Timeline) -> TableLine:
         key = id(timeline), self.window, self.cells, len(timeline.reading.calls)
         counts = self._counts.get(key)
         if counts is None:
@@ -102,7 +102,7 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
         more = " (this)" if timeline is self.timelines.own and len(self.timelines.all) > 1 else ""
         more += " (incomplete)" if timeline.is_cut else ""
         name = sanitise(reading.name, 100)
-        return Line(
+        return TableLine(
             {
                 "what": (Span(f"{mark}{name}{more}", "accent"),),
                 "chart": server_cells(counts, startup, self.window, timeline.last_ns),

@@ -16,7 +16,7 @@ from mcpproxy.tui.data.findings import COUNTED, LEVELS, SIGNS
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.row_text import WAITING, RowText, short_call, text_of
 from mcpproxy.tui.rows.traffic_columns import Times, latency_text
-from mcpproxy.tui.widgets.columns import Column, Line, layout
+from mcpproxy.tui.widgets.columns import Column, TableLine, layout
 from mcpproxy.wording import units
 from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.counts import count_text
@@ -84,7 +84,7 @@ class TrafficRows:
             except TimeoutError:
                 return
 
-    def line(self, row: int) -> Line:
+    def line(self, row: int) -> TableLine:
         """A row as cells."""
         entry = self.view[row]
         text = self._texts.get(entry, WAITING)
@@ -105,7 +105,7 @@ class TrafficRows:
         }
         if text.is_wide:
             what = (*what, Span(f"  {note}", "accent")) if note else what
-            return Line({**cells_, "what": what}, wide="what")
+            return TableLine({**cells_, "what": what}, wide="what")
         status = self._status_cell(number, answer, is_answer=is_answer)
         latency = self._latency_cell(number, is_answer=is_answer)
         size = self._size(entry)
@@ -130,7 +130,7 @@ class TrafficRows:
             "size": (Span(units.size(size) if size else "", "dim"),),
             "more": (*((Span(f"{note}  ", "accent"),) if note and not self.is_narrow else ()), Span(more, "dim")),
         }
-        return Line(cells_, spills=spills)
+        return TableLine(cells_, spills=spills)
 
     def entry(self, row: int) -> int | None:
         """The entry that a line shows."""

@@ -8,7 +8,7 @@ from textual.css.query import NoMatches
 
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.step_thread import StepThread
-from mcpproxy.tui.messages import Failed, Progressed
+from mcpproxy.tui.messages import CaptureUnreadable, Progressed
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.list_screen import ListScreen
 
@@ -38,12 +38,12 @@ class CaptureScreen(ListScreen):
             step: does some work; returns False if there is none at present.
             name: of the thread.
         """
-        self.end()
+        self.stop()
         self._first_result = Future()
         self.app.key_queue.wait_for(self._first_result)
         self._step_thread = StepThread(step, self._report_progress, self._report_failure, name)
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Stop the thread."""
         if self._step_thread is not None:
             self._step_thread.stop()
@@ -57,7 +57,7 @@ class CaptureScreen(ListScreen):
 
     def on_unmount(self) -> None:
         """Stop the thread."""
-        self.end()
+        self.stop()
 
     def on_screen_resume(self) -> None:
         """Show the results that came in meanwhile."""
@@ -86,7 +86,7 @@ class CaptureScreen(ListScreen):
         self._release()
 
     def _report_failure(self, reason: str) -> None:
-        self.post_message(Failed(self.reading.path, reason))
+        self.post_message(CaptureUnreadable(self.reading.path, reason))
         self._release()
 
     def _release(self) -> None:
@@ -94,6 +94,6 @@ class CaptureScreen(ListScreen):
         if not self._first_result.done():
             self._first_result.set_result(None)
 
-    @on(Failed)
-    def _failed(self, event: Failed) -> None:
+    @on(CaptureUnreadable)
+    def _failed(self, event: CaptureUnreadable) -> None:
         notify(self.app, event.reason, bad=True)

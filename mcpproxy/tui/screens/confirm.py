@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
-from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.safe_text import SafeText
 from mcpproxy.wording.spans import Span
 
 
@@ -33,12 +33,12 @@ class ConfirmScreen(ModalScreen[bool]):
 
     def compose(self) -> ComposeResult:
         """The question."""
-        yield Words(id="question")
+        yield SafeText(id="question")
 
     def on_mount(self) -> None:
         """Show it."""
         rows: list[list[Span]] = [[Span(f"{self._question} [y/N]", "accent")]]
-        self.query_one("#question", Words).show_lines([*rows, *([Span(f"  {line}")] for line in self._details)])
+        self.query_one("#question", SafeText).show_lines([*rows, *([Span(f"  {line}")] for line in self._details)])
 
     def on_key(self, event: events.Key) -> None:
         """Take the answer."""

@@ -15,11 +15,11 @@ from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending
+from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
 from mcpproxy.tui.widgets.detail_box import MARGIN, NARROWEST
 from mcpproxy.tui.widgets.foot import Foot
-from mcpproxy.tui.widgets.pointed_line import Piece, PointedLine
 from mcpproxy.tui.widgets.reader import Reader
-from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
+from mcpproxy.tui.widgets.table import Column, MemoryRows, Table, TableLine
 from mcpproxy.wording import units
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Role, Span
@@ -46,11 +46,11 @@ VIEWS: Final = ("text", "pretty")
 class ToolRows(MemoryRows[Tool]):
     """The rows: tools, sorted."""
 
-    def line(self, row: int) -> Line:
+    def line(self, row: int) -> TableLine:
         """One tool."""
         tool = self.items[row]
         note, role = note_on(tool)
-        return Line(
+        return TableLine(
             {
                 "name": (Span(sanitise(tool.name, NAME) or '""'),),
                 "size": (Span(units.size(tool.last.size) if tool.last is not None else "–"),),
@@ -124,9 +124,9 @@ class ToolsScreen(CaptureScreen):
 
     def compose(self) -> ComposeResult:
         """The tools, and the definition of one of them."""
-        yield PointedLine(id="title")
+        yield ClickableLine(id="title")
         yield Table(COLUMNS, id="tools")
-        yield PointedLine(id="below")
+        yield ClickableLine(id="below")
         yield Reader(id="reader", pane="definition")
         yield Foot()
 
@@ -134,7 +134,7 @@ class ToolsScreen(CaptureScreen):
         """Start reading."""
         self.table.show(self._rows)
         self.table.focus()
-        self.renew()
+        self.update_rows()
         self.begin(self.tools.step, "tools")
 
     @property
@@ -150,7 +150,7 @@ class ToolsScreen(CaptureScreen):
     # ---- updates
 
     @on(Progressed)
-    def renew(self) -> None:
+    def update_rows(self) -> None:
         """Show the tools so far."""
         is_abandoned = any(tool.abandoned for tool in self.tools.rows)
         self.table.set_columns(columns_with(COLUMNS, is_abandoned=is_abandoned))
@@ -212,7 +212,7 @@ class ToolsScreen(CaptureScreen):
             spans.append(Span(f"  definition {version + 1} of {count}  [ ]"))
         if definition.changed:
             spans.append(Span(f"  changed: {sanitise(', '.join(definition.changed), 100)}", "bad"))
-        self.query_one("#below", PointedLine).show_pieces([*pieces, *map(Piece, spans)])
+        self.query_one("#below", ClickableLine).show_pieces([*pieces, *map(Piece, spans)])
         if (definition, self.view) == self._shown:
             return
         self._shown = definition, self.view
@@ -226,14 +226,14 @@ class ToolsScreen(CaptureScreen):
             )
             self.reader.show([[Span(word, "bad")]])
 
-    @on(Table.Moved)
+    @on(Table.RowHighlighted)
     def _moved(self) -> None:
         self._version = None
         self._show()
 
     # ---- keys
 
-    @on(Table.Chosen)
+    @on(Table.RowSelected)
     def action_into(self) -> None:
         """Show the definition, and move the focus to it."""
         if self.selected is None:
@@ -266,8 +266,8 @@ class ToolsScreen(CaptureScreen):
         if not (self.reader.display and self.reader.leave()):
             super().action_back()
 
-    @on(PointedLine.Pointed, "#below")
-    def _choose_view(self, event: PointedLine.Pointed) -> None:
+    @on(ClickableLine.Clicked, "#below")
+    def _choose_view(self, event: ClickableLine.Clicked) -> None:
         if event.target in VIEWS:
             self.action_view(VIEWS.index(str(event.target)))
 

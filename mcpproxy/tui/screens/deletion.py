@@ -10,7 +10,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.capture_list import short_name
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.confirm import ConfirmScreen
-from mcpproxy.tui.screens.placed_screen import PlacedScreen
+from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size
 
@@ -18,7 +18,7 @@ from mcpproxy.wording.units import size
 class Deletion:
     """Deletes captures for a screen that lists them. A thread examines and deletes the files."""
 
-    def __init__(self, screen: PlacedScreen, renew: Callable[[], None]) -> None:
+    def __init__(self, screen: TitledScreen, renew: Callable[[], None]) -> None:
         """No capture is deleted yet.
 
         Args:

@@ -10,8 +10,8 @@ from mcpproxy.tui.copies.export_thread import Export
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.safe_text import notify
-from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.screens.prompts import LineScreen
+from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.wording.counts import count_text
 
 
@@ -19,7 +19,7 @@ class Exporting:
     """Exports rows for a screen, one export at a time."""
 
     def __init__(
-        self, screen: PlacedScreen, reading: Reading, rows: Callable[[], Sequence[int]], progressed: Callable[[], None]
+        self, screen: TitledScreen, reading: Reading, rows: Callable[[], Sequence[int]], progressed: Callable[[], None]
     ) -> None:
         """No export is running.
 

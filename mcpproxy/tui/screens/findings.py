@@ -12,16 +12,16 @@ from textual.binding import Binding, BindingType
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.details.proof import proof_lines
-from mcpproxy.tui.messages import Checked, Grown, ProofRead
+from mcpproxy.tui.messages import CaptureGrown, Checked, ProofRead
 from mcpproxy.tui.rows.finding_lines import finding_lines, progress_text, rule_lines
 from mcpproxy.tui.rows.finding_rows import COLUMNS, FindingRows, Group, Identity, Item, identity, list_items
-from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER, ListScreen
 from mcpproxy.tui.screens.rule import RuleScreen
+from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
-from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Table
 from mcpproxy.tui.widgets.word_box import WordBox
 from mcpproxy.wording.counts import count_text
@@ -76,10 +76,10 @@ class FindingsScreen(ListScreen):
 
     def compose(self) -> ComposeResult:
         """The list, and below it the full text of one finding."""
-        yield PointedLine(id="title")
-        yield Words(id="forgotten")
+        yield ClickableLine(id="title")
+        yield SafeText(id="forgotten")
         yield Table(COLUMNS, id="findings")
-        yield Words(id="nothing")
+        yield SafeText(id="nothing")
         yield Pane(id="detail")
         yield self.box
         yield Foot()
@@ -91,7 +91,7 @@ class FindingsScreen(ListScreen):
         row_findings = self.findings.kept_at(self._row) if self._row is not None else []
         self._unfolded.update(Group(finding.level, finding.rule) for finding in row_findings)
         self._spread |= set(map(identity, row_findings))
-        self.renew()
+        self.update_rows()
         line = next((n for n, item in enumerate(self._rows.items) if item.finding in row_findings), None)
         if line is not None:
             self.has_moved = True
@@ -127,7 +127,7 @@ class FindingsScreen(ListScreen):
     @on(Checked)
     @on(events.ScreenResume)
     @on(WordBox.Sought)
-    def renew(self) -> None:
+    def update_rows(self) -> None:
         """Show the findings so far that match the words."""
         findings = self.findings
         state = (id(findings), sum(findings.counts.values()), self.words)
@@ -140,7 +140,7 @@ class FindingsScreen(ListScreen):
             self._arrange()
         self.show_title()
 
-    @on(Grown)
+    @on(CaptureGrown)
     def _grown(self) -> None:
         self.show_title()
 
@@ -158,7 +158,7 @@ class FindingsScreen(ListScreen):
         is_empty = not self._rows.items
         self.display_table(is_shown=not is_empty)
         self.pane.display = not is_empty
-        self.query_one("#nothing", Words).display = is_empty
+        self.query_one("#nothing", SafeText).display = is_empty
         self._show()
 
     def show_title(self) -> None:
@@ -177,22 +177,22 @@ class FindingsScreen(ListScreen):
         if findings.faults:
             spans.append(Span(f"  {count_text(len(findings.faults), 'rule')} failed: {findings.faults[0]}", "bad"))
         self.set_title(spans)
-        forgotten = self.query_one("#forgotten", Words)
+        forgotten = self.query_one("#forgotten", SafeText)
         forgotten.display = bool(findings.forgotten)
         forgotten.show_lines([[Span(f"▲ {text}", "bad")] for text in findings.forgotten])
         if self.words and findings.kept:
             words = "no finding contains all of these words; Esc shows all"
         else:
             words = NOTHING if findings.has_caught_up else f"{NOTHING} so far"
-        self.query_one("#nothing", Words).show(words)
+        self.query_one("#nothing", SafeText).show(words)
 
     # ---- keys
 
-    @on(Table.Moved)
+    @on(Table.RowHighlighted)
     def _moved(self) -> None:
         self._show()
 
-    @on(Table.Chosen)
+    @on(Table.RowSelected)
     def _choose(self) -> None:
         """Go to the frame of a finding; on a head, fold the group; on the line below, show the rest."""
         item = self.item
@@ -257,7 +257,7 @@ class FindingsScreen(ListScreen):
         """Check again, if the checking process has died."""
         if self.findings.trouble:
             self.app.check_again()
-            self.renew()
+            self.update_rows()
 
     # ---- the full text
 

@@ -27,7 +27,7 @@ LEAST: Final = 8
 """The least width of the texts, in cells."""
 
 
-class Row(NamedTuple):
+class HelpRow(NamedTuple):
     """A row of the page."""
 
     keys: str
@@ -39,92 +39,92 @@ class Row(NamedTuple):
 
 
 ROWS: Final = (
-    Row("everywhere"),
-    Row("↑ ↓  j k", "move"),
-    Row("PgUp PgDn  space", "page up, page down"),
-    Row("g G  Home End", "first row, last row"),
-    Row("/", "filter; Enter applies, Esc cancels, Tab completes, ↑ ↓ recall earlier filters", "filter"),
-    Row("?", "this help", "help"),
-    Row("ctrl+p", "all commands; light or dark theme"),
-    Row("Esc", "back"),
-    Row("q", "quit; sessions are not affected", "quit"),
-    Row("sessions"),
-    Row("Enter", "open"),
-    Row("s", "sort by the next column"),
-    Row("d", "delete the capture, after confirmation; never a live one", "delete"),
-    Row("traffic"),
-    Row("Enter  →  l", "open the detail"),
-    Row("←  h", "fold; back to the list"),
-    Row("Tab", "switch between list and detail", "panes"),
-    Row("1 2 3 4 5 6 7", "text, pretty, raw, hex, headers, exchange, findings"),
-    Row("/  n N", "in the detail: find text, go to the next and previous match"),
-    Row("z", "show the detail on the full screen, and back", "full"),
-    Row("< >", "make the detail smaller or larger", "smaller larger"),
-    Row("o", "save an image, sound or blob of the row to a new file", "save"),
-    Row("[ ]", "previous and next page of a long frame"),
-    Row("p", "go from a request to its response, and back", "pair"),
-    Row("f", "follow the end", "follow"),
-    Row("n N", "next and previous match; without a filter, next and previous error or finding", "next previous"),
-    Row("!", "show only errors and requests without a response, or all rows again", "errors"),
-    Row("+ -", "show only rows that share a value with this row, or only those that do not", "include exclude"),
-    Row("Esc", "undo the sort order, then the filter's last term"),
-    Row("s", "sort by latency, size, status or time; or click a heading"),
-    Row(":", "go to a frame by its number", "go-to"),
-    Row("x", "switch between frames and exchanges", "exchanges"),
-    Row("b", "show only messages, or all records", "beside"),
-    Row("t", "times: since the start, since the row above (delta), wall clock", "times"),
-    Row("m M '", "mark the row, add a note, go to the next mark", "mark note next-mark"),
-    Row("c", "copy as JSON, raw text, a JSON line, or a command that sends it again"),
-    Row("e", "export the listed rows as JSON lines", "export"),
-    Row("findings"),
-    Row("Enter", "go to the frame; on a rule: fold or unfold it"),
-    Row("← →  h l", "fold and unfold a rule, or identical findings"),
-    Row("r", "show the rule's page; in the traffic, one page per rule with findings in the row", "rule"),
-    Row("c", "check again, if the process that reads captures has died"),
-    Row("timeline"),
-    Row("+ -  ← →", "zoom around the cursor, pan"),
-    Row("n N", "next and previous server"),
-    Row("o", "fold or unfold a server; or click its row", "fold-server"),
-    Row("a", "unfold or fold all servers"),
-    Row("z u 0", "fit the item at the cursor, the start-up, or everything", "fit startup whole"),
-    Row("Enter", "show the exchange in the traffic; on a row of a heat map: its calls"),
-    Row("latency, tools"),
-    Row("s", "sort by the next column"),
-    Row("Enter", "in latency: show the traffic of that kind or bucket; in tools: the definition"),
-    Row(
+    HelpRow("everywhere"),
+    HelpRow("↑ ↓  j k", "move"),
+    HelpRow("PgUp PgDn  space", "page up, page down"),
+    HelpRow("g G  Home End", "first row, last row"),
+    HelpRow("/", "filter; Enter applies, Esc cancels, Tab completes, ↑ ↓ recall earlier filters", "filter"),
+    HelpRow("?", "this help", "help"),
+    HelpRow("ctrl+p", "all commands; light or dark theme"),
+    HelpRow("Esc", "back"),
+    HelpRow("q", "quit; sessions are not affected", "quit"),
+    HelpRow("sessions"),
+    HelpRow("Enter", "open"),
+    HelpRow("s", "sort by the next column"),
+    HelpRow("d", "delete the capture, after confirmation; never a live one", "delete"),
+    HelpRow("traffic"),
+    HelpRow("Enter  →  l", "open the detail"),
+    HelpRow("←  h", "fold; back to the list"),
+    HelpRow("Tab", "switch between list and detail", "panes"),
+    HelpRow("1 2 3 4 5 6 7", "text, pretty, raw, hex, headers, exchange, findings"),
+    HelpRow("/  n N", "in the detail: find text, go to the next and previous match"),
+    HelpRow("z", "show the detail on the full screen, and back", "full"),
+    HelpRow("< >", "make the detail smaller or larger", "smaller larger"),
+    HelpRow("o", "save an image, sound or blob of the row to a new file", "save"),
+    HelpRow("[ ]", "previous and next page of a long frame"),
+    HelpRow("p", "go from a request to its response, and back", "pair"),
+    HelpRow("f", "follow the end", "follow"),
+    HelpRow("n N", "next and previous match; without a filter, next and previous error or finding", "next previous"),
+    HelpRow("!", "show only errors and requests without a response, or all rows again", "errors"),
+    HelpRow("+ -", "show only rows that share a value with this row, or only those that do not", "include exclude"),
+    HelpRow("Esc", "undo the sort order, then the filter's last term"),
+    HelpRow("s", "sort by latency, size, status or time; or click a heading"),
+    HelpRow(":", "go to a frame by its number", "go-to"),
+    HelpRow("x", "switch between frames and exchanges", "exchanges"),
+    HelpRow("b", "show only messages, or all records", "beside"),
+    HelpRow("t", "times: since the start, since the row above (delta), wall clock", "times"),
+    HelpRow("m M '", "mark the row, add a note, go to the next mark", "mark note next-mark"),
+    HelpRow("c", "copy as JSON, raw text, a JSON line, or a command that sends it again"),
+    HelpRow("e", "export the listed rows as JSON lines", "export"),
+    HelpRow("findings"),
+    HelpRow("Enter", "go to the frame; on a rule: fold or unfold it"),
+    HelpRow("← →  h l", "fold and unfold a rule, or identical findings"),
+    HelpRow("r", "show the rule's page; in the traffic, one page per rule with findings in the row", "rule"),
+    HelpRow("c", "check again, if the process that reads captures has died"),
+    HelpRow("timeline"),
+    HelpRow("+ -  ← →", "zoom around the cursor, pan"),
+    HelpRow("n N", "next and previous server"),
+    HelpRow("o", "fold or unfold a server; or click its row", "fold-server"),
+    HelpRow("a", "unfold or fold all servers"),
+    HelpRow("z u 0", "fit the item at the cursor, the start-up, or everything", "fit startup whole"),
+    HelpRow("Enter", "show the exchange in the traffic; on a row of a heat map: its calls"),
+    HelpRow("latency, tools"),
+    HelpRow("s", "sort by the next column"),
+    HelpRow("Enter", "in latency: show the traffic of that kind or bucket; in tools: the definition"),
+    HelpRow(
         "w W  a",
         "in latency: go to the slowest call of the row, of all rows; one axis for all shapes",
         "slowest slowest-of-all axis",
     ),
-    Row("1 2  /", "in tools: show the definition as text or JSON; find text in it"),
-    Row("[ ]  c", "in tools: previous and next version; show the calls"),
-    Row("peers"),
-    Row("↑ ↓  j k", "scroll what client and server say about themselves"),
-    Row("stderr"),
-    Row("Enter", "show the traffic at that time"),
-    Row("f t", "follow the end; change the times"),
-    Row("sql"),
-    Row("Enter  Ctrl+J", "run the query; begin a new line"),
-    Row("Tab", "complete a name; then go to the rows, and back"),
-    Row("Enter  o", "in the rows: go to the frame in the traffic; show all of the row"),
-    Row("← →  v", "in the rows: show other columns; list the tables and views"),
-    Row("y  e", "copy or export the result as CSV or JSON lines"),
-    Row("Ctrl+R", "reload captures that have grown, and run the query again"),
-    Row("mouse"),
-    Row("wheel", "scroll what is under the pointer"),
-    Row("click", "a row, a heading, a key, a view, a fold, a place in the title; double-click a row to open it"),
-    Row("drag", "the border of the detail, a scroll bar"),
-    Row("marks"),
-    Row("◆", "a marked row"),
-    Row("● ○ ✝ ▲", "live, ended, died, lost records"),
-    Row("✗ ! ·", "number of findings: errors, warnings, notes"),
-    Row("→ ←", "to the server, to the client; ! breaks a rule, ✗ is not a message"),
+    HelpRow("1 2  /", "in tools: show the definition as text or JSON; find text in it"),
+    HelpRow("[ ]  c", "in tools: previous and next version; show the calls"),
+    HelpRow("peers"),
+    HelpRow("↑ ↓  j k", "scroll what client and server say about themselves"),
+    HelpRow("stderr"),
+    HelpRow("Enter", "show the traffic at that time"),
+    HelpRow("f t", "follow the end; change the times"),
+    HelpRow("sql"),
+    HelpRow("Enter  Ctrl+J", "run the query; begin a new line"),
+    HelpRow("Tab", "complete a name; then go to the rows, and back"),
+    HelpRow("Enter  o", "in the rows: go to the frame in the traffic; show all of the row"),
+    HelpRow("← →  v", "in the rows: show other columns; list the tables and views"),
+    HelpRow("y  e", "copy or export the result as CSV or JSON lines"),
+    HelpRow("Ctrl+R", "reload captures that have grown, and run the query again"),
+    HelpRow("mouse"),
+    HelpRow("wheel", "scroll what is under the pointer"),
+    HelpRow("click", "a row, a heading, a key, a view, a fold, a place in the title; double-click a row to open it"),
+    HelpRow("drag", "the border of the detail, a scroll bar"),
+    HelpRow("marks"),
+    HelpRow("◆", "a marked row"),
+    HelpRow("● ○ ✝ ▲", "live, ended, died, lost records"),
+    HelpRow("✗ ! ·", "number of findings: errors, warnings, notes"),
+    HelpRow("→ ←", "to the server, to the client; ! breaks a rule, ✗ is not a message"),
 )
 _SIGNS: Final = {"escape": "Esc", "enter": "Enter", "left": "←", "right": "→", "tab": "Tab"}
 """Keys that this page calls otherwise than bindings do."""
 
 
-def in_force(row: Row, keymap: Mapping[str, str]) -> str:
+def in_force(row: HelpRow, keymap: Mapping[str, str]) -> str:
     """The current keys for the actions of a row."""
     names = row.names.split()
     if not any(name in keymap for name in names):
@@ -148,15 +148,15 @@ def help_of(name: str, word: str = "", keys: str = "") -> str:
     return next((row.text for row in own if not row.names and shown & set(row.keys.split())), "")
 
 
-def ordered(word: str) -> list[Row]:
+def ordered(word: str) -> list[HelpRow]:
     """The keys, those of a screen first; the screen is given by its word, such as `traffic`."""
     sections = sorted(_sections(), key=lambda section: not _is_about(section, word))
     return [row for section in sections for row in section]
 
 
-def _sections() -> list[list[Row]]:
+def _sections() -> list[list[HelpRow]]:
     """The rows, section by section; each begins with its heading."""
-    sections: list[list[Row]] = []
+    sections: list[list[HelpRow]] = []
     for row in ROWS:
         if not row.text:
             sections.append([])
@@ -164,7 +164,7 @@ def _sections() -> list[list[Row]]:
     return sections
 
 
-def _is_about(section: Sequence[Row], word: str) -> bool:
+def _is_about(section: Sequence[HelpRow], word: str) -> bool:
     return word in section[0].keys.split(", ")
 
 

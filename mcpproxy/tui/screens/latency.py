@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from analysis.protocol.methods import OPENING
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.latencies import Figures, Latencies
-from mcpproxy.tui.messages import Grown, Progressed
+from mcpproxy.tui.messages import CaptureGrown, Progressed
 from mcpproxy.tui.rows.latency_lines import (
     ABANDONED,
     BUCKET_COLUMNS,
@@ -24,13 +24,13 @@ from mcpproxy.tui.rows.latency_lines import (
     course_lines,
     octave_ns,
 )
-from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending
+from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.foot import Foot
-from mcpproxy.tui.widgets.pointed_line import PointedLine
-from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
+from mcpproxy.tui.widgets.table import Column, MemoryRows, Table, TableLine
 from mcpproxy.wording.blocks import shape
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span
@@ -62,10 +62,10 @@ class LatencyRows(MemoryRows[Figures]):
         self.axis: tuple[int, int] | None = None
         """The octaves of the axis that all shapes share; None if each has its own."""
 
-    def line(self, row: int) -> Line:
+    def line(self, row: int) -> TableLine:
         """One kind."""
         figures = self.items[row]
-        return Line(
+        return TableLine(
             {
                 "call": (Span(sanitise(figures.call.text, NAME)),),
                 "asked": (Span(f"{figures.asked:,}"),),
@@ -123,11 +123,11 @@ class LatencyScreen(CaptureScreen):
 
     def compose(self) -> ComposeResult:
         """The kinds, and the distribution of one."""
-        yield PointedLine(id="title")
+        yield ClickableLine(id="title")
         yield Table(COLUMNS, id="latency")
-        yield Words(id="kind")
+        yield SafeText(id="kind")
         with Vertical(id="below"):
-            yield Words(id="course")
+            yield SafeText(id="course")
             yield Table(BUCKET_COLUMNS, id="buckets")
         yield Foot()
 
@@ -136,7 +136,7 @@ class LatencyScreen(CaptureScreen):
         self.table.show(self._rows)
         self.histogram.show(self._buckets)
         self.table.focus()
-        self.renew()
+        self.update_rows()
         self.begin(self.latencies.step, "latency")
 
     @property
@@ -151,13 +151,13 @@ class LatencyScreen(CaptureScreen):
 
     # ---- updates
 
-    @on(Grown)
+    @on(CaptureGrown)
     def _grown(self) -> None:
         self.show_title()
         self._show_kind()
 
     @on(Progressed)
-    def renew(self) -> None:
+    def update_rows(self) -> None:
         """Show the figures so far."""
         rows = self.latencies.rows if self._shares_axis else ()
         octaves = {octave for figures in rows for octave in figures.octaves}
@@ -199,7 +199,7 @@ class LatencyScreen(CaptureScreen):
 
     # ---- one kind
 
-    @on(Table.Moved, "#latency")
+    @on(Table.RowHighlighted, "#latency")
     def _moved(self) -> None:
         self._show_kind()
 
@@ -232,7 +232,7 @@ class LatencyScreen(CaptureScreen):
         if wanted == self._shown:
             return
         self._shown = wanted
-        course, kind = self.query_one("#course", Words), self.query_one("#kind", Words)
+        course, kind = self.query_one("#course", SafeText), self.query_one("#kind", SafeText)
         width = max(10, self.size.width - 4)
         self._buckets.fill(buckets_of(distribution.octaves) if distribution is not None else (), width)
         self.histogram.renew()
@@ -259,14 +259,14 @@ class LatencyScreen(CaptureScreen):
     def action_axis(self) -> None:
         """Let the shapes of all rows share one axis, or give each its own again."""
         self._shares_axis = not self._shares_axis
-        self.renew()
+        self.update_rows()
 
-    @on(Table.Chosen, "#latency")
+    @on(Table.RowSelected, "#latency")
     def _choose(self) -> None:
         """Show the traffic of one kind."""
         self._select("")
 
-    @on(Table.Chosen, "#buckets")
+    @on(Table.RowSelected, "#buckets")
     def _choose_bucket(self) -> None:
         """Show the calls of the kind that took as long as the bucket says."""
         bucket = self._buckets.at(self.histogram.cursor)

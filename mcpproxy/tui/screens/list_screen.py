@@ -10,7 +10,7 @@ from typing import ClassVar, Final, TypeVar
 from textual import on
 from textual.binding import Binding, BindingType
 
-from mcpproxy.tui.screens.placed_screen import PlacedScreen
+from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import MemoryRows, Table
@@ -26,7 +26,7 @@ TO_SORT: Final = Binding("s", "sort", "sort", id="sort")
 """The key of screens with `SORTS`."""
 
 
-class ListScreen(PlacedScreen):
+class ListScreen(TitledScreen):
     """A list, and on most screens the detail of the row at the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -60,7 +60,7 @@ class ListScreen(PlacedScreen):
         """The detail."""
         return self.query_one(self.DETAIL, Pane)
 
-    def renew(self) -> None:
+    def update_rows(self) -> None:
         """Show the rows as they are now, in their order."""
         self.table.renew()
 
@@ -79,7 +79,7 @@ class ListScreen(PlacedScreen):
             self.table.cursor = next((n for n, item in enumerate(items) if key(item) == wanted), self.table.cursor)
         self.table.renew()
 
-    @on(Table.Moved)
+    @on(Table.RowHighlighted)
     def _note_move(self) -> None:
         self.has_moved = True
 
@@ -88,7 +88,7 @@ class ListScreen(PlacedScreen):
     def action_sort(self) -> None:
         """Sort by the next column."""
         self.order = self.SORTS[(self.SORTS.index(self.order) + 1) % len(self.SORTS)]
-        self.renew()
+        self.update_rows()
 
     @on(Table.HeadClicked)
     def _sort_by_heading(self, event: Table.HeadClicked) -> None:
@@ -96,7 +96,7 @@ class ListScreen(PlacedScreen):
         order = self.SORT_COLUMNS.get(event.column)
         if order is not None and event.table is self.table:
             self.order = order
-            self.renew()
+            self.update_rows()
 
     def action_follow(self) -> None:
         """Follow the end, or stop following it."""
@@ -136,7 +136,7 @@ class ListScreen(PlacedScreen):
         """Go back to the screen below."""
         self.app.pop_screen()
 
-    @on(FilterBox.Left)
+    @on(FilterBox.Cancelled)
     @on(WordBox.Kept)
     def _box_left(self) -> None:
         self.leave_box()

@@ -6,14 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from mcpproxy.marks import CannotMark, Marks
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.safe_text import notify
-from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.screens.prompts import LineScreen
+from mcpproxy.tui.screens.titled_screen import TitledScreen
 
 
 class Marking:
     """Marks rows for a screen that lists them. A thread reads and writes the file, which may be on a network."""
 
-    def __init__(self, screen: PlacedScreen, reading: Reading, changed: Callable[[], None]) -> None:
+    def __init__(self, screen: TitledScreen, reading: Reading, changed: Callable[[], None]) -> None:
         """No mark is known until `load`.
 
         Args:
@@ -30,7 +30,7 @@ class Marking:
         """Cancel work in progress."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def look(self) -> None:
+    def load(self) -> None:
         """Read the marks."""
         self._change(self.marks.load)
 
@@ -42,7 +42,7 @@ class Marking:
                 notify(self._screen.app, "to remove the note and the mark, clear the note (M)")
             self._change(lambda: self.marks.toggle(seq))
 
-    def note(self, entry: int | None) -> None:
+    def edit_note(self, entry: int | None) -> None:
         """Add a note to an entry."""
         seq = self._seq(entry)
         if seq is None:

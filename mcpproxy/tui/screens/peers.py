@@ -7,20 +7,20 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from mcpproxy.tui.data.peers import Introduction, introductions
+from mcpproxy.tui.data.peers import PeerInfo, introductions
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.messages import Grown, PeersRead
+from mcpproxy.tui.messages import CaptureGrown, PeersRead
 from mcpproxy.tui.rows.peer_lines import Lines, peer_lines
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
-from mcpproxy.tui.screens.placed_screen import PlacedScreen
+from mcpproxy.tui.screens.titled_screen import TitledScreen
+from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
-from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.wording.names import revisions_text
 from mcpproxy.wording.spans import Span
 
 
-class PeersScreen(PlacedScreen):
+class PeersScreen(TitledScreen):
     """Both sides of one capture."""
 
     DEFAULT_CSS = """
@@ -42,7 +42,7 @@ class PeersScreen(PlacedScreen):
         """
         super().__init__()
         self.reading, self.entry = capture.reading, capture.row
-        self._said: list[Introduction] = []
+        self._said: list[PeerInfo] = []
         self._read_from = -1
         """How many exchanges were known when the introductions were last read."""
         self._reader = ThreadPoolExecutor(1, "peers")
@@ -55,7 +55,7 @@ class PeersScreen(PlacedScreen):
 
     def compose(self) -> ComposeResult:
         """The title and the text."""
-        yield PointedLine(id="title")
+        yield ClickableLine(id="title")
         yield Pane(id="peers")
         yield Foot()
 
@@ -68,7 +68,7 @@ class PeersScreen(PlacedScreen):
         """Stop reading."""
         self._reader.shutdown(wait=False, cancel_futures=True)
 
-    @on(Grown)
+    @on(CaptureGrown)
     @on(events.ScreenResume)
     def _read(self) -> None:
         """Read the introductions, in a thread; again while they may be incomplete."""
@@ -86,7 +86,7 @@ class PeersScreen(PlacedScreen):
 
     @on(PeersRead)
     def _peers_read(self, event: PeersRead) -> None:
-        said = [introduction for introduction in event.said if isinstance(introduction, Introduction)]
+        said = [introduction for introduction in event.said if isinstance(introduction, PeerInfo)]
         if said != self._said:
             self._said = said
         self._draw()

@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from mcpproxy.tui.copies.copy_forms import CopyForm
-from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.safe_text import SafeText
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Span
@@ -39,12 +39,12 @@ class LineScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """The label and the line."""
         with Vertical():
-            yield Words(id="label")
+            yield SafeText(id="label")
             yield FilterBox("")
 
     def on_mount(self) -> None:
         """Offer the initial text."""
-        self.query_one("#label", Words).show(
+        self.query_one("#label", SafeText).show(
             [Span(f" {self._label}", "accent"), Span("   Enter accepts, Esc cancels", "dim")]
         )
         self.query_one(FilterBox).open(self._text)
@@ -54,7 +54,7 @@ class LineScreen(ModalScreen[str | None]):
         event.stop()
         self.dismiss(event.value)
 
-    @on(FilterBox.Left)
+    @on(FilterBox.Cancelled)
     def _leave(self) -> None:
         self.dismiss(None)
 
@@ -82,7 +82,7 @@ class ChoiceScreen(ModalScreen[CopyForm | None]):
 
     def compose(self) -> ComposeResult:
         """The forms."""
-        yield Words(id="forms")
+        yield SafeText(id="forms")
 
     def on_mount(self) -> None:
         """Show them."""
@@ -93,7 +93,7 @@ class ChoiceScreen(ModalScreen[CopyForm | None]):
             key = Span(f"  {form.key or ' '}  ", "accent" if form.text else "dim")
             remark = f"{' ' * (width - cells(form.word))}   {form.remark}" if form.remark else ""
             rows.append([key, Span(form.word), Span(remark, "dim")])
-        self.query_one("#forms", Words).show_lines(rows)
+        self.query_one("#forms", SafeText).show_lines(rows)
 
     def on_click(self, event: events.Click) -> None:
         """Choose the form that was clicked."""

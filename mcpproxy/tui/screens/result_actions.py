@@ -10,10 +10,10 @@ from mcpproxy.sql.client import WrittenResult
 from mcpproxy.tui.copies.clipboard import copy
 from mcpproxy.tui.copies.copy_forms import LARGEST, CopyForm
 from mcpproxy.tui.data.capture_ids import capture_with_id
-from mcpproxy.tui.rows.sql_rows import AnswerRows, Place, row_lines
+from mcpproxy.tui.rows.sql_rows import AnswerRows, FrameRef, row_lines
 from mcpproxy.tui.safe_text import notify
-from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
+from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.json_lines import harmless
 
@@ -27,7 +27,7 @@ COPIED_WIDTH: Final = 1000
 class ResultActions:
     """What a screen of SQL does with a result. The client runs the query again to write it: in full, and unchanged."""
 
-    def __init__(self, screen: PlacedScreen, paths: Sequence[Path]) -> None:
+    def __init__(self, screen: TitledScreen, paths: Sequence[Path]) -> None:
         """Nothing is written yet.
 
         Args:
@@ -46,7 +46,7 @@ class ResultActions:
 
     # ---- the frame of a row
 
-    def go_to_frame(self, place: Place) -> None:
+    def go_to_frame(self, place: FrameRef) -> None:
         """Show the traffic at a frame. A thread looks for its capture: headers may be on a network."""
 
         def work() -> None:

@@ -10,9 +10,9 @@ from mcpproxy.tui.copies.copy_forms import CopyForm, forms
 from mcpproxy.tui.copies.saving import Saved, saved
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.safe_text import notify
-from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
 from mcpproxy.tui.screens.rule import RuleScreen
+from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.tui.text.content import Attachment
 from mcpproxy.tui.text.rows import row_text
 
@@ -23,7 +23,7 @@ WIDTH: Final = 80
 class RowActions:
     """What a screen with rows of a capture can do with one of them. A thread reads the row from the file."""
 
-    def __init__(self, screen: PlacedScreen, reading: Reading, entry: Callable[[], int | None]) -> None:
+    def __init__(self, screen: TitledScreen, reading: Reading, entry: Callable[[], int | None]) -> None:
         """No row is read yet.
 
         Args:

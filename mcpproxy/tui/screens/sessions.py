@@ -18,14 +18,14 @@ from mcpproxy.tui.data.capture_list import CaptureList, ListedCapture, short_nam
 from mcpproxy.tui.data.checking import Counting
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.step_thread import StepThread
-from mcpproxy.tui.messages import Checked, Failed, ListChanged, OpenRequested
-from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.messages import CaptureUnreadable, Checked, ListChanged, OpenRequested
+from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import bind
 from mcpproxy.tui.screens.deletion import Deletion
 from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT, ListScreen
+from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.foot import Foot
-from mcpproxy.tui.widgets.pointed_line import PointedLine
-from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table, layout
+from mcpproxy.tui.widgets.table import Column, MemoryRows, Table, TableLine, layout
 from mcpproxy.tui.widgets.word_box import WordBox
 from mcpproxy.wording import units
 from mcpproxy.wording.blocks import blocks
@@ -73,7 +73,7 @@ class SessionRows(MemoryRows[ListedCapture]):
         """Have these captures read before all others."""
         self._shelf.in_view = self.items[first:last]
 
-    def line(self, row: int) -> Line:
+    def line(self, row: int) -> TableLine:
         """One capture."""
         capture = self.items[row]
         summary = capture.summary
@@ -85,10 +85,10 @@ class SessionRows(MemoryRows[ListedCapture]):
         }
         if not capture.is_readable:
             name = "" if capture.server else f"{sanitise(capture.path.name)} "
-            return Line({**cells, "client": (Span(f"{name}cannot be read", "bad"),)}, wide="client")
+            return TableLine({**cells, "client": (Span(f"{name}cannot be read", "bad"),)}, wide="client")
         if summary is None:
-            return Line(cells)
-        return Line({**cells, **self._summary_cells(capture, summary)})
+            return TableLine(cells)
+        return TableLine({**cells, **self._summary_cells(capture, summary)})
 
     def _findings_cell(self, capture: ListedCapture) -> Sequence[Span]:
         """The number of errors and warnings; with `…` unless the capture is checked to its end."""
@@ -220,7 +220,7 @@ class SessionsScreen(ListScreen):
         super().__init__()
         self.capture_list = capture_list
         self.box = WordBox("words in server, client, revision, …", of="sessions", id="filter")
-        self._deletion = Deletion(self, self.renew)
+        self._deletion = Deletion(self, self.update_rows)
         self._nothing = nothing
         self._rows = SessionRows(capture_list, self._findings)
         self._listed: Sequence[ListedCapture] = ()
@@ -232,10 +232,10 @@ class SessionsScreen(ListScreen):
 
     def compose(self) -> ComposeResult:
         """The list."""
-        yield PointedLine(id="title")
+        yield ClickableLine(id="title")
         yield Table(COLUMNS, id="sessions")
-        yield Words(id="nothing")
-        yield Words(id="unheard")
+        yield SafeText(id="nothing")
+        yield SafeText(id="unheard")
         yield self.box
         yield Foot()
 
@@ -244,11 +244,11 @@ class SessionsScreen(ListScreen):
         table = self.table
         table.show(self._rows)
         table.focus()
-        self.query_one("#nothing", Words).show_lines(self._nothing.splitlines())
+        self.query_one("#nothing", SafeText).show_lines(self._nothing.splitlines())
         self.show_title()
         self._step_thread = StepThread(self.capture_list.step, self._report_change, self._report_failure, "shelf")
         self._counting = Counting(self.app.checking)
-        self._ticks = (self.set_interval(1.0, self.renew), self.set_interval(COUNT_S, self._count))
+        self._ticks = (self.set_interval(1.0, self.update_rows), self.set_interval(COUNT_S, self._count))
 
     def on_resize(self, event: events.Resize) -> None:
         """Fit the bars to their column."""
@@ -268,7 +268,7 @@ class SessionsScreen(ListScreen):
         self.capture_list.is_paused = False
         for timer in self._ticks:
             timer.resume()
-        self.renew()
+        self.update_rows()
 
     def on_screen_suspend(self) -> None:
         """The list is hidden; leave the processor to the screen on top."""
@@ -280,7 +280,7 @@ class SessionsScreen(ListScreen):
         self.post_message(ListChanged())
 
     def _report_failure(self, reason: str) -> None:
-        self.post_message(Failed(Path(), reason))
+        self.post_message(CaptureUnreadable(Path(), reason))
 
     @property
     def selected(self) -> ListedCapture | None:
@@ -317,7 +317,7 @@ class SessionsScreen(ListScreen):
 
     @on(ListChanged)
     @on(WordBox.Sought)
-    def renew(self) -> None:
+    def update_rows(self) -> None:
         """Show the captures that match the words."""
         words = self.box.words.lower().split()
         has_looked, self._listed = self.capture_list.has_looked, self.capture_list.captures
@@ -333,14 +333,14 @@ class SessionsScreen(ListScreen):
         )
         self.put(self._rows, captures, key=lambda capture: capture.path)
         is_empty = has_looked and not self._listed
-        self.query_one("#nothing", Words).display = is_empty
+        self.query_one("#nothing", SafeText).display = is_empty
         self.display_table(is_shown=not is_empty)
         self._show_unheard()
         self.show_title()
 
     def _show_unheard(self) -> None:
         """Name the routed servers of which nothing was recorded yet."""
-        line = self.query_one("#unheard", Words)
+        line = self.query_one("#unheard", SafeText)
         line.display = bool(self.capture_list.unheard)
         names = ", ".join(f"{server.name} ({server.client})" for server in self.capture_list.unheard)
         line.show([Span("routed, no traffic yet: ", "dim"), Span(names)])
@@ -378,7 +378,7 @@ class SessionsScreen(ListScreen):
 
     # ---- keys
 
-    @on(Table.Chosen)
+    @on(Table.RowSelected)
     def _open(self) -> None:
         """Open the capture at the cursor."""
         capture = self.selected
@@ -404,6 +404,6 @@ class SessionsScreen(ListScreen):
     def leave(self) -> None:
         """Stay: there is no screen below."""
 
-    @on(Failed)
-    def _failed(self, event: Failed) -> None:
+    @on(CaptureUnreadable)
+    def _failed(self, event: CaptureUnreadable) -> None:
         notify(self.app, event.reason, bad=True)

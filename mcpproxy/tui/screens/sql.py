@@ -14,16 +14,16 @@ from textual.binding import Binding, BindingType
 
 from mcpproxy.history import remember, remembered
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.messages import Replied
+from mcpproxy.tui.messages import SqlReplied
 from mcpproxy.tui.rows.sql_rows import AnswerRows, ViewRows, place_of, row_lines
-from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
-from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.screens.result_actions import ResultActions
+from mcpproxy.tui.screens.titled_screen import TitledScreen
+from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.editor import Editor
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
-from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Column, Table
 from mcpproxy.wording import units
 from mcpproxy.wording.cells import fit
@@ -34,7 +34,7 @@ NAMES: Final = 400
 """The maximum width of completion suggestions, in cells."""
 
 
-class SqlScreen(PlacedScreen):
+class SqlScreen(TitledScreen):
     """A box for SQL, and the result."""
 
     DEFAULT_CSS = """
@@ -86,9 +86,9 @@ class SqlScreen(PlacedScreen):
 
     def compose(self) -> ComposeResult:
         """The box, and the result below."""
-        yield PointedLine(id="title")
+        yield ClickableLine(id="title")
         yield Editor(self._names, id="sql")
-        yield Words(id="messages")
+        yield SafeText(id="messages")
         yield Table(ViewRows.COLUMNS, id="answer")
         yield Pane(id="row")
         yield Foot()
@@ -129,7 +129,7 @@ class SqlScreen(PlacedScreen):
         return self.query_one("#answer", Table)
 
     def _report_reply(self) -> None:
-        self.post_message(Replied())
+        self.post_message(SqlReplied())
 
     def _names(self, text: str) -> Sequence[str]:
         """The names that Tab can complete; columns of relations that the text names come first."""
@@ -141,7 +141,7 @@ class SqlScreen(PlacedScreen):
 
     # ---- updates
 
-    @on(Replied)
+    @on(SqlReplied)
     def _show(self) -> None:
         client = self.client
         if client.written is not None:
@@ -188,7 +188,7 @@ class SqlScreen(PlacedScreen):
             spans.append(Span("  Tab, Enter: an example", "dim"))
         self.set_title(spans)
         lines = [[Span(line, "bad")] for line in client.error] + [[Span(note, "bad")] for note in client.notes]
-        told_words = self.query_one("#messages", Words)
+        told_words = self.query_one("#messages", SafeText)
         told_words.show_lines(lines)
         told_words.display = bool(lines)
 
@@ -208,7 +208,7 @@ class SqlScreen(PlacedScreen):
 
     @on(Editor.Tabbed)
     def _tabbed(self, event: Editor.Tabbed) -> None:
-        messages, completion = self.query_one("#messages", Words), event.completion
+        messages, completion = self.query_one("#messages", SafeText), event.completion
         options = completion.options if completion is not None else ()
         is_run = self.query_one(Editor).text.strip() == self._sql and self.answer is not None
         if completion is None or is_run or (options and options == self._options):
@@ -226,7 +226,7 @@ class SqlScreen(PlacedScreen):
             return None
         return self.table.cursor
 
-    @on(Table.Chosen)
+    @on(Table.RowSelected)
     def _chosen(self) -> None:
         """Go to the frame of a row, or else show the row in full; put the example of a view into the box."""
         row, rows = self._selected_row(), self.answer

@@ -11,17 +11,17 @@ from textual.widgets import Input
 
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.stderr_lines import LogRows, LogSearch, beside, text_of
-from mcpproxy.tui.messages import Grown, Progressed, RowsRead
+from mcpproxy.tui.messages import CaptureGrown, Progressed, RowsRead
 from mcpproxy.tui.rows.traffic_columns import columns_for, next_times
 from mcpproxy.tui.rows.traffic_table import TrafficRows
-from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.safe_text import SafeText
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.list_screen import TO_FILTER
+from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.detail_box import SIDE_BY_SIDE
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
-from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Column, Table
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.counts import count_text
@@ -72,12 +72,12 @@ class StderrScreen(CaptureScreen):
 
     def compose(self) -> ComposeResult:
         """The lines, and the frames beside them."""
-        yield PointedLine(id="title")
-        yield Words(id="nothing")
+        yield ClickableLine(id="title")
+        yield SafeText(id="nothing")
         with Horizontal():
             yield Table(LINES, id="log")
             yield Table(NEARBY_COLUMNS, id="meanwhile")
-        yield Words(id="full")
+        yield SafeText(id="full")
         yield FilterBox("words that a line must contain", of="stderr", id="filter")
         yield Foot()
 
@@ -93,7 +93,7 @@ class StderrScreen(CaptureScreen):
 
     def on_unmount(self) -> None:
         """Stop reading."""
-        self.end()
+        self.stop()
         self._rows.close()
         self._frames.close()
 
@@ -117,20 +117,20 @@ class StderrScreen(CaptureScreen):
         self.table.renew()
         self.frames.renew()
 
-    @on(Grown)
+    @on(CaptureGrown)
     @on(events.ScreenResume)
     def _grown(self) -> None:
         if self._first is not None and len(self.reading.index) > self._first:
             first, self._first = self._first, None
             self.table.go(bisect_left(self.reading.stderr, first), keep_following=self.table.following)
         self._frames.forget()
-        self.renew()
+        self.update_rows()
 
     @on(Progressed)
-    def renew(self) -> None:
+    def update_rows(self) -> None:
         """Show the lines so far."""
         self.table.renew()
-        nothing = self.query_one("#nothing", Words)
+        nothing = self.query_one("#nothing", SafeText)
         http, is_empty = self.reading.conversation.capture.transport == "http", not len(self.reading.stderr)
         is_fruitless = self._search is not None and not (self.is_working or len(self._rows))
         nothing.display = is_fruitless or (is_empty and (http or self.reading.index.has_ended))
@@ -162,8 +162,8 @@ class StderrScreen(CaptureScreen):
 
     # ---- beside a line
 
-    @on(Table.Moved)
-    def _moved(self, event: Table.Moved) -> None:
+    @on(Table.RowHighlighted)
+    def _moved(self, event: Table.RowHighlighted) -> None:
         if event.table is self.table:
             self.show_title()
             self._show_beside()
@@ -176,7 +176,7 @@ class StderrScreen(CaptureScreen):
 
     def _show_beside(self) -> None:
         """Show the traffic around the line at the cursor, and the whole line if it is cut."""
-        entry, full = self.entry, self.query_one("#full", Words)
+        entry, full = self.entry, self.query_one("#full", SafeText)
         wanted = None if entry is None else (entry, len(self.reading.shown))
         if wanted == self._beside:
             return
@@ -190,10 +190,10 @@ class StderrScreen(CaptureScreen):
         if self.frames.display:
             self._frames.view, at = beside(self.reading, entry)
             self.frames.renew()
-            self.frames.go_amid(at)
+            self.frames.go_centered(at)
 
     def _show_full(self, entry: int) -> None:
-        full = self.query_one("#full", Words)
+        full = self.query_one("#full", SafeText)
         size = self.reading.index.entry(entry).size
         room = self.table.room.width - 14
         if size <= room and room > 0:
@@ -209,8 +209,8 @@ class StderrScreen(CaptureScreen):
 
     # ---- keys
 
-    @on(Table.Chosen)
-    def _choose(self, event: Table.Chosen) -> None:
+    @on(Table.RowSelected)
+    def _choose(self, event: Table.RowSelected) -> None:
         """Show the traffic at that time."""
         entry = self.entry if event.table is self.table else self._frames.entry(event.row)
         if entry is not None:
@@ -231,7 +231,7 @@ class StderrScreen(CaptureScreen):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         text = event.value.strip()
-        self.query_one(FilterBox).keep(text)
+        self.query_one(FilterBox).remember(text)
         self.leave_box()
         self._select(text)
 
@@ -245,7 +245,7 @@ class StderrScreen(CaptureScreen):
     def _select(self, text: str) -> None:
         """Show the lines that contain some words; all lines if there are no words."""
         entry, following = self.entry, self.table.following
-        self.end()
+        self.stop()
         self._search = LogSearch(self.reading, text) if text else None
         self._rows.view = self._search.rows if self._search is not None else self.reading.stderr
         self.table.show(self._rows)
@@ -254,7 +254,7 @@ class StderrScreen(CaptureScreen):
         elif entry is not None:
             self.table.go(bisect_left(self.reading.stderr, entry))
         self.table.following = following
-        self.renew()
+        self.update_rows()
 
 
 ENTRY: Final = ScreenEntry("E", "stderr", StderrScreen, help="the server's stderr, and the traffic at that time")

@@ -9,14 +9,14 @@ from textual.binding import Binding, BindingType
 
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.timelines import Timeline, Timelines
-from mcpproxy.tui.messages import Grown, Progressed
+from mcpproxy.tui.messages import CaptureGrown, Progressed
 from mcpproxy.tui.rows.timeline_rows import HEAD, KINDS, MOST_BARS, SHORTEST_NS, TimelineRows
 from mcpproxy.tui.rows.waterfall import HEAT_LEGEND, LEGEND, Window, axis, legend
-from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
+from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.foot import Foot
-from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Column, Table, layout
 from mcpproxy.wording import units
 from mcpproxy.wording.cells import fit
@@ -79,9 +79,9 @@ class TimelineScreen(CaptureScreen):
 
     def compose(self) -> ComposeResult:
         """The timelines."""
-        yield PointedLine(id="title")
+        yield ClickableLine(id="title")
         yield Table(columns(80, ""), id="timeline")
-        yield Words(id="legend")
+        yield SafeText(id="legend")
         yield Foot()
 
     def on_mount(self) -> None:
@@ -89,13 +89,13 @@ class TimelineScreen(CaptureScreen):
         self.table.show(self._rows)
         self.table.focus()
         # A scroll bar takes a cell of the chart.
-        self.watch(self.table, "show_vertical_scrollbar", lambda: self.draw_later(self.renew), init=False)
-        self.renew()
+        self.watch(self.table, "show_vertical_scrollbar", lambda: self.draw_later(self.update_rows), init=False)
+        self.update_rows()
         self.begin(self.timelines.step, "timeline")
 
     def on_unmount(self) -> None:
         """Stop reading."""
-        self.end()
+        self.stop()
         self.timelines.close()
 
     @property
@@ -112,12 +112,12 @@ class TimelineScreen(CaptureScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         """Redraw for the new width."""
-        self.query_one("#legend", Words).display = event.size.height >= LEGIBLE
-        self.draw_later(self.renew)
+        self.query_one("#legend", SafeText).display = event.size.height >= LEGIBLE
+        self.draw_later(self.update_rows)
 
-    @on(Grown)
+    @on(CaptureGrown)
     @on(Progressed)
-    def renew(self) -> None:
+    def update_rows(self) -> None:
         """Show what runs in the window."""
         rows, table = self._rows, self.table
         low, high = self.timelines.extent()
@@ -167,12 +167,12 @@ class TimelineScreen(CaptureScreen):
         place = (self.timelines.own, number)
         if place in self._rows.items:
             self.has_moved = True
-            self.table.go_amid(self._rows.items.index(place))
+            self.table.go_centered(self._rows.items.index(place))
 
     def _show_legend(self) -> None:
         is_heat = any(number <= KINDS for _, number in self._rows.items)
         signs = HEAT_LEGEND if is_heat else LEGEND
-        self.query_one("#legend", Words).show([Span(legend(signs, self.size.width - 2), "dim")])
+        self.query_one("#legend", SafeText).show([Span(legend(signs, self.size.width - 2), "dim")])
 
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
@@ -205,7 +205,7 @@ class TimelineScreen(CaptureScreen):
         size = max(SHORTEST_NS, min(high - low, 2 * max(SHORTEST_NS, last - first)))
         low = max(first - size // 2, min(low, last - size // 2))
         self._window = (low, low + size)
-        self.renew()
+        self.update_rows()
 
     def _middle(self) -> int:
         """The fixed point of zooming: the middle of the item at the cursor, or else of the window."""
@@ -274,7 +274,7 @@ class TimelineScreen(CaptureScreen):
         timeline = place[0]
         self._rows.folded ^= {timeline}
         self.has_moved = True
-        self.renew()
+        self.update_rows()
         if timeline in self._rows.folded:
             self.table.go(self._rows.items.index((timeline, HEAD)))
 
@@ -282,7 +282,7 @@ class TimelineScreen(CaptureScreen):
         """Unfold all servers; fold all if none is folded."""
         self._rows.folded = set() if self._rows.folded else set(self.timelines.all)
         self.has_moved = True
-        self.renew()
+        self.update_rows()
 
     def on_click(self, event: events.Click) -> None:
         """Fold the server whose row is clicked. The second click of a double click unfolds it again, and opens it."""
@@ -294,16 +294,16 @@ class TimelineScreen(CaptureScreen):
     def action_whole(self) -> None:
         """Show everything."""
         self._window, self._follows = None, False
-        self.renew()
+        self.update_rows()
 
     def action_follow(self) -> None:
         """Follow the end, or stop following it."""
         self._follows = not self._follows
         if self._window is None:
             self._window = self.window
-        self.renew()
+        self.update_rows()
 
-    @on(Table.Chosen)
+    @on(Table.RowSelected)
     def _choose(self) -> None:
         """Show the traffic at the cursor; on a row of the heat map, that of its kind."""
         place = self.selected

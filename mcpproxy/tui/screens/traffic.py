@@ -8,9 +8,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from mcpproxy.tui.details.detail import entry_name
-from mcpproxy.tui.messages import Checked, DetailRead, Grown, Progressed
+from mcpproxy.tui.messages import CaptureGrown, Checked, DetailRead, Progressed
 from mcpproxy.tui.rows.finding_lines import losses_text
-from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import OpenCapture, bind
 from mcpproxy.tui.screens.arrival import Arrival
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
@@ -20,11 +20,11 @@ from mcpproxy.tui.screens.marking import Marking
 from mcpproxy.tui.screens.prompts import LineScreen
 from mcpproxy.tui.screens.row_actions import RowActions
 from mcpproxy.tui.screens.traffic_filter import TrafficFilter
-from mcpproxy.tui.screens.traffic_title import Place, peers, title
+from mcpproxy.tui.screens.traffic_title import TitleState, peers, title
+from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.detail_box import DetailBox
 from mcpproxy.tui.widgets.expression_box import ExpressionBox
 from mcpproxy.tui.widgets.foot import Foot
-from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.split import Split
 from mcpproxy.tui.widgets.table import Table
 from mcpproxy.tui.widgets.traffic_list import TrafficList
@@ -101,15 +101,15 @@ class TrafficScreen(CaptureScreen):
 
     def compose(self) -> ComposeResult:
         """The list, and the detail below it or beside it."""
-        yield PointedLine(id="title")
-        yield Words(id="lost")
+        yield ClickableLine(id="title")
+        yield SafeText(id="lost")
         yield self.split
         yield self.box
         yield Foot()
 
     def on_mount(self) -> None:
         """Show the rows so far."""
-        self.marking.look()
+        self.marking.load()
         self.table.focus()
         self.table.following = self.reading.is_live and self.arrival.is_over
         self._grown()
@@ -118,7 +118,7 @@ class TrafficScreen(CaptureScreen):
 
     def on_unmount(self) -> None:
         """Cancel work in progress."""
-        self.filter.end()
+        self.filter.stop()
         for part in (self.marking, self.row_actions, self.exporting):
             part.close()
 
@@ -162,7 +162,7 @@ class TrafficScreen(CaptureScreen):
         if self.reading.is_live and self.is_current:
             self.table.renew()
 
-    @on(Grown)
+    @on(CaptureGrown)
     @on(events.ScreenResume)
     def _grown(self) -> None:
         self.listing.renew()
@@ -184,7 +184,7 @@ class TrafficScreen(CaptureScreen):
         self.filter.renew()
         self._show_place()
 
-    @on(Table.Moved)
+    @on(Table.RowHighlighted)
     def _moved(self) -> None:
         self.detail.page = 0
         self._show_place()
@@ -212,7 +212,7 @@ class TrafficScreen(CaptureScreen):
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
         listing, now = self.listing, self.filter
-        place = Place(
+        place = TitleState(
             listing.paused, now.scan, now.is_searching, listing.beside, listing.order_text, self.exporting.progress
         )
         self.set_title(title(self.reading, place), lambda room: peers(self.reading, self.session, room))
@@ -223,7 +223,7 @@ class TrafficScreen(CaptureScreen):
         warnings += [f"▲ {unrecorded_text(unrecorded)}"] if unrecorded else []
         warnings += [f"▲ {guesses_text(guesses)}"] if guesses else []
         warnings += [f"▲ {text}" for text in self.reading.forgotten]
-        lost = self.query_one("#lost", Words)
+        lost = self.query_one("#lost", SafeText)
         # In a low terminal, two rows of the list come before these lines.
         room = min(MOST_LOST, self.size.height - LOWEST)
         lost.display = bool(warnings) and room > 0
@@ -382,7 +382,7 @@ class TrafficScreen(CaptureScreen):
 
     def action_note(self) -> None:
         """Add a note to the row."""
-        self.marking.note(self.entry)
+        self.marking.edit_note(self.entry)
 
     def action_next_mark(self) -> None:
         """Go to the next marked row; after the last, to the first."""

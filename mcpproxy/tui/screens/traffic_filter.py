@@ -103,12 +103,12 @@ class TrafficFilter:
 
     def drop(self) -> None:
         """Forget the filter; the list is not shown again."""
-        self.end()
+        self.stop()
         self.scan, self._near, self._listing.selected = None, None, None
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Stop the search."""
-        self._screen.end()
+        self._screen.stop()
         if self.scan is not None:
             if self.scan.has_ended or not self.is_searching:
                 self._counts[self.text] = len(self.scan.rows)

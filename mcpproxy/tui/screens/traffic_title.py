@@ -22,7 +22,7 @@ _BEFORE: Final = "  "
 _BETWEEN: Final = " → "
 
 
-class Place(NamedTuple):
+class TitleState(NamedTuple):
     """What the screen shows of a capture."""
 
     paused: int | None
@@ -39,7 +39,7 @@ class Place(NamedTuple):
     """The progress of an export; empty if none is running."""
 
 
-def title(reading: Reading, place: Place) -> list[Span]:
+def title(reading: Reading, place: TitleState) -> list[Span]:
     """What is always in the title."""
     scan = place.scan
     spans = _state(reading, place)
@@ -56,7 +56,7 @@ def title(reading: Reading, place: Place) -> list[Span]:
     return spans
 
 
-def _state(reading: Reading, place: Place) -> list[Span]:
+def _state(reading: Reading, place: TitleState) -> list[Span]:
     """Whether it is live and followed, or how it ended."""
     if reading.is_live:
         if place.paused is None:

@@ -64,7 +64,7 @@ class Attachment(NamedTuple):
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
 
 
-class Writing:
+class MessageWriter:
     """A text that is being written, and the attachments met so far."""
 
     def __init__(self, width: int) -> None:
@@ -112,7 +112,7 @@ class Writing:
             if text:
                 self.text(text, indent)
             else:
-                self.lines.add("empty text", "dim", indent)
+                self.lines.write_line("empty text", "dim", indent)
             self.rest(block, "type", "text", "annotations", indent=indent)
         elif kind in ("image", "audio") and isinstance(data, str):
             self._heading(f"{kind} {place}" if place else "", block, indent)
@@ -124,12 +124,12 @@ class Writing:
             self.rest(block, "type", "resource", "annotations", indent=indent)
         elif kind in ("tool_use", "tool_result", "resource_link") or not isinstance(block, Pairs):
             words = str(kind).replace("_", " ") if isinstance(block, Pairs) else "block"
-            self.lines.add(f"{words} {place}".rstrip(), "dim", indent)
+            self.lines.write_line(f"{words} {place}".rstrip(), "dim", indent)
             self.rest(block, "type", indent=indent + STEP) if isinstance(block, Pairs) else write_value(
                 self.lines, block, indent + STEP
             )
         else:
-            self.lines.add(f"block {place}".rstrip(), "dim", indent)
+            self.lines.write_line(f"block {place}".rstrip(), "dim", indent)
             self.rest(block, indent=indent + STEP)
 
     def _heading(self, words: str, block: Any, indent: int) -> None:
@@ -139,7 +139,7 @@ class Writing:
             value = ", ".join(map(scalar, inner)) if is_array(inner) else scalar(inner)
             words += f" · {sanitise(name, 40)} {sanitise(value, 80)}"
         if words:
-            self.lines.add(words.removeprefix(" · "), "dim", indent)
+            self.lines.write_line(words.removeprefix(" · "), "dim", indent)
 
     def resource(self, value: Any, indent: int = 0) -> None:
         """The contents of a resource: text or a blob."""
@@ -161,7 +161,7 @@ class Writing:
         """What cannot be read here, with the key that saves it."""
         made = Attachment(sanitise(mime, WORD) if isinstance(mime, str) and mime else kind, data)
         self.attachments.append(made)
-        self.lines.add(f"{made.words}   o saves it", "accent", indent)
+        self.lines.write_line(f"{made.words}   o saves it", "accent", indent)
 
     # ---- lists of messages, of contents
 
@@ -169,7 +169,7 @@ class Writing:
         """The messages of a prompt, each below its role."""
         for message in messages if is_array(messages) else [messages]:
             role = member(message, "role")
-            self.lines.add(f"{sanitise(role, WORD) if isinstance(role, str) else 'no role'}:", "accent", indent)
+            self.lines.write_line(f"{sanitise(role, WORD) if isinstance(role, str) else 'no role'}:", "accent", indent)
             if isinstance(message, Pairs):
                 self.blocks(member(message, "content"), indent + STEP)
                 self.rest(message, "role", "content", indent=indent + STEP)
@@ -180,9 +180,9 @@ class Writing:
         """The structured content; only mentioned if the text has said the same."""
         text = member(content[0], "text") if is_array(content) and content else None
         if isinstance(text, str) and (_says(text, value) or _says(text, _wrapped(value))):
-            self.lines.add("structuredContent says the same", "dim")
+            self.lines.write_line("structuredContent says the same", "dim")
             return
-        self.lines.add("structuredContent", "dim")
+        self.lines.write_line("structuredContent", "dim")
         write_value(self.lines, value, in_full=True)
 
 

@@ -23,7 +23,7 @@ def write_definition(lines: TextLines, tool: Any, indent: int = 0) -> None:
         if description:
             lines.foreign(description, indent)
     if not description:
-        lines.add("no description", "bad", indent)
+        lines.write_line("no description", "bad", indent)
     for name, words, none in (
         ("inputSchema", "parameters", "no parameters"),
         ("outputSchema", "result", "no members in the result"),
@@ -31,22 +31,22 @@ def write_definition(lines: TextLines, tool: Any, indent: int = 0) -> None:
         schema = member(tool, name)
         if isinstance(schema, Pairs):
             names.append(name)
-            lines.add("", "plain")
+            lines.write_line("", "plain")
             _schema(lines, schema, words, none, indent)
     rest = without(tool, *names, "_meta")
     if rest:
-        lines.add("", "plain")
+        lines.write_line("", "plain")
         write_value(lines, rest, indent)
     if member(tool, "_meta") is not None:
-        lines.add("_meta is in pretty", "dim", indent)
+        lines.write_line("_meta is in pretty", "dim", indent)
 
 
 def _schema(lines: TextLines, schema: Pairs, words: str, none: str, indent: int) -> None:
     properties = member(schema, "properties")
     if isinstance(properties, Pairs) and properties:
-        lines.add(f"{words} ({len(properties):,})", "dim", indent)
+        lines.write_line(f"{words} ({len(properties):,})", "dim", indent)
     else:
-        lines.add(none, "dim", indent)
+        lines.write_line(none, "dim", indent)
     _members(lines, schema, indent + STEP, 0)
 
 

@@ -27,7 +27,7 @@ _HIDDEN: Final = r"▲ hidden characters are shown as escapes, such as \u202e"
 _MEMBER: Final = re.compile(r'("(?:[^"\\]|\\.)*"): ')
 
 
-class Full(Exception):
+class TextLimitReached(Exception):
     """The text has as many lines or characters as it can have."""
 
 
@@ -82,7 +82,7 @@ class TextLines(OnDemand[Sequence[Span]]):
 
     # ---- writing
 
-    def add(self, text: str, role: Role = "plain", indent: int = 0) -> None:
+    def write_line(self, text: str, role: Role = "plain", indent: int = 0) -> None:
         """One line of ours, wrapped; what is foreign in it is sanitised already.
 
         Raises:
@@ -154,10 +154,10 @@ class TextLines(OnDemand[Sequence[Span]]):
         indent, hanging = min(indent, deepest), min(hanging, deepest)
         self._characters += len(text)
         if self._characters > MOST_CHARACTERS:
-            raise Full
+            raise TextLimitReached
         for piece in wrap(text, self.width - indent, self.width - hanging):
             if len(self._texts) >= MOST_LINES:
-                raise Full
+                raise TextLimitReached
             self._texts.append(piece)
             self._indents.append(indent)
             self._kinds.append(kind)

@@ -5,9 +5,9 @@ from typing import Any, Final
 from analysis.conversation.call import Outcome
 from captures.record import Record
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.text.content import WORD, Writing
+from mcpproxy.tui.text.content import WORD, MessageWriter
 from mcpproxy.tui.text.definitions import write_definition
-from mcpproxy.tui.text.lines import Full
+from mcpproxy.tui.text.lines import TextLimitReached
 from mcpproxy.tui.text.values import STEP, write_value
 from mcpproxy.wording.exact_json import MOST_VALUES, Pairs, is_array, member, parse, scalar, without
 from mcpproxy.wording.gists import log_source, progress_text
@@ -21,7 +21,7 @@ MOST_MESSAGES: Final = 1000
 _LOUD: Final = frozenset(("error", "critical", "alert", "emergency"))
 
 
-def write_frame(writing: Writing, raw: bytes) -> None:
+def write_frame(writing: MessageWriter, raw: bytes) -> None:
     """All that people read in the bytes of a frame; never raises."""
     if sum(map(raw.count, (b"[", b"{", b","))) > MOST_VALUES:
         write_raw(writing, raw)
@@ -34,15 +34,15 @@ def write_frame(writing: Writing, raw: bytes) -> None:
     try:
         if is_array(value):
             for number, part in enumerate(value[:MOST_MESSAGES], 1):
-                writing.lines.add(f"message {number:,} of {len(value):,}", "dim")
+                writing.lines.write_line(f"message {number:,} of {len(value):,}", "dim")
                 _message(writing, part)
             if len(value) > MOST_MESSAGES:
-                raise Full
+                raise TextLimitReached
             return
         _message(writing, value)
         if b'"_meta"' in raw and b'"tools"' not in raw:
-            writing.lines.add("_meta is in pretty", "dim")
-    except Full:
+            writing.lines.write_line("_meta is in pretty", "dim")
+    except TextLimitReached:
         writing.lines.cut()
 
 
@@ -54,37 +54,37 @@ def record_value(record: Record) -> Any:
     return parse(json.dumps(members, ensure_ascii=False, default=str))
 
 
-def write_record(writing: Writing, record: Record) -> None:
+def write_record(writing: MessageWriter, record: Record) -> None:
     """What a record that is no frame says: a sentence, and its members."""
     remark = remark_on(record, ended=False)
     try:
         if remark is not None:
-            writing.lines.add(remark.text, remark.role)
+            writing.lines.write_line(remark.text, remark.role)
         write_value(writing.lines, record_value(record))
-    except Full:
+    except TextLimitReached:
         writing.lines.cut()
 
 
-def write_raw(writing: Writing, raw: bytes) -> None:
+def write_raw(writing: MessageWriter, raw: bytes) -> None:
     """Bytes that are no JSON, such as a line of stderr."""
     try:
         writing.lines.foreign(raw.decode("utf-8", "backslashreplace"))
         if not raw:
-            writing.lines.add("no bytes", "dim")
-    except Full:
+            writing.lines.write_line("no bytes", "dim")
+    except TextLimitReached:
         writing.lines.cut()
 
 
-def write_tool(writing: Writing, tool: Any) -> None:
+def write_tool(writing: MessageWriter, tool: Any) -> None:
     """A definition from a list of tools."""
     try:
         write_definition(writing.lines, tool)
-    except Full:
+    except TextLimitReached:
         writing.lines.cut()
     writing.lines.warn()
 
 
-def _message(writing: Writing, value: Any) -> None:
+def _message(writing: MessageWriter, value: Any) -> None:
     names = {name for name, _ in value} if isinstance(value, Pairs) else set()
     method = member(value, "method")
     if isinstance(method, str):
@@ -104,14 +104,14 @@ def _message(writing: Writing, value: Any) -> None:
         return
     rest = without(value, "jsonrpc", "id", *said)
     if rest:
-        writing.lines.add("besides", "dim")
+        writing.lines.write_line("besides", "dim")
         write_value(writing.lines, rest)
 
 
 # ---- requests and notifications
 
 
-def _call(writing: Writing, method: str, params: Any, *, is_request: bool) -> None:
+def _call(writing: MessageWriter, method: str, params: Any, *, is_request: bool) -> None:
     lines = writing.lines
     head = sanitise(method, WORD)
     name = member(params, "name")
@@ -121,25 +121,27 @@ def _call(writing: Writing, method: str, params: Any, *, is_request: bool) -> No
         names = ["name"]
         if isinstance(arguments, Pairs):
             names.append("arguments")
-            write_value(lines, arguments, STEP, in_full=True) if arguments else lines.add("no arguments", "dim", STEP)
+            write_value(lines, arguments, STEP, in_full=True) if arguments else lines.write_line(
+                "no arguments", "dim", STEP
+            )
         writing.rest(params, *names, indent=STEP)
     elif method == "notifications/message" and isinstance(params, Pairs):
         _log(writing, params)
     elif method == "notifications/progress" and isinstance(params, Pairs):
         _progress(writing, params)
     elif method == "sampling/createMessage" and isinstance(member(params, "messages"), list):
-        lines.add(head, "accent")
+        lines.write_line(head, "accent")
         writing.rest(params, "messages", indent=STEP)
         writing.turns(member(params, "messages"), STEP)
     else:
-        lines.add(head, "accent")
+        lines.write_line(head, "accent")
         if without(params, "_meta") if isinstance(params, Pairs) else params is not None:
             write_value(lines, params, STEP)
         elif is_request:
-            lines.add("without parameters", "dim", STEP)
+            lines.write_line("without parameters", "dim", STEP)
 
 
-def _log(writing: Writing, params: Pairs) -> None:
+def _log(writing: MessageWriter, params: Pairs) -> None:
     source, data = _scalars(params, "level", "logger"), member(params, "data")
     role: Role = "bad" if source.get("level") in _LOUD else "plain"
     writing.lines.labelled("notifications/message", log_source(source), 0, role)
@@ -151,7 +153,7 @@ def _log(writing: Writing, params: Pairs) -> None:
     writing.rest(params, *said, "data", indent=STEP)
 
 
-def _progress(writing: Writing, params: Pairs) -> None:
+def _progress(writing: MessageWriter, params: Pairs) -> None:
     done, total, text = member(params, "progress"), member(params, "total"), member(params, "message")
     far = _scalars(params, "progress", "total")
     words, names = progress_text(far), [*far]
@@ -172,7 +174,7 @@ def _scalars(value: Pairs, *names: str) -> dict[str, Any]:
 # ---- answers
 
 
-def _error(writing: Writing, error: Any) -> None:
+def _error(writing: MessageWriter, error: Any) -> None:
     if not isinstance(error, Pairs):
         writing.lines.labelled("error", scalar(error), 0, "bad")
         if isinstance(error, list) and error:
@@ -180,7 +182,7 @@ def _error(writing: Writing, error: Any) -> None:
         return
     text = member(error, "message")
     code = _scalars(error, "code")
-    writing.lines.add(error_word(code), "bad")
+    writing.lines.write_line(error_word(code), "bad")
     names = [*code]
     if isinstance(text, str):
         names.append("message")
@@ -188,13 +190,13 @@ def _error(writing: Writing, error: Any) -> None:
     rest = without(error, *names, "_meta")
     data = member(rest, "data")
     if isinstance(data, str) and len(rest) == 1:
-        writing.lines.add("data", "dim")
+        writing.lines.write_line("data", "dim")
         writing.text(data, STEP)
     elif rest:
         write_value(writing.lines, rest)
 
 
-def _result(writing: Writing, result: Any) -> None:
+def _result(writing: MessageWriter, result: Any) -> None:
     if not isinstance(result, Pairs):
         write_value(writing.lines, result)
         return
@@ -209,7 +211,7 @@ def _result(writing: Writing, result: Any) -> None:
         if content:
             writing.blocks(content)
         else:
-            writing.lines.add("no content", "dim")
+            writing.lines.write_line("no content", "dim")
     if "structuredContent" in names:
         said.append("structuredContent")
         writing.structured(member(result, "structuredContent"), content)
@@ -218,45 +220,45 @@ def _result(writing: Writing, result: Any) -> None:
     if rest:
         write_value(writing.lines, rest)
     elif not said:
-        writing.lines.add("an empty result", "dim")
+        writing.lines.write_line("an empty result", "dim")
 
 
-def _lead(writing: Writing, result: Pairs) -> list[str]:
+def _lead(writing: MessageWriter, result: Pairs) -> list[str]:
     """What comes before the content; returns the members that it says."""
     said = []
     if type(member(result, "isError")) is bool:
         said.append("isError")
         if member(result, "isError"):
-            writing.lines.add(verdict(Outcome.TOOL_ERROR).word, "bad")
+            writing.lines.write_line(verdict(Outcome.TOOL_ERROR).word, "bad")
     if isinstance(member(result, "description"), str) and member(result, "messages") is not None:
         writing.lines.foreign(member(result, "description"), 0, "dim")
         said.append("description")
     return said
 
 
-def _parts(writing: Writing, result: Pairs) -> list[str]:
+def _parts(writing: MessageWriter, result: Pairs) -> list[str]:
     """Contents of resources, definitions of tools, messages of a prompt; returns the members that it says."""
     said = []
-    for name, write in (("contents", _contents), ("tools", _tool), ("messages", Writing.turns)):
+    for name, write in (("contents", _contents), ("tools", _tool), ("messages", MessageWriter.turns)):
         parts = member(result, name)
         if is_array(parts):
             said.append(name)
             for part in parts:
                 write(writing, part)
             if not parts:
-                writing.lines.add(f"no {name}", "dim")
+                writing.lines.write_line(f"no {name}", "dim")
     return said
 
 
-def _contents(writing: Writing, part: Any) -> None:
+def _contents(writing: MessageWriter, part: Any) -> None:
     writing.resource(part)
 
 
-def _tool(writing: Writing, tool: Any) -> None:
+def _tool(writing: MessageWriter, tool: Any) -> None:
     name = member(tool, "name")
     writing.lines.labelled(f"{scalar(name)}", "")
     if isinstance(tool, Pairs):
         write_definition(writing.lines, tool, STEP)
     else:
         write_value(writing.lines, tool, STEP)
-    writing.lines.add("")
+    writing.lines.write_line("")

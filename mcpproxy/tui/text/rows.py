@@ -7,14 +7,14 @@ from captures.frame import Frame
 from captures.record import Record, raw_bytes
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.row_calls import message_at
-from mcpproxy.tui.text.content import Writing
+from mcpproxy.tui.text.content import MessageWriter
 from mcpproxy.tui.text.messages import write_frame, write_raw, write_record
 
 LARGEST: Final = 8 << 20
 """Bytes. A larger frame is shown as raw text, page by page."""
 
 
-def row_text(reading: Reading, row: int, width: int) -> Writing | None:
+def row_text(reading: Reading, row: int, width: int) -> MessageWriter | None:
     """The text of a row; None if it is too large, deleted or damaged.
 
     Args:
@@ -23,7 +23,7 @@ def row_text(reading: Reading, row: int, width: int) -> Writing | None:
         width: cells of a line.
     """
     item = reading.index.read_item(row) if reading.index.entry(row).size <= LARGEST else None
-    writing = Writing(width)
+    writing = MessageWriter(width)
     if isinstance(item, Frame):
         is_whole = reading.joined_to(row) is None
         frames = (item,) if is_whole else message_at(reading, row, item).frames

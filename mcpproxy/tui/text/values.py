@@ -37,7 +37,7 @@ def write_value(lines: TextLines, value: Any, indent: int = 0, *, in_full: bool 
         elif isinstance(inner, str):
             lines.foreign(inner, at)
         else:
-            lines.add(scalar(inner), "plain", at)
+            lines.write_line(scalar(inner), "plain", at)
 
 
 def _inside(at: int, value: list[Any], *, in_full: bool) -> Iterator[tuple[int, str | None, Any]]:

@@ -27,7 +27,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """The content of one row."""
 
     cells: Mapping[str, Sequence[Span]] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Line:
     """The column whose text extends over the empty cells after it."""
 
 
-class Rows(Protocol):
+class TableRows(Protocol):
     """The source of rows. The drawing thread calls it, so it must return at once."""
 
     def __len__(self) -> int: ...
@@ -46,7 +46,7 @@ class Rows(Protocol):
     def want(self, first: int, last: int) -> None:
         """Announces that the rows from `first` to before `last` are about to be requested."""
 
-    def line(self, row: int) -> Line:
+    def line(self, row: int) -> TableLine:
         """The content of a row; a short placeholder if not known yet."""
 
 
@@ -66,7 +66,7 @@ class MemoryRows(Generic[T]):
         """The item of a row; None if there is no such row."""
         return self.items[row] if row < len(self.items) else None
 
-    def line(self, row: int) -> Line:
+    def line(self, row: int) -> TableLine:
         """The content of a row."""
         raise NotImplementedError
 
@@ -90,7 +90,7 @@ def layout(columns: Sequence[Column], width: int, gap: int = 1) -> list[tuple[Co
     return sized
 
 
-def spread(columns: Sequence[tuple[Column, int]], line: Line, gap: int = 1) -> Iterator[tuple[Column, int]]:
+def spread(columns: Sequence[tuple[Column, int]], line: TableLine, gap: int = 1) -> Iterator[tuple[Column, int]]:
     """The columns of a line: the column whose text spills takes the empty ones after it."""
     rest = deque(columns)
     while rest:

@@ -17,9 +17,9 @@ from mcpproxy.tui.details.detail import VIEWS, Detail, Lines, detail, entry_name
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.messages import DetailRead
 from mcpproxy.tui.rows.finding_lines import short_lines
-from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.safe_text import SafeText
+from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
 from mcpproxy.tui.widgets.pane import Pane
-from mcpproxy.tui.widgets.pointed_line import Piece, PointedLine
 from mcpproxy.tui.widgets.reader import Reader
 from mcpproxy.wording.spans import Span
 
@@ -83,10 +83,10 @@ class DetailBox(Vertical):
 
     def compose(self) -> ComposeResult:
         """The tabs, the detail, and what is beside it."""
-        yield PointedLine(id="tabs")
+        yield ClickableLine(id="tabs")
         with Horizontal():
             yield Reader(id="reader", pane="text")
-            yield Words(id="beside")
+            yield SafeText(id="beside")
 
     def on_unmount(self) -> None:
         """Stop reading."""
@@ -183,7 +183,7 @@ class DetailBox(Vertical):
             tabs.append(Piece(Span(page, "plain")))
         if note:
             tabs.append(Piece(Span(f"  ◆ {note}", "accent")))
-        self.query_one("#tabs", PointedLine).show_pieces(tabs)
+        self.query_one("#tabs", ClickableLine).show_pieces(tabs)
 
     def show_beside(self) -> str | None:
         """Show the exchange and the findings of the row at the cursor; returns the user's note on it."""
@@ -195,7 +195,7 @@ class DetailBox(Vertical):
         # What the view shows itself is not shown twice.
         exchange = self._exchange[1] if self._exchange[0] == entry and self.view != "exchange" else ()
         findings = short_lines(self._reading, entry, BESIDE) if self.view != "findings" else []
-        self.query_one("#beside", Words).show_lines([*note_lines, *exchange, *findings])
+        self.query_one("#beside", SafeText).show_lines([*note_lines, *exchange, *findings])
         return note
 
 

@@ -12,7 +12,7 @@ from analysis.filter import FilterError, parse
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.completion import filter_completion
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.safe_text import SafeText
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.wording.cells import fit
 from mcpproxy.wording.spans import Span
@@ -47,7 +47,7 @@ class ExpressionBox(Vertical):
         super().__init__()
         self._reading = reading
         self._line = FilterBox("method:tools/call latency>100ms …", of="traffic", is_edited=True, id="filter")
-        self._wrong = Words(id="wrong")
+        self._wrong = SafeText(id="wrong")
         self._suggested = ""
 
     def compose(self) -> ComposeResult:
@@ -91,7 +91,7 @@ class ExpressionBox(Vertical):
         event.stop()
         text = event.value.strip()
         if self._is_right(text):
-            self._line.keep(text)
+            self._line.remember(text)
             self.post_message(self.Entered(text))
 
     def _is_right(self, text: str) -> bool:

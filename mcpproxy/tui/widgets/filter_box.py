@@ -20,7 +20,7 @@ class LineBox(Input):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Back", show=False)]
 
-    class Left(Message):
+    class Cancelled(Message):
         """Escape was pressed."""
 
     def __init__(self, placeholder: str, *, is_edited: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's name
@@ -44,7 +44,7 @@ class LineBox(Input):
 
     def action_leave(self) -> None:
         """Leave the box."""
-        self.post_message(self.Left())
+        self.post_message(self.Cancelled())
 
     def _on_paste(self, event: events.Paste) -> None:
         """Sanitise pasted text, which may contain anything."""
@@ -92,7 +92,7 @@ class FilterBox(LineBox):
         self._at = -1
         super().open(text)
 
-    def keep(self, text: str) -> None:
+    def remember(self, text: str) -> None:
         """Remember an expression."""
         if text in self.history:
             self.history.remove(text)

@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from mcpproxy.tui.details.find import Found, Place
+from mcpproxy.tui.details.find import Matches, MatchPosition
 from mcpproxy.tui.safe_text import marked_strip, segments, strip
 from mcpproxy.tui.widgets.tree import Tree
 from mcpproxy.wording.spans import Role, Span
@@ -48,7 +48,7 @@ class Pane(ScrollView, can_focus=True):
         Binding("enter", "turn", "Fold", show=False, id="fold-or-unfold"),
     ]
 
-    class Left(Message):
+    class LeaveRequested(Message):
         """The key for the list was pressed, and there is nothing to fold."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
@@ -56,9 +56,9 @@ class Pane(ScrollView, can_focus=True):
         self._lines: Sequence[Sequence[Span]] = ()
         self.branching: Tree | None = None
         self.cursor = 0
-        self.found = Found()
+        self.found = Matches()
         """The matches that are marked."""
-        self._match: Place | None = None
+        self._match: MatchPosition | None = None
 
     def show_lines(self, lines: Sequence[Sequence[Span]]) -> None:
         """Show lines as they are."""
@@ -78,7 +78,7 @@ class Pane(ScrollView, can_focus=True):
         self._lines, self.branching = (), tree
         self._renewed()
 
-    def show_found(self, found: Found) -> None:
+    def show_found(self, found: Matches) -> None:
         """Mark matches."""
         self.found, self._match = found, None
         self.refresh()
@@ -88,7 +88,7 @@ class Pane(ScrollView, can_focus=True):
         """The line at the cursor, or the first line that is shown if there is no cursor."""
         return self.branching.visible[self.cursor] if self.branching is not None else int(self.scroll_y)
 
-    def go_to(self, match: Place) -> None:
+    def go_to(self, match: MatchPosition) -> None:
         """Show a match, and mark it as the current one."""
         self._match = match
         tree, height = self.branching, max(1, self.scrollable_content_region.height)
@@ -144,7 +144,7 @@ class Pane(ScrollView, can_focus=True):
     def action_fold(self, fold: bool) -> None:
         """Fold or unfold what the line opens or belongs to; if nothing folds, leave."""
         if fold and self.branching is None:
-            self.post_message(self.Left())
+            self.post_message(self.LeaveRequested())
         self._toggle(fold)
 
     def action_turn(self) -> None:

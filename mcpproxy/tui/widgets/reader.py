@@ -12,9 +12,9 @@ from textual.message import Message
 from textual.widgets import Input
 
 from mcpproxy.tui.details.byte_pages import BytePage
-from mcpproxy.tui.details.find import Found, Lines, Place, find, pattern_of
+from mcpproxy.tui.details.find import Lines, Matches, MatchPosition, find, pattern_of
 from mcpproxy.tui.host import Host
-from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.safe_text import SafeText
 from mcpproxy.tui.widgets.filter_box import LineBox
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.tree import Tree
@@ -54,7 +54,7 @@ class Reader(Vertical):
     class Searched(Message):
         """The thread has searched."""
 
-        def __init__(self, number: int, found: Found, *, is_new: bool) -> None:
+        def __init__(self, number: int, found: Matches, *, is_new: bool) -> None:
             super().__init__()
             self.number, self.found = number, found
             self.is_new = is_new
@@ -89,7 +89,7 @@ class Reader(Vertical):
         """The number of the last search; the results of earlier ones do not count."""
         self._from = 0
         """The line from which the first match is looked for."""
-        self._found = Found()
+        self._found = Matches()
         self._at = -1
         """The number of the current match."""
         self._thread = ThreadPoolExecutor(1, "find")
@@ -98,13 +98,13 @@ class Reader(Vertical):
         """The pane and the box."""
         yield Pane(id=self._pane_id)
         with Horizontal(id="finding"):
-            yield Words(id="finding-word")
+            yield SafeText(id="finding-word")
             yield FindBox("a text in this detail", id="find")
-            yield Words(id="finding-count")
+            yield SafeText(id="finding-count")
 
     def on_mount(self) -> None:
         """Say what the box is for."""
-        self.query_one("#finding-word", Words).show([Span("find ", "accent")])
+        self.query_one("#finding-word", SafeText).show([Span("find ", "accent")])
 
     def on_unmount(self) -> None:
         """Stop searching."""
@@ -123,7 +123,7 @@ class Reader(Vertical):
     def show(self, content: Lines | Tree) -> None:
         """Show other content; what was to be found is looked for in it, too."""
         before, self._content = self._content, content
-        self.pane.show_found(Found())
+        self.pane.show_found(Matches())
         if isinstance(content, Tree):
             self.pane.show_tree(content)
         else:
@@ -159,13 +159,13 @@ class Reader(Vertical):
         was_finding = self.is_finding
         self.query_one("#finding").display = False
         self._number += 1
-        self._found, self._at = Found(), -1
+        self._found, self._at = Matches(), -1
         self.pane.show_found(self._found)
         self.post_message(self.Sought(None))
         return was_finding
 
-    @on(LineBox.Left)
-    def _box_left(self, event: LineBox.Left) -> None:
+    @on(LineBox.Cancelled)
+    def _box_left(self, event: LineBox.Cancelled) -> None:
         event.stop()
         self.leave()
         self.pane.focus()
@@ -183,11 +183,11 @@ class Reader(Vertical):
         if event.value:
             self.pane.focus()
         else:
-            self._box_left(LineBox.Left())
+            self._box_left(LineBox.Cancelled())
 
     # ---- searching
 
-    def _search(self, known: Found | None = None) -> None:
+    def _search(self, known: Matches | None = None) -> None:
         """Search all of the content; or only mark the matches in this page of it, if all are known."""
         self._number += 1
         number, content, text = self._number, self._content, self._text
@@ -231,7 +231,7 @@ class Reader(Vertical):
         places = self._found.places
         return places[self._at].page if 0 <= self._at < len(places) else -1
 
-    def _place(self, match: Place) -> Place:
+    def _place(self, match: MatchPosition) -> MatchPosition:
         """Where a match in what is shown is."""
         return self._content.place(match) if isinstance(self._content, BytePage) else match
 
@@ -263,4 +263,4 @@ class Reader(Vertical):
             count = f"{self._at + 1:,} of {len(places):,}{'+' if self._found.is_cut else ''}   n N"
         else:
             count = "not found" if self._text else ""
-        self.query_one("#finding-count", Words).show([Span(f" {count}", "plain" if places else "bad")])
+        self.query_one("#finding-count", SafeText).show([Span(f" {count}", "plain" if places else "bad")])

@@ -12,9 +12,9 @@ from textual.message import Message
 from mcpproxy.tui.details.detail import VIEWS
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.layout_state import Layout, keep_layout, kept_layout, resized, within
+from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.detail_box import DetailBox
 from mcpproxy.tui.widgets.pane import Pane
-from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.reader import Reader
 from mcpproxy.tui.widgets.table import Table
 from mcpproxy.tui.widgets.traffic_list import TrafficList
@@ -92,7 +92,7 @@ class Split(Container):
 
     # ---- the detail
 
-    @on(Table.Chosen)
+    @on(Table.RowSelected)
     def action_into(self) -> None:
         """Show the detail, and move the focus to it."""
         # New rows must not replace the row that is being read.
@@ -112,7 +112,7 @@ class Split(Container):
         if self.detail.work is not None:
             self.app.key_queue.wait_for(self.detail.work)
 
-    @on(Pane.Left)
+    @on(Pane.LeaveRequested)
     def action_outof(self) -> None:
         """Go back to the list."""
         if self.is_full:
@@ -142,8 +142,8 @@ class Split(Container):
         if self.is_full:
             self.detail.pane.focus()
 
-    @on(PointedLine.Pointed, "#tabs")
-    def _choose_tab(self, event: PointedLine.Pointed) -> None:
+    @on(ClickableLine.Clicked, "#tabs")
+    def _choose_tab(self, event: ClickableLine.Clicked) -> None:
         if event.target in VIEWS:
             self.action_view(VIEWS.index(event.target))
 

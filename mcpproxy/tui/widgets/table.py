@@ -1,8 +1,8 @@
 """Table: rows drawn line by line on demand, so a million rows cost as much as a screenful.
 
-It owns no rows. A `Rows` object says how many there are and what each contains; the table lays them out, drops columns
-if the terminal is narrow, and keeps the cursor. It follows the end while the cursor is on the last row; moving away
-pauses that, and going to the end resumes it.
+It owns no rows. A `TableRows` object says how many there are and what each contains; the table lays them out, drops
+columns if the terminal is narrow, and keeps the cursor. It follows the end while the cursor is on the last row; moving
+away pauses that, and going to the end resumes it.
 """
 
 import re
@@ -19,10 +19,10 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from mcpproxy.tui.safe_text import marked_strip, segments, strip
-from mcpproxy.tui.widgets.columns import Column, Line, MemoryRows, Rows, layout, spread
+from mcpproxy.tui.widgets.columns import Column, MemoryRows, TableLine, TableRows, layout, spread
 from mcpproxy.wording.spans import Role, Span
 
-__all__ = ["Column", "Line", "MemoryRows", "Rows", "Table", "layout"]
+__all__ = ["Column", "MemoryRows", "Table", "TableLine", "TableRows", "layout"]
 
 ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "warm", "bad")
 
@@ -61,7 +61,7 @@ class Table(ScrollView, can_focus=True):
     cursor: reactive[int] = reactive(0, repaint=False)
     following: reactive[bool] = reactive(False, repaint=False)
 
-    class Moved(Message):
+    class RowHighlighted(Message):
         """The cursor is on another row."""
 
         def __init__(self, table: "Table", row: int) -> None:
@@ -75,9 +75,9 @@ class Table(ScrollView, can_focus=True):
 
         def can_replace(self, message: Message) -> bool:
             """If keys arrive faster than screens are drawn, only the last position counts."""
-            return isinstance(message, Table.Moved) and message.table is self.table
+            return isinstance(message, Table.RowHighlighted) and message.table is self.table
 
-    class Chosen(Message):
+    class RowSelected(Message):
         """Enter, or a second click, on a row."""
 
         def __init__(self, table: "Table", row: int) -> None:
@@ -104,11 +104,11 @@ class Table(ScrollView, can_focus=True):
     def __init__(self, columns: Sequence[Column], *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self.columns = tuple(columns)
-        self.rows: Rows = MemoryRows()
+        self.rows: TableRows = MemoryRows()
         self._count = 0
         self._layout: list[tuple[Column, int]] = []
         self._layout_width = -1
-        self._lines: dict[int, Line | None] = {}
+        self._lines: dict[int, TableLine | None] = {}
         """What was drawn, by screen row; None if there was no row."""
         self._found: re.Pattern[str] | None = None
         """What is marked in the rows."""
@@ -117,7 +117,7 @@ class Table(ScrollView, can_focus=True):
 
     # ---- rows
 
-    def show(self, rows: Rows, *, cursor: int = 0) -> None:
+    def show(self, rows: TableRows, *, cursor: int = 0) -> None:
         """Show other rows."""
         self.rows = rows
         self._count = -1
@@ -173,9 +173,9 @@ class Table(ScrollView, can_focus=True):
         elif row >= top + self.page:
             self._scroll(row - self.page + 1)
         if moved:
-            self.post_message(self.Moved(self, row))
+            self.post_message(self.RowHighlighted(self, row))
 
-    def go_amid(self, row: int) -> None:
+    def go_centered(self, row: int) -> None:
         """Put the cursor on a row, in the middle of the page; near the beginning, show all rows before it."""
         half = self.page // 2
         begins = row + half // 2 < self.page
@@ -205,7 +205,7 @@ class Table(ScrollView, can_focus=True):
     def action_choose(self) -> None:
         """Open the row."""
         if len(self.rows):
-            self.post_message(self.Chosen(self, self.cursor))
+            self.post_message(self.RowSelected(self, self.cursor))
 
     def on_click(self, event: events.Click) -> None:
         """Put the cursor there; a click on it again opens the row."""
@@ -251,7 +251,7 @@ class Table(ScrollView, can_focus=True):
         if visible != self.cursor:
             self.following = self.following and visible == len(self.rows) - 1
             self.cursor = max(0, visible)
-            self.post_message(self.Moved(self, self.cursor))
+            self.post_message(self.RowHighlighted(self, self.cursor))
 
     def on_resize(self) -> None:
         """Keep the cursor in sight."""
@@ -323,7 +323,7 @@ class Table(ScrollView, can_focus=True):
     def _want(self, top: int) -> None:
         self.rows.want(top, min(len(self.rows), top + self.page))
 
-    def _line(self, row: int) -> Line | None:
+    def _line(self, row: int) -> TableLine | None:
         return self.rows.line(row) if row < len(self.rows) else None
 
     def _styles(self, base: Style) -> dict[Role, Style]:
@@ -332,9 +332,9 @@ class Table(ScrollView, can_focus=True):
     def _head(self, width: int) -> Strip:
         style = self.rich_style + self.get_component_rich_style("table--head", partial=True)
         cells = {column.name: (Span(column.title),) for column, _ in self._layout}
-        return self._drawn(Line(cells), width, dict.fromkeys(ROLES, style))
+        return self._drawn(TableLine(cells), width, dict.fromkeys(ROLES, style))
 
-    def _drawn(self, line: Line, width: int, styles: dict[Role, Style]) -> Strip:
+    def _drawn(self, line: TableLine, width: int, styles: dict[Role, Style]) -> Strip:
         parts = []
         left = width
         for number, (column, size) in enumerate(spread(self._layout, line)):

@@ -13,10 +13,10 @@ from textual.message import Message
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.sorting import Sorting
 from mcpproxy.tui.data.step_thread import StepThread
-from mcpproxy.tui.messages import Failed, RowsRead, Sorted
+from mcpproxy.tui.messages import CaptureUnreadable, RowsRead, Sorted
 from mcpproxy.tui.rows.traffic_columns import CAPTURE_ORDER, ORDERS, Needs, Order, needs_of, next_times, traffic_columns
 from mcpproxy.tui.rows.traffic_table import TrafficRows
-from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.safe_text import SafeText
 from mcpproxy.tui.widgets.table import Table
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span
@@ -46,7 +46,7 @@ class TrafficList(Vertical):
         super().__init__()
         self.reading = reading
         self.table = Table((), id="traffic")
-        self._nothing = Words(id="nothing")
+        self._nothing = SafeText(id="nothing")
         self.rows = TrafficRows(reading, self._report_rows)
         self.rows.view = reading.folded
         self.selected: Sequence[int] | None = None
@@ -250,7 +250,7 @@ class TrafficList(Vertical):
         self.post_message(Sorted())
 
     def _report_failed_sort(self, reason: str) -> None:
-        self.post_message(Failed(self.reading.path, reason))
+        self.post_message(CaptureUnreadable(self.reading.path, reason))
 
     @on(Sorted)
     def _sorted(self) -> None:

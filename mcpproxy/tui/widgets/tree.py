@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from analysis.conversation.message import Number
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.text.lines import Full, TextLines
+from mcpproxy.tui.text.lines import TextLimitReached, TextLines
 from mcpproxy.wording.exact_json import Pairs, quoted
 from mcpproxy.wording.spans import Span
 
@@ -219,7 +219,7 @@ class Tree:
         lines = TextLines((self.width or _UNKNOWN) - _INDENT * (branch.depth + 2))
         try:
             lines.foreign(branch.value or "")
-        except Full:
+        except TextLimitReached:
             lines.cut()
         return lines
 

@@ -44,9 +44,9 @@ class WordBox(FilterBox):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.keep(event.value)
+        self.remember(event.value)
         self.post_message(self.Kept())
 
-    @on(LineBox.Left)
+    @on(LineBox.Cancelled)
     def _show_all(self) -> None:
         self.seek("")

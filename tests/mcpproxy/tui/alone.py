@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from analysis.child_process import from_json
-from mcpproxy.tui.data.checking import take_report
+from mcpproxy.tui.data.checking import add_report
 from mcpproxy.tui.data.columns import batch_in
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.worker import Task
@@ -13,13 +13,13 @@ def hear(reading: Reading, message: bytes) -> None:
     """Have a reading take what its worker tells."""
     batch = batch_in(message)
     if batch is not None:
-        reading.take(batch)
+        reading.on_batch(batch)
         return
     report = from_json(message)
     if "news" in report:
-        reading.take_news(report["news"])
+        reading.on_news(report["news"])
     else:
-        take_report(report, reading.findings)
+        add_report(report, reading.findings)
 
 
 class Alone(Reading):

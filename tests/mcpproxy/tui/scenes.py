@@ -27,7 +27,7 @@ from captures.record import members, seal, stderr_members
 from captures.verdict import Direction
 from mcpproxy.cli.selection import NOTHING_YET
 from mcpproxy.tui.app import TuiApp
-from mcpproxy.tui.messages import Replied
+from mcpproxy.tui.messages import SqlReplied
 from mcpproxy.tui.screens import sessions
 from tests.captures.samples import header, lines, lost
 from tests.harness import ROOT
@@ -265,7 +265,7 @@ async def sql(stage: Stage) -> None:
     assert answer is not None
     # How long it took differs from time to time.
     stage.app.sql.answer = answer._replace(took_s=0.02)
-    stage.app.screen.post_message(Replied())
+    stage.app.screen.post_message(SqlReplied())
     await stage.settled()
 
 

@@ -22,9 +22,9 @@ def test_a_worker_is_no_more_believed_than_needed(tmp_path: Path) -> None:
     findings = Findings(reading.index)
     one = Finding("id/unknown-response", Level.ERROR, "server", 1, 3, "x")
     for _ in range(found_module.MOST + 5):
-        findings.take(one)
+        findings.add_finding(one)
     for seq in (1 << 62, -1, 10**30):
-        findings.take(one._replace(frame=seq))
+        findings.add_finding(one._replace(frame=seq))
     assert len(findings.kept) == found_module.MOST
     assert findings.at(3) == (Level.ERROR, found_module.COUNTED)
     reading.close()

@@ -145,7 +145,7 @@ def test_what_makes_no_sense_is_refused_and_harms_nothing(odd: Alone, seed: int)
 def test_a_cell_that_refers_to_nothing_is_refused(tmp_path: Path, parts: bytes) -> None:
     reading = indexed(captured(tmp_path))
     with pytest.raises(ValueError, match="cells"):
-        reading.take(Batch(1, 3, 2, 0, has_ended=False, parts=parts))
+        reading.on_batch(Batch(1, 3, 2, 0, has_ended=False, parts=parts))
     assert reading.findings.trouble
     assert not reading.understood
     assert not len(reading.calls)
@@ -186,15 +186,15 @@ def test_a_worker_that_tells_without_end_is_refused(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(columns_module, "MOST_WORDS", 10)
     monkeypatch.setattr(reading_module, "MOST_WAITING", 10 * reading_module.OF_BATCH)
     for number in range(10):
-        reading.take_news({"note": ["cancelled", number, 1]})
-        reading.take(Batch(1, count, last_seq, 0, has_ended=False, parts=word(number)))
-        waiting.take(Batch(1, 5, 4, 0, has_ended=False))
+        reading.on_news({"note": ["cancelled", number, 1]})
+        reading.on_batch(Batch(1, count, last_seq, 0, has_ended=False, parts=word(number)))
+        waiting.on_batch(Batch(1, 5, 4, 0, has_ended=False))
     with pytest.raises(ValueError, match="more than"):
-        reading.take_news({"note": ["cancelled", 10, 1]})
+        reading.on_news({"note": ["cancelled", 10, 1]})
     with pytest.raises(ValueError, match="cells"):
-        reading.take(Batch(1, count, last_seq, 0, has_ended=False, parts=word(10)))
+        reading.on_batch(Batch(1, count, last_seq, 0, has_ended=False, parts=word(10)))
     with pytest.raises(ValueError, match="cells"):
-        waiting.take(Batch(1, 5, 4, 0, has_ended=False))
+        waiting.on_batch(Batch(1, 5, 4, 0, has_ended=False))
     waiting.close()
     reading.close()
 
@@ -249,7 +249,7 @@ def test_cells_of_other_rows_are_refused(tmp_path: Path) -> None:
     count = len(reading.index)
     for rows, seq in ((count, count), (count + 1, count)):
         with pytest.raises(ValueError, match="cells"):
-            reading.take(Batch(1, rows, seq, 0, has_ended=True))
+            reading.on_batch(Batch(1, rows, seq, 0, has_ended=True))
         assert "deleted while it was read" in reading.findings.trouble
     assert not reading.has_ended
     reading.close()

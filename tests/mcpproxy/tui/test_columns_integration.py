@@ -197,7 +197,7 @@ def same(path: Path, place: Path, seed: int) -> Calls:
         first = Reading(path)
         assert on_screen(first) == calls
         again = Reading(path)
-        assert isinstance(again.task._passes[0], worker.Retelling)
+        assert isinstance(again.task._passes[0], worker.CachedPass)
         assert again._restore()
         assert on_screen(again) == calls
     assert known(again) == known(first)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from analysis import tally, told
+from analysis import output_cache, tally
 from analysis.store import cache_files
 from analysis.summary import file_of
 from captures.file import CaptureFile
@@ -23,7 +23,7 @@ def segmented(folder: Path) -> Path:
     for file in [
         file_of(path),
         tally.file_of(path),
-        *told.files_of(path),
+        *output_cache.files_of(path),
         sql / f"{cache_files.owner_of(path, id_)}-{'0' * 32}.duckdb",
     ]:
         assert file is not None
@@ -95,5 +95,5 @@ def test_all_of_it_goes_once_the_user_says_so_or_stays_with_a_reason(tmp_path: P
     assert left(place) == sorted([other.name, evil.name, "live.mcpcap", held.with_suffix(".away").name])
     assert left(path.parent) == []
     assert not [name for name in left(tmp_path / "cache") if name.endswith(".duckdb")]
-    caches = [file_of(path), tally.file_of(path), *told.files_of(path)]
+    caches = [file_of(path), tally.file_of(path), *output_cache.files_of(path)]
     assert not [file for file in caches if file is not None and file.exists()]

@@ -3,7 +3,7 @@
 import json
 
 from mcpproxy.tui.details.byte_pages import PAGE, HexPage, RawPage
-from mcpproxy.tui.details.find import MOST, Place, find, pattern_of
+from mcpproxy.tui.details.find import MOST, MatchPosition, find, pattern_of
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.tui.widgets.tree import Tree, branches
 from mcpproxy.wording.exact_json import parse
@@ -17,20 +17,20 @@ class TestBytes:
         raw = b"x" * (PAGE - 3) + b"needle"
         pages = [RawPage(lambda: (raw,), page, 10, 0) for page in (0, 1)]
         found = pages[0].find("NEEDLE")
-        assert found.places == [Place(0, start=PAGE - 3, page=0)]
-        assert pages[0].place(found.places[0]) == Place(6553, start=3)
+        assert found.places == [MatchPosition(0, start=PAGE - 3, page=0)]
+        assert pages[0].place(found.places[0]) == MatchPosition(6553, start=3)
         assert found.ranges == {6553: [(3, 6)]}
         assert pages[1].mark("NEEDLE", found).ranges == {}
 
     def test_in_hex_a_text_and_numbers(self) -> None:
         page = HexPage(lambda: (b"0123456789abcde", b"NEEDLE\x00\xff"), 0, 80, 0)
         found = page.find("needle")
-        assert found.places == [Place(0, start=15)]
+        assert found.places == [MatchPosition(0, start=15)]
         line = "".join(span.text for span in page[0]), "".join(span.text for span in page[1])
         ranges = found.ranges or {}
         assert [line[0][start:end] for start, end in ranges[0]] == ["4e", "N"]
         assert [line[1][start:end] for start, end in ranges[1]] == ["45 45 44 4c 45", "EEDLE"]
-        assert page.find("00 FF").places == page.find("00ff").places == [Place(0, start=21)]
+        assert page.find("00 FF").places == page.find("00ff").places == [MatchPosition(0, start=21)]
         assert page.find("é").places == []
 
     def test_it_is_bounded_and_ends_when_it_is_not_wanted(self) -> None:
@@ -47,14 +47,14 @@ class TestFinding:
         lines = TextLines(10)
         lines.foreign("a needle in a haystack\nneedle", 2)
         found = find(lines, pattern_of("NEEDLE IN"))
-        assert found.places == [Place(0, start=4)]
+        assert found.places == [MatchPosition(0, start=4)]
         assert found.ranges == {0: [(4, 11)], 1: [(2, 4)]}
 
     def test_no_match_goes_from_one_line_to_another(self) -> None:
         lines = TextLines(40)
         lines.foreign("nee\ndle")
         assert find(lines, pattern_of("needle")).places == []
-        assert find([[Span("nee"), Span("dle")]], pattern_of("needle")).places == [Place(0)]
+        assert find([[Span("nee"), Span("dle")]], pattern_of("needle")).places == [MatchPosition(0)]
 
     def test_the_text_is_no_pattern(self) -> None:
         assert find([[Span("a.c abc")]], pattern_of("a.c")).ranges == {0: [(0, 3)]}

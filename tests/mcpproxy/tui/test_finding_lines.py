@@ -40,14 +40,14 @@ def found(path: Path, *findings: Finding) -> Iterator[Reading]:
     """A capture that was read to its end, with some findings."""
     with understood(path) as reading:
         for finding in findings:
-            reading.findings.take(finding)
+            reading.findings.add_finding(finding)
         yield reading
 
 
 def test_the_worst_comes_first_and_identical_ones_share_a_line() -> None:
     findings, rows = Findings(), FindingRows()
     for finding in (FLOAT, UNASKED, *(STRAY._replace(frame=frame) for frame in (6, 8, 9))):
-        findings.take(finding)
+        findings.add_finding(finding)
     rows.folded.add(Group(UNASKED.level, UNASKED.rule))
     rows.items = list(list_items(findings, rows.folded, set(), ""))
     cells = [rows.line(row).cells for row in range(len(rows))]

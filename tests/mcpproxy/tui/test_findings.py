@@ -64,9 +64,9 @@ class TestArranging:
 
     def test_what_is_not_kept_is_counted(self) -> None:
         findings = Findings()
-        findings.take(self.ONE)
+        findings.add_finding(self.ONE)
         for _ in range(9):
-            findings.take_more(self.ONE.rule, self.ONE.level, 4)
+            findings.add_count(self.ONE.rule, self.ONE.level, 4)
         items = list(list_items(findings, set(), set(), ""))
         assert [(item.total, item.is_head) for item in items] == [(10, True), (-1, False), (9, False)]
         assert len(list(list_items(findings, {items[0].group}, set(), ""))) == 1
@@ -79,8 +79,8 @@ class TestPlaces:
     def test_those_that_come_before_their_rows_are_placed_once_the_rows_are_read(self, tmp_path: Path) -> None:
         reading = Reading(captured(tmp_path))
         early = Finding("id/x", Level.ERROR, "server", 1, 5, "x")
-        reading.findings.take(early)
-        reading.findings.take_more("id/x", Level.WARNING, 9)
+        reading.findings.add_finding(early)
+        reading.findings.add_count("id/x", Level.WARNING, 9)
         assert reading.findings.kept_at(5) == []
         while not reading.has_ended:
             reading.step()

@@ -13,11 +13,11 @@ from tests.mcpproxy.tui.test_columns import CANCEL, read
 def test_a_note_is_told_once_and_again_if_it_has_changed() -> None:
     notes = Notes()
     for _ in range(2):
-        notes.note("carried", 1, 5, None)
-        notes.note("cancelled", 1, 5)
+        notes.add("carried", 1, 5, None)
+        notes.add("cancelled", 1, 5)
     assert notes.news() == [{"note": ["carried", 1, 5, None]}, {"note": ["cancelled", 1, 5]}]
-    notes.note("carried", 1, 5, None)
-    notes.note("carried", 1, 6, 9)
+    notes.add("carried", 1, 5, None)
+    notes.add("carried", 1, 6, 9)
     assert notes.news() == [{"note": ["carried", 1, 6, 9]}]
     assert (notes.has("carried", 1), notes.has("cancels", 1), notes.news()) == (True, False, [])
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.peers import Introduction, introductions
+from mcpproxy.tui.data.peers import PeerInfo, introductions
 from mcpproxy.tui.rows.peer_lines import peer_lines
 from tests.captures.samples import header
 from tests.examples import examples
@@ -107,7 +107,7 @@ anything = st.recursive(
 def test_any_values_make_safe_lines(
     revision: object, info: object, capabilities: object, text: object, width: int
 ) -> None:
-    said_ = Introduction("server", 3, "initialize\x1b", revision, info, capabilities, text)
+    said_ = PeerInfo("server", 3, "initialize\x1b", revision, info, capabilities, text)
     page = peer_lines([said_, said_._replace(side="client", note="\x07")], width)
     assert all(sanitise(span.text, None) == span.text for line in page for span in line)
 
@@ -117,6 +117,6 @@ def test_values_are_bounded() -> None:
     for _ in range(2000):
         nested = [nested]
     many = {f"c{number}": {f"s{place}": True for place in range(1000)} for number in range(1000)}
-    page = peer_lines([Introduction("server", 3, "initialize", nested, {"name": "n" * 10**6}, many, "i" * 10**6)], 80)
+    page = peer_lines([PeerInfo("server", 3, "initialize", nested, {"name": "n" * 10**6}, many, "i" * 10**6)], 80)
     assert len(page) < 6000
     assert "more characters" in page[-1][0].text

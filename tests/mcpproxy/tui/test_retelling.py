@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from analysis.output_cache import files_of
 from analysis.reading import findings
-from analysis.told import files_of
 from captures.file import CaptureFile
 from mcpproxy.tui.data import kept, worker
 from mcpproxy.tui.data.columns import batch_in
 from mcpproxy.tui.data.kept import keep
-from mcpproxy.tui.data.worker import Pass, Retelling
+from mcpproxy.tui.data.worker import CachedPass, Pass
 from tests.captures.samples import lines
 from tests.mcpproxy.tui.alone import Alone
 from tests.mcpproxy.tui.stage import record
@@ -41,7 +41,7 @@ def told_of(reading: Alone) -> tuple[list[bytes], list[bytes]]:
 def test_messages_and_findings_are_told_again(tmp_path: Path) -> None:
     path = record(tmp_path / "x.mcpcap", WORDED)
     first = read(path, with_rules=True)
-    assert passes(path) == [Retelling, Retelling]
+    assert passes(path) == [CachedPass, CachedPass]
     again = Alone(path, with_rules=True)
     assert again._restore()
     while not (again.has_ended and again.task.has_ended):
@@ -59,7 +59,7 @@ def test_messages_and_findings_are_told_again(tmp_path: Path) -> None:
 def test_a_part_that_is_damaged_or_gone_is_made_again(tmp_path: Path) -> None:
     path = record(tmp_path / "x.mcpcap", WORDED)
     read(path, with_rules=True).close()
-    for about, kinds in zip(files_of(path)[1:], ([Pass, Retelling], [Retelling, Pass]), strict=True):
+    for about, kinds in zip(files_of(path)[1:], ([Pass, CachedPass], [CachedPass, Pass]), strict=True):
         whole = about.read_bytes()
         about.write_bytes(whole[:-1])
         assert passes(path) == kinds

@@ -21,7 +21,7 @@ from mcpproxy.tui.data import worker
 from mcpproxy.tui.data.call_cells import LEAST
 from mcpproxy.tui.data.columns import BAD, NONE
 from mcpproxy.tui.data.http_exchanges import HttpExchanges
-from mcpproxy.tui.data.row_views import Left, Without
+from mcpproxy.tui.data.row_views import ExcludedRows, FilteredRows
 from mcpproxy.tui.data.sorting import Sorting
 from mcpproxy.tui.details.detail import detail, exchange_lines
 from mcpproxy.tui.rows.row_calls import call_at
@@ -76,8 +76,8 @@ class TestAtAGlance:
 
 class TestHttp:
     def test_a_view_leaves_out_places_of_a_list_that_grows(self) -> None:
-        rows, left = list(range(0, 40, 2)), Left()
-        view = Without(rows, left)
+        rows, left = list(range(0, 40, 2)), ExcludedRows()
+        view = FilteredRows(rows, left)
         for place in (0, 3, 4, 19):
             left.add(place)
         wanted = [row for place, row in enumerate(rows) if place not in (0, 3, 4, 19)]

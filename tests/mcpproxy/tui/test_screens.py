@@ -12,7 +12,7 @@ from mcpproxy.tui.data.capture_list import CaptureList, ListedCapture
 from mcpproxy.tui.details.detail import detail
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.screens.sessions import SessionRows
-from mcpproxy.tui.screens.traffic_title import Place, peers, title
+from mcpproxy.tui.screens.traffic_title import TitleState, peers, title
 from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.alone import Alone as Reading
 from tests.mcpproxy.tui.stage import CALL, END, captured, conversation, lossy, record, said
@@ -118,7 +118,7 @@ class TestTraffic:
     """The messages of one capture."""
 
     def test_the_title_says_how_it_ended_and_who_talks(self, tmp_path: Path) -> None:
-        place = Place(None, None, is_searching=False, beside="", order="", exporting="")
+        place = TitleState(None, None, is_searching=False, beside="", order="", exporting="")
         killed, ended = record(tmp_path / "a.mcpcap", conversation()), captured(tmp_path)
         for path, words in ((killed, "  ✝ killed  16 frames"), (ended, "  ○ exited 0  16 frames")):
             with understood(path) as reading:

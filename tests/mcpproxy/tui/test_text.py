@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mcpproxy.tui.copies.saving import saved
 from mcpproxy.tui.details.detail import detail
 from mcpproxy.tui.text import lines as lines_module
-from mcpproxy.tui.text.content import Attachment, Writing
+from mcpproxy.tui.text.content import Attachment, MessageWriter
 from mcpproxy.tui.text.lines import MOST_LINES, TextLines, wrap
 from mcpproxy.tui.text.messages import write_frame
 from tests.captures.samples import header
@@ -31,7 +31,7 @@ def drawn(lines: TextLines) -> list[str]:
 def text(message: Any, width: int = 76) -> list[str]:
     """The lines of a message."""
     raw = message if isinstance(message, bytes) else json.dumps({"jsonrpc": "2.0", **message}).encode()
-    writing = Writing(width)
+    writing = MessageWriter(width)
     write_frame(writing, raw)
     return drawn(writing.lines)
 

@@ -153,7 +153,7 @@ class TestKin:
         torn.write_bytes(strange.read_bytes()[5:] + again.read_bytes())
         kin = ClientCaptures(own, header_of(own), lambda: [listed, own, tmp_path / "gone.mcpcap"])
         for _ in range(2):
-            kin.look()
+            kin.list_files()
             while kin.step():
                 pass
             assert sorted(kin.related) == sorted([(beside, 5 * MS), (listed, -7 * MS)])

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from textual import events
 from textual.message import Message
 
-from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.safe_text import SafeText
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Span, fit_spans
 
@@ -19,7 +19,7 @@ class Piece(NamedTuple):
     """Where a click on it leads; None if nowhere."""
 
 
-class PointedLine(Words):
+class ClickableLine(SafeText):
     """A line of pieces."""
 
     DEFAULT_CSS = """
@@ -28,15 +28,15 @@ class PointedLine(Words):
 
     ALLOW_SELECT = False
 
-    class Pointed(Message):
+    class Clicked(Message):
         """A click on a piece that leads somewhere."""
 
-        def __init__(self, line: "PointedLine", target: object) -> None:
+        def __init__(self, line: "ClickableLine", target: object) -> None:
             super().__init__()
             self.line, self.target = line, target
 
         @property
-        def control(self) -> "PointedLine":
+        def control(self) -> "ClickableLine":
             """The line."""
             return self.line
 
@@ -60,5 +60,5 @@ class PointedLine(Words):
             right += cells(piece.span.text)
             if offset.x < right:
                 if piece.target is not None:
-                    self.post_message(self.Pointed(self, piece.target))
+                    self.post_message(self.Clicked(self, piece.target))
                 return

@@ -12,7 +12,7 @@ from mcpproxy.tui.breadcrumb import Crumb, fitted
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.screen_entries import word_of
-from mcpproxy.tui.widgets.pointed_line import Piece, PointedLine
+from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
 from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.spans import Span
 
@@ -26,8 +26,8 @@ PADDING: Final = 2
 Way = list[Crumb]
 
 
-class PlacedScreen(Screen[None]):
-    """Composes a `PointedLine` with the id `title`."""
+class TitledScreen(Screen[None]):
+    """Composes a `ClickableLine` with the id `title`."""
 
     app: Host
 
@@ -57,7 +57,7 @@ class PlacedScreen(Screen[None]):
         below = stack[: stack.index(self)] if self in stack else stack
         crumbs: Way = []
         is_named = False
-        for screen in [*(lower for lower in below if isinstance(lower, PlacedScreen)), self]:
+        for screen in [*(lower for lower in below if isinstance(lower, TitledScreen)), self]:
             is_named = screen._add_to(crumbs, is_named=is_named)
         if self.part:
             crumbs.append(Crumb(self.part, self))
@@ -92,7 +92,7 @@ class PlacedScreen(Screen[None]):
             fill: returns more of it, for the cells that are left.
         """
         try:
-            line = self.query_one("#title", PointedLine)
+            line = self.query_one("#title", ClickableLine)
         except NoMatches:
             return  # the screen has been left
         spans, width = list(spans), self.app.size.width - PADDING
@@ -102,8 +102,8 @@ class PlacedScreen(Screen[None]):
         rest = [*spans, *(fill(left) if fill is not None else ())]
         line.show_pieces([*places, *map(Piece, rest)], width)
 
-    @on(PointedLine.Pointed, "#title")
-    def _go_to_place(self, event: PointedLine.Pointed) -> None:
+    @on(ClickableLine.Clicked, "#title")
+    def _go_to_place(self, event: ClickableLine.Clicked) -> None:
         event.stop()
         if isinstance(event.target, Screen):
             self.app.return_to(event.target)

@@ -23,9 +23,9 @@ from captures.ownership import refusal
 About: TypeAlias = Literal["rows", "meaning", "findings"]
 """A subject: where the records are; what the messages mean; what the rules find."""
 
-LARGEST: Final = 32 << 20
+MAX_OUTPUT_FILE_BYTES: Final = 32 << 20
 """Bytes of a file. More is not kept."""
-MOST_TOLD: Final = 96 << 20
+MAX_OUTPUT_BYTES: Final = 96 << 20
 """Bytes of all messages of a file: whoever hears them has to store those for which he is not ready."""
 _SHARE: Final = 4
 """All files take a fourth of what the rows for SQL may take."""
@@ -36,7 +36,7 @@ _PIECE: Final = 64 << 10
 _LEVEL: Final = 1
 
 
-class Telling:
+class OutputCache:
     """What is told of a capture about one subject: collected to be kept, or told again."""
 
     def __init__(self, path: Path, about: About, made_by: str) -> None:
@@ -62,7 +62,7 @@ class Telling:
             return
         self._collect(self._compressor.compress(_LENGTH.pack(len(message)) + message))
 
-    def keep(self) -> bool:
+    def save(self) -> bool:
         """Write what was collected, once all was told; whether it is kept now.
 
         It is not if the capture has changed since the beginning, is being written, or if there is too much to keep.
@@ -81,7 +81,7 @@ class Telling:
                     file.unlink()
         return is_kept
 
-    def again(self) -> Iterator[bytes] | None:
+    def cached(self) -> Iterator[bytes] | None:
         """What was told of the capture as it is now; None if that is not kept. It is marked as used.
 
         Raises:
@@ -94,11 +94,11 @@ class Telling:
             with open(self._file, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as opened:
                 if refusal(os.fstat(opened.fileno())):
                     return None
-                kept = opened.read(_DIGEST + LARGEST + 1)
+                kept = opened.read(_DIGEST + MAX_OUTPUT_FILE_BYTES + 1)
         except OSError:
             return None
         digest, packed = kept[:_DIGEST], kept[_DIGEST:]
-        if len(packed) > LARGEST or digest != _digest(self._key, [packed]):
+        if len(packed) > MAX_OUTPUT_FILE_BYTES or digest != _digest(self._key, [packed]):
             return None
         with suppress(OSError):
             os.utime(self._file)
@@ -106,7 +106,7 @@ class Telling:
 
     @property
     def _is_too_large(self) -> bool:
-        return self._told > MOST_TOLD or self._size > LARGEST
+        return self._told > MAX_OUTPUT_BYTES or self._size > MAX_OUTPUT_FILE_BYTES
 
     def _collect(self, packed: bytes) -> None:
         if packed:
@@ -161,7 +161,7 @@ def _messages(packed: bytes) -> Iterator[bytes]:
     """
     decompressor, data, rest = zlib.decompressobj(), b"", memoryview(packed)
     while not decompressor.eof:
-        if not rest or len(data) > MOST_TOLD:
+        if not rest or len(data) > MAX_OUTPUT_BYTES:
             raise ValueError("what was told ends early")
         data += decompressor.decompress(rest[:_PIECE])
         at, rest = 0, rest[_PIECE:]

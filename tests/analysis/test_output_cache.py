@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis import told
+from analysis import output_cache
 from analysis.cached import Freed
-from analysis.told import About, Telling, clear, files_of
+from analysis.output_cache import About, OutputCache, clear, files_of
 from captures.file import CaptureFile
 from tests.captures.samples import every_type
 
@@ -38,14 +38,14 @@ def file_of(path: Path) -> Path:
 
 
 def keep(path: Path, messages: list[bytes], about: About = "meaning") -> bool:
-    telling = Telling(path, about, "by a test")
+    telling = OutputCache(path, about, "by a test")
     for message in messages:
         telling.add(message)
-    return telling.keep()
+    return telling.save()
 
 
 def again(path: Path, about: About = "meaning", made_by: str = "by a test") -> list[bytes] | None:
-    messages = Telling(path, about, made_by).again()
+    messages = OutputCache(path, about, made_by).cached()
     return None if messages is None else list(messages)
 
 
@@ -88,13 +88,13 @@ def test_a_file_that_is_cut_or_damaged_is_not_used(capture: Path) -> None:
 
 
 def test_what_was_forged_with_its_digest_is_an_error(capture: Path) -> None:
-    telling, file = Telling(capture, "meaning", "by a test"), file_of(capture)
+    telling, file = OutputCache(capture, "meaning", "by a test"), file_of(capture)
     assert keep(capture, MESSAGES)
     key = telling._key
     assert key is not None
-    bomb = zlib.compress(b"\xff" * (told.MOST_TOLD + 1_000_000), 9)
+    bomb = zlib.compress(b"\xff" * (output_cache.MAX_OUTPUT_BYTES + 1_000_000), 9)
     for packed in (b"", b"\0" * 100, zlib.compress(b"\5\0\0\0abc")[:-6], bomb):
-        file.write_bytes(told._digest(key, [packed]) + packed)
+        file.write_bytes(output_cache._digest(key, [packed]) + packed)
         with pytest.raises((ValueError, zlib.error)):
             again(capture)
 
@@ -104,10 +104,10 @@ def test_a_capture_that_changed_is_not_what_was_told_of(capture: Path) -> None:
     content = capture.read_bytes()
     os.utime(capture, ns=(1, 1))
     assert again(capture) is None
-    telling = Telling(capture, "meaning", "by a test")
+    telling = OutputCache(capture, "meaning", "by a test")
     telling.add(b"x")
     capture.write_bytes(content + b"\n")
-    assert not telling.keep()
+    assert not telling.save()
     assert again(capture) is None
 
 
@@ -132,12 +132,12 @@ def test_files_are_bounded_and_cleared(capture: Path, tmp_path: Path, monkeypatc
         if number == 2:
             assert again(paths[0]) == [noise], "it is used now"
     assert [again(path) is not None for path in paths] == [True, False, True, True]
-    monkeypatch.setattr(told, "LARGEST", 40_000)
+    monkeypatch.setattr(output_cache, "LARGEST", 40_000)
     assert not keep(capture, [noise])
     assert again(paths[0]) is None, "larger than any of ours"
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(told, "MOST_TOLD", 100_000)
+    monkeypatch.setattr(output_cache, "MAX_OUTPUT_BYTES", 100_000)
     assert not keep(capture, [bytes(60_000)] * 2)
     monkeypatch.setenv("MCPPROXY_CACHE_SIZE", "0")
     assert not keep(capture, [b"x"])
