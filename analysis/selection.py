@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from analysis.conversation.call import Call, MessageContext, context_of
-from analysis.conversation.call_table import OPEN_LIMIT
+from analysis.conversation.call_table import MAX_OPEN_REQUESTS
 from analysis.conversation.message import Request
 from analysis.filter.facts import Facts, facts_of, facts_of_batch, facts_of_call
 from analysis.filter.parser import Filter, parse
@@ -64,7 +64,8 @@ def _key_of(facts: Facts) -> _Key | None:
 
 
 class _Selection:
-    """What the filter selects; memory grows with that, and with the last `OPEN_LIMIT` requests without a response."""
+    """What the filter selects; memory grows with that, and with the last `MAX_OPEN_REQUESTS` requests without a
+    response."""
 
     def __init__(self, only: Filter) -> None:
         self._only = only
@@ -88,7 +89,7 @@ class _Selection:
         message = seen.message
         if isinstance(message, Request):
             self._open[message.seq, message.index] = seen
-            if len(self._open) > OPEN_LIMIT:
+            if len(self._open) > MAX_OPEN_REQUESTS:
                 # The fold has forgotten it as well, or soon will: nothing more will be known of it.
                 oldest = self._open.pop(next(iter(self._open)))
                 self._choose(facts_of(oldest, oldest.call if oldest.call is not None and oldest.call.settled else None))

@@ -34,9 +34,9 @@ REVISIONS: Final = 8
 """The most revisions of one capture that are kept: those of its first sessions."""
 BUCKETS: Final = 64
 """The number of equal intervals in which traffic is counted."""
-KEPT: Final = 5000
+MAX_CACHE_FILES: Final = 5000
 """The most files in the cache; the oldest are removed first. Each takes less than a kilobyte."""
-LARGEST: Final = 16 << 10
+MAX_CACHE_FILE_BYTES: Final = 16 << 10
 """Bytes. A larger cache file is not one of ours."""
 
 _SHORTEST_NS: Final = 1 << 20
@@ -248,7 +248,7 @@ def cached(path: Path) -> Summary | None:
         with open(file, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as opened:
             if refusal(os.fstat(opened.fileno())):
                 return None
-            kept = json.loads(opened.read(LARGEST + 1)[:LARGEST])
+            kept = json.loads(opened.read(MAX_CACHE_FILE_BYTES + 1)[:MAX_CACHE_FILE_BYTES])
     except (OSError, ValueError, RecursionError):
         return None
     return _summary(kept.get("summary")) if isinstance(kept, dict) and kept.get("key") == key else None
@@ -259,7 +259,7 @@ def save(path: Path, key: str, summary: Summary) -> bool:
     file = file_of(path)
     if file is None or summary.state == "live" or key_of(path) != key:
         return False
-    return write_atomically(file, {"key": key, "summary": summary._asdict()}, KEPT)
+    return write_atomically(file, {"key": key, "summary": summary._asdict()}, MAX_CACHE_FILES)
 
 
 def key_of(path: Path) -> str | None:

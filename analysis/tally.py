@@ -15,7 +15,7 @@ from analysis.cached import JUDGING, version_of, write_atomically
 from analysis.rules.finding import Level
 
 _SUFFIX: Final = ".tally"
-_LARGEST: Final = 16 << 10
+_MAX_CACHE_FILE_BYTES: Final = 16 << 10
 
 
 class Tally(NamedTuple):
@@ -49,7 +49,7 @@ def cached(path: Path) -> Tally | None:
         return None
     try:
         with file.open("rb") as opened:
-            kept = json.loads(opened.read(_LARGEST))
+            kept = json.loads(opened.read(_MAX_CACHE_FILE_BYTES))
     except (OSError, ValueError, RecursionError):
         return None
     counts = kept.get("tally") if isinstance(kept, dict) and kept.get("key") == key else None
@@ -61,7 +61,9 @@ def save(path: Path, key: str, tally: Tally) -> bool:
     """Cache a tally, if possible and the capture still matches `key`; whether it is cached now."""
     file = file_of(path)
     return (
-        file is not None and key_of(path) == key and write_atomically(file, {"key": key, "tally": tally}, summary.KEPT)
+        file is not None
+        and key_of(path) == key
+        and write_atomically(file, {"key": key, "tally": tally}, summary.MAX_CACHE_FILES)
     )
 
 

@@ -49,7 +49,7 @@ _ADDRESSES: Final = frozenset({b"resource", b"redirect_uri"})
 _SCOPES: Final = frozenset({b"scope"})
 _NESTED: Final = 2
 """How many levels of addresses within addresses are examined."""
-_LONGEST_WORD: Final = 40
+_MAX_WORD_BYTES: Final = 40
 _LETTERS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _DIGITS: Final = b"0123456789"
 _NAME: Final = frozenset(_LETTERS + _DIGITS + b".-_")
@@ -171,7 +171,7 @@ def _is_plain(word: bytes, marks: bytes) -> bool:
     stem = word.rstrip(_DIGITS)
     return (
         bool(stem)
-        and len(word) <= _LONGEST_WORD
+        and len(word) <= _MAX_WORD_BYTES
         and len(word) - len(stem) <= 2
         and stem[:1].isalpha()
         and not stem.translate(None, _LETTERS + marks)

@@ -16,7 +16,7 @@ from captures.damage import Cause, Damage
 from captures.frame import Frame
 from captures.frames import plain_frame
 from captures.heads import Heads
-from captures.record import CRC_MARK, CRC_TAIL, LINE_START, MAX_LINE, Record, decode, values_of
+from captures.record import CRC_MARK, CRC_TAIL, LINE_START, MAX_LINE_BYTES, Record, decode, values_of
 from captures.versions import FORMAT_VERSION
 
 SHORTEST: Final = len(b'{"seq":0,"rec":"","t_ns":0') + CRC_TAIL
@@ -57,7 +57,7 @@ class Cutter(Generic[Item]):
         items: list[Item] = []
         for line in lines:
             size = len(line) + 1
-            values = values_of(line, self._loads) if SHORTEST < size <= MAX_LINE and not self._bad else None
+            values = values_of(line, self._loads) if SHORTEST < size <= MAX_LINE_BYTES and not self._bad else None
             if values is not None:
                 items.append(self._made(values, line))
                 self._expected = values["seq"] + 1
@@ -68,7 +68,7 @@ class Cutter(Generic[Item]):
                 items += self._salvaged(line + b"\n")
         self._rest.append(rest)
         self._rest_size += len(rest)
-        if self._rest_size >= MAX_LINE + len(LINE_START):
+        if self._rest_size >= MAX_LINE_BYTES + len(LINE_START):
             items += self._relieved()
         return items
 
@@ -138,7 +138,7 @@ class Cutter(Generic[Item]):
         self._bad += size
         self._offset += size
         self._bad_run += size
-        if self._bad_run > MAX_LINE:
+        if self._bad_run > MAX_LINE_BYTES:
             self._bad_cause = "overlong"
         if ended:
             self._bad_run = 0
@@ -190,7 +190,7 @@ class FrameCutter(Cutter[Frame | Record | Damage]):
 def record_in(piece: bytes, offset: int) -> Record | None:
     """The record at the beginning of a piece. It ends at the first checksum that matches, so one pass is enough."""
     view, crc, done = memoryview(piece), 0, 0
-    for checksum in _CHECKSUM.finditer(piece, 0, MAX_LINE - 1):
+    for checksum in _CHECKSUM.finditer(piece, 0, MAX_LINE_BYTES - 1):
         crc, done = crc32(view[done : checksum.start()], crc), checksum.start()
         if checksum[1] == b"%08x" % crc:
             return decode(piece[: checksum.end()], offset, orjson.loads)

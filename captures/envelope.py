@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 # The last of our files that a recorder reads is read before orjson is loaded: from then on none can be missing.
-from captures.flawless import METHODS_KEPT, read, verdict
+from captures.flawless import MAX_METHOD_NAMES, read, verdict
 
 # isort: split
 from orjson import dumps, loads
@@ -27,10 +27,10 @@ from captures.exact_judge import is_too_much, judge_exactly, nesting
 from captures.limits import (
     DEEP,
     EXACT_JUDGE_LIMIT,
-    LONGEST,
+    MAX_ENVELOPE_TEXT_BYTES,
+    MAX_READER_JUDGED_BYTES,
+    MAX_RECORDER_JUDGED_BYTES,
     NOTIFICATIONS,
-    READER_LIMIT,
-    RECORD_LIMIT,
     RESERVED,
     SAFE,
     SHORT,
@@ -39,9 +39,9 @@ from captures.record import line_members
 from captures.verdict import UNJUDGED, Direction, Envelope, Unit
 
 __all__ = [
-    "LONGEST",
-    "READER_LIMIT",
-    "RECORD_LIMIT",
+    "MAX_ENVELOPE_TEXT_BYTES",
+    "MAX_READER_JUDGED_BYTES",
+    "MAX_RECORDER_JUDGED_BYTES",
     "judge",
     "judge_before_forwarding",
     "judge_exactly",
@@ -52,7 +52,12 @@ _SHALLOW: Final = 2 * DEEP  # bytes that cannot hold more levels
 
 
 def judge(
-    raw: bytes, direction: Direction = "c2s", unit: Unit = "line", *, whole: bool = True, limit: int = RECORD_LIMIT
+    raw: bytes,
+    direction: Direction = "c2s",
+    unit: Unit = "line",
+    *,
+    whole: bool = True,
+    limit: int = MAX_RECORDER_JUDGED_BYTES,
 ) -> Envelope:
     """The verdict on one frame: by the fast path if it is a flawless request, notification or result, else exactly.
 
@@ -82,7 +87,7 @@ def judge_before_forwarding(
     raw: bytes, direction: Direction = "c2s", unit: Unit = "line", *, whole: bool = True
 ) -> Envelope:
     """The verdict on a frame that waits to be forwarded: by the fast path, exactly if that is quick, or `unjudged`."""
-    at_once = verdict(raw) if whole and len(raw) <= RECORD_LIMIT else None
+    at_once = verdict(raw) if whole and len(raw) <= MAX_RECORDER_JUDGED_BYTES else None
     return at_once or judge_exactly(raw, direction, unit, whole=whole, limit=EXACT_JUDGE_LIMIT)
 
 
@@ -111,7 +116,7 @@ _FORMS: Final[dict[Direction, tuple[bytes, bytes, bytes]]] = {"c2s": _forms("c2s
 class Methods(dict[object, bytes]):
     """The member `method` of a record, by the method's name: a peer uses few names, so each is escaped once.
 
-    A name that needs a closer look raises KeyError. If a peer invents names, the first `METHODS_KEPT` are kept.
+    A name that needs a closer look raises KeyError. If a peer invents names, the first `MAX_METHOD_NAMES` are kept.
     """
 
     def __init__(self, *odd: str) -> None:
@@ -122,7 +127,7 @@ class Methods(dict[object, bytes]):
         if type(method) is not str or not 0 < len(method) <= SHORT or method.startswith(self._odd):
             raise KeyError(method)
         member = b',"method":%b' % dumps(method)
-        if len(self) < METHODS_KEPT:
+        if len(self) < MAX_METHOD_NAMES:
             self[method] = member
         return member
 
@@ -142,7 +147,7 @@ def lines_members(direction: Direction, lines: list[bytes]) -> list[bytes]:
     middles = []
     for raw in lines:
         size = len(raw)
-        if size <= _SHALLOW or (size <= RECORD_LIMIT and nesting(raw) <= DEEP):
+        if size <= _SHALLOW or (size <= MAX_RECORDER_JUDGED_BYTES and nesting(raw) <= DEEP):
             try:
                 read = loads(raw)
                 count = len(read)

@@ -18,11 +18,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from captures.limits import (
     DEEP,
     EXACT_JUDGE_LIMIT,
-    LONGEST,
+    MAX_ENVELOPE_TEXT_BYTES,
+    MAX_RECORDER_JUDGED_BYTES,
+    MAX_STRUCTURAL_CHARS,
     MEMBERS,
-    MOST_VALUES,
     NOTIFICATIONS,
-    RECORD_LIMIT,
     RESERVED,
     SAFE,
     TOO_DEEP,
@@ -36,7 +36,12 @@ def judge_before_forwarding(raw: bytes, direction: Direction = "c2s", *, whole: 
 
 
 def judge_exactly(
-    raw: bytes, direction: Direction = "c2s", unit: Unit = "line", *, whole: bool = True, limit: int = RECORD_LIMIT
+    raw: bytes,
+    direction: Direction = "c2s",
+    unit: Unit = "line",
+    *,
+    whole: bool = True,
+    limit: int = MAX_RECORDER_JUDGED_BYTES,
 ) -> Envelope:
     """The same verdict as `judge`, by the exact path alone.
 
@@ -79,7 +84,7 @@ def _judge_text(text: str, depth: int, direction: Direction, unit: Unit, whole: 
 
 
 def _keeps_id(token: str) -> bool:
-    if not token or token[0] in "[{" or len(token.encode()) > LONGEST:
+    if not token or token[0] in "[{" or len(token.encode()) > MAX_ENVELOPE_TEXT_BYTES:
         return not token
     # What a record holds must be readable by the parsers of others, too.
     if token[0] != '"':
@@ -92,7 +97,7 @@ def _keeps_id(token: str) -> bool:
 
 def _keeps_method(method: str | None) -> bool:
     try:
-        return method is None or len(method.encode()) <= LONGEST
+        return method is None or len(method.encode()) <= MAX_ENVELOPE_TEXT_BYTES
     except UnicodeEncodeError:
         return False
 
@@ -239,17 +244,18 @@ _STRETCH: Final = 64 << 10
 
 
 def is_too_much(raw: bytes, limit: int) -> bool:
-    """Whether a frame is too large to be judged: it has more bytes than `limit`, or more values than `MOST_VALUES`."""
+    """Whether a frame is too large to be judged: it has more bytes than `limit`, or more values than
+    `MAX_STRUCTURAL_CHARS`."""
     size = len(raw)
-    if size <= MOST_VALUES or size > limit:
+    if size <= MAX_STRUCTURAL_CHARS or size > limit:
         return size > limit
-    return sum(map(raw.count, _SIGNS)) > MOST_VALUES and _has_too_many(raw)
+    return sum(map(raw.count, _SIGNS)) > MAX_STRUCTURAL_CHARS and _has_too_many(raw)
 
 
 def _has_too_many(raw: bytes) -> bool:
     """The same, counting only signs outside strings: JSON inside a string is one value."""
     bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NEITHER_SIGN_NOR_QUOTE)
-    left, is_inside = MOST_VALUES, False
+    left, is_inside = MAX_STRUCTURAL_CHARS, False
     for at in range(0, len(bare), _STRETCH):  # all pieces at once may take forty times as much memory
         pieces = bare[at : at + _STRETCH].split(b'"')
         left -= sum(map(len, pieces[is_inside::2]))

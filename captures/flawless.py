@@ -24,7 +24,7 @@ Flawless: TypeAlias = tuple[Envelope, dict[str, Any], bool]
 """The verdict, the message itself with its members in the order of the bytes, and whether orjson would write the same
 bytes: then no object in it, at any depth, has a member twice."""
 
-METHODS_KEPT: Final = 256
+MAX_METHOD_NAMES: Final = 256
 """The most method names that are kept; see `_Methods`."""
 
 _W: Final = rb"[ \t\r\n]*+"
@@ -50,7 +50,7 @@ _SIGHT: Final = 14
 class _Methods(dict[bytes, str]):
     """Names by their bytes: a peer uses few, so each is created once, and two equal ones are mostly one object.
 
-    A name that needs a closer look raises ValueError. If a peer invents names, the first `METHODS_KEPT` are kept.
+    A name that needs a closer look raises ValueError. If a peer invents names, the first `MAX_METHOD_NAMES` are kept.
     """
 
     def __init__(self, *odd: str) -> None:
@@ -61,7 +61,7 @@ class _Methods(dict[bytes, str]):
         name = raw.decode()
         if name.startswith(self._odd):
             raise ValueError(name)
-        if len(self) < METHODS_KEPT:
+        if len(self) < MAX_METHOD_NAMES:
             self[raw] = name
         return name
 

@@ -11,10 +11,10 @@ from typing import Any, Final, TypeVar
 from msgspec.structs import replace
 
 from captures.damage import Damage
-from captures.envelope import READER_LIMIT, judge_and_read
+from captures.envelope import MAX_READER_JUDGED_BYTES, judge_and_read
 from captures.flawless import read
 from captures.frame import Frame
-from captures.limits import MOST_VALUES
+from captures.limits import MAX_STRUCTURAL_CHARS
 from captures.record import Record, raw_bytes
 from captures.verdict import UNJUDGED, Direction, Envelope, Unit
 
@@ -51,7 +51,7 @@ class _Parts:
 class FrameAssembler:
     """Turns `frame` and `part` records into frames, judged again; everything else passes unchanged and in order."""
 
-    def __init__(self, limit: int = READER_LIMIT, room: int = ROOM) -> None:
+    def __init__(self, limit: int = MAX_READER_JUDGED_BYTES, room: int = ROOM) -> None:
         """Create an assembler.
 
         Args:
@@ -121,7 +121,7 @@ _Any = TypeVar("_Any", bound=Frame | Record | Damage)
 
 
 def assembled(
-    items: Iterable[_Any], limit: int = READER_LIMIT
+    items: Iterable[_Any], limit: int = MAX_READER_JUDGED_BYTES
 ) -> Iterator[tuple[_Any | None, Frame | Record | Damage | None]]:
     """All items of a capture, each with what it comes to: a frame, itself, or None for a part whose frame comes later.
 
@@ -134,7 +134,9 @@ def assembled(
         yield None, left
 
 
-def plain_frame(values: dict[str, Any], offset: int, line_size: int, limit: int = READER_LIMIT) -> Frame | None:
+def plain_frame(
+    values: dict[str, Any], offset: int, line_size: int, limit: int = MAX_READER_JUDGED_BYTES
+) -> Frame | None:
     """The frame of a record that holds a whole flawless message, or an event without data; None for any other record.
 
     Args:
@@ -147,7 +149,7 @@ def plain_frame(values: dict[str, Any], offset: int, line_size: int, limit: int 
     if type(text) is not str or (direction != "c2s" and direction != "s2c"):
         return None
     raw = text.encode()  # orjson rejects lone surrogates, so this cannot fail
-    message = read(raw) if len(raw) <= MOST_VALUES and len(raw) <= limit else None
+    message = read(raw) if len(raw) <= MAX_STRUCTURAL_CHARS and len(raw) <= limit else None
     if _UNUSUAL.isdisjoint(values):
         if message is None:
             return None
@@ -185,7 +187,7 @@ def plain_frame(values: dict[str, Any], offset: int, line_size: int, limit: int 
 @cache
 def _without_data(direction: Direction) -> tuple[Envelope, Any, bool]:
     """The verdict on an event that has only an id, as the first event of many streams, and what goes with it."""
-    return judge_and_read(b"", direction, "sse_event", whole=True, limit=READER_LIMIT)
+    return judge_and_read(b"", direction, "sse_event", whole=True, limit=MAX_READER_JUDGED_BYTES)
 
 
 _UNUSUAL: Final = frozenset({"parts", "delim", "whole", "conn", "exchange", "unit", "event", "event_id"})

@@ -1,16 +1,16 @@
 """What a `gap` record claims about losses, as far as it can be true: a capture may be untrusted.
 
 A range of lost numbers ends before the number of the gap itself. No more frames can be lost than the range has numbers;
-where there is no range, and for all sums, counts end at `MOST_LOST`.
+where there is no range, and for all sums, counts end at `MAX_LOST_RECORDS`.
 """
 
 from typing import Any, Final
 
 from captures.record import Record
 
-MOST_LOST: Final = 10**12
+MAX_LOST_RECORDS: Final = 10**12
 """The most records that are counted as lost: a year's worth, at 30,000 a second."""
-MOST_BYTES: Final = 1 << 60
+MAX_LOST_BYTES: Final = 1 << 60
 
 
 def lost_range(gap: Record) -> tuple[int, int] | None:
@@ -24,7 +24,7 @@ def lost_range(gap: Record) -> tuple[int, int] | None:
 def lost_count(gap: Record) -> int:
     """How many numbers a gap accounts for: those of its range, or one."""
     span = lost_range(gap)
-    return min(MOST_LOST, span[1] - span[0] + 1) if span is not None else 1
+    return min(MAX_LOST_RECORDS, span[1] - span[0] + 1) if span is not None else 1
 
 
 def lost_traffic(gap: Record) -> dict[str, dict[str, int]] | None:
@@ -32,8 +32,8 @@ def lost_traffic(gap: Record) -> dict[str, dict[str, int]] | None:
     lost = gap.members.get("lost")
     if not isinstance(lost, dict):
         return None
-    most = lost_count(gap) if lost_range(gap) is not None else MOST_LOST
-    bounds = {"frames": most, "records": most, "bytes": MOST_BYTES}
+    most = lost_count(gap) if lost_range(gap) is not None else MAX_LOST_RECORDS
+    bounds = {"frames": most, "records": most, "bytes": MAX_LOST_BYTES}
     sides: dict[str, dict[str, Any]] = {
         side: value for side in ("c2s", "s2c", "other") if isinstance(value := lost.get(side), dict)
     }

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import orjson
 
-KEPT: Final = 1_000
+MAX_CACHED_HEADS: Final = 1_000
 """The most heads that are remembered."""
-LONGEST: Final = 8 << 10
+MAX_CACHED_HEAD_BYTES: Final = 8 << 10
 """Bytes. Longer heads are not remembered."""
 
 _SESSION: Final = "mcp-session-id"
@@ -106,7 +106,7 @@ class Heads:
     def _head(self, text: bytes) -> Head | None:
         """The head that is written like this, without its first and last bytes; None if it is not a usual one."""
         known = self._known.get(text)
-        if known is not None or not text or len(text) > LONGEST:
+        if known is not None or not text or len(text) > MAX_CACHED_HEAD_BYTES:
             return known
         members = orjson.loads(b"{%b%b" % (text, _END))
         headers = members.get("headers")
@@ -116,7 +116,7 @@ class Heads:
         if any(type(pair) is not list or [*map(type, pair)] != [str, str] for pair in headers):
             return None
         head = Head(members)
-        if len(self._known) >= KEPT:
+        if len(self._known) >= MAX_CACHED_HEADS:
             del self._known[next(iter(self._known))]
         self._known[text] = head
         return head

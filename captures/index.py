@@ -40,7 +40,7 @@ _SIDE_CODES: Final = {side: code for code, side in enumerate(_SIDES)}
 _UNJUDGED: Final = _CODES["unjudged"]
 _OTHER: Final = _CODES["other"]
 _RESPONSES: Final = frozenset({_CODES["response"], _CODES["error"], _CODES["batch"]})
-_MOST: Final = (1 << 32) - 1
+_MAX_UINT32: Final = (1 << 32) - 1
 
 
 Note: TypeAlias = Callable[[int, Frame | Record | Damage], None]
@@ -63,7 +63,7 @@ class IndexEntry(NamedTuple):
 class Index:
     """The entries of one capture. One thread may grow it while others read."""
 
-    def __init__(self, path: Path | str, limit: int = _MOST) -> None:
+    def __init__(self, path: Path | str, limit: int = _MAX_UINT32) -> None:
         """Create an empty index.
 
         Args:
@@ -336,7 +336,7 @@ class Index:
         self._seqs.append(seq)
         self._offsets.append(offset)
         self._times.append(t_ns)
-        self._sizes.append(min(size, _MOST))
+        self._sizes.append(min(size, _MAX_UINT32))
         self._sorts.append(sort)
         self.frames += sort <= _UNJUDGED
         self._sides.append(side)

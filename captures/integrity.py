@@ -24,9 +24,9 @@ from captures.record import Record
 
 State = Literal["complete", "recording", "incomplete", "damaged"]
 
-KEPT_RANGES: Final = 100_000
+MAX_LISTED_HOLES: Final = 100_000
 """The maximum number of holes listed; any more are only counted."""
-KEPT: Final = 1000
+MAX_LISTED_LOSSES: Final = 1000
 """The maximum number of damaged places, gaps and record types listed; any more are only counted."""
 
 
@@ -73,7 +73,7 @@ class Inspection:
     close: dict[str, Any] | None = None
     """Members of the last record, if it is a `close` of the whole capture."""
     gaps: list[Gap] = field(default_factory=list)
-    """The first reported losses, up to `KEPT`."""
+    """The first reported losses, up to `MAX_LISTED_LOSSES`."""
     gap_count: int = 0
     """The total number of gaps."""
     holes: list[tuple[int, int]] = field(default_factory=list)
@@ -107,7 +107,7 @@ class Inspection:
             self._add_damage(item)
             return
         self.records += 1
-        self.counts[item.rec if item.rec in self.counts or len(self.counts) < KEPT else "…"] += 1
+        self.counts[item.rec if item.rec in self.counts or len(self.counts) < MAX_LISTED_LOSSES else "…"] += 1
         self._account(item)
         self.last_t_ns = max(self.last_t_ns, item.t_ns)
         self.close = None
@@ -135,7 +135,7 @@ class Inspection:
         self.damaged_bytes += damage.size
         self.torn = self.torn or damage.cause == "torn"
         self.corrupt = self.corrupt or damage.cause != "torn"
-        if len(self.damage) < KEPT:
+        if len(self.damage) < MAX_LISTED_LOSSES:
             self.damage.append(damage)
 
     def _add_frame(self, rec: str, values: dict[str, Any]) -> None:
@@ -152,7 +152,7 @@ class Inspection:
         first, last = span or (record.seq, record.seq)
         self.gap_count += 1
         reason = str(record.members.get("reason"))[:64]
-        if len(self.gaps) < KEPT:
+        if len(self.gaps) < MAX_LISTED_LOSSES:
             self.gaps.append(
                 Gap(first, record.seq if reason in _OWN_NUMBER else last, lost_traffic(record), reason, record.seq)
             )
@@ -171,7 +171,7 @@ class Inspection:
     def _hole(self, first: int, last: int) -> None:
         if last >= first:
             self.missing += last - first + 1
-            if len(self.holes) < KEPT_RANGES:
+            if len(self.holes) < MAX_LISTED_HOLES:
                 self.holes.append((first, last))
 
     def _explain(self, first: int, last: int) -> None:

@@ -6,16 +6,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-RECORD_LIMIT: Final = 256 * 1024
+MAX_RECORDER_JUDGED_BYTES: Final = 256 * 1024
 """Bytes. A longer frame is not judged while it waits to be forwarded: its parser would hold up every other thread."""
 
 EXACT_JUDGE_LIMIT: Final = 32 * 1024
 """Bytes. Most that is judged exactly while it waits to be forwarded; the worst such text takes about 12 ms."""
 
-READER_LIMIT: Final = 16 * 1024 * 1024
+MAX_READER_JUDGED_BYTES: Final = 16 * 1024 * 1024
 """Bytes. Most that a reader judges, as nothing waits for it."""
 
-MOST_VALUES: Final = 1_000_000
+MAX_STRUCTURAL_CHARS: Final = 1_000_000
 """Opening brackets, commas and colons outside strings. A frame with more of them is not judged: its values would take
 twenty times as much memory as its bytes, as `{"a":0},` repeated does."""
 
@@ -25,7 +25,7 @@ DEEP: Final = 200
 TOO_DEEP: Final = 512
 """Levels. Deeper frames are not judged at all. Far below what our parsers can take: orjson's 1,024, Python's stack."""
 
-LONGEST: Final = 256
+MAX_ENVELOPE_TEXT_BYTES: Final = 256
 """Bytes. A longer id token or method is left out of the envelope."""
 
 SHORT: Final = 60

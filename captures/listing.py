@@ -29,7 +29,7 @@ from captures.paths import (
 _STAMP = re.compile(r"[0-9]{4}[01][0-9][0-3][0-9]T[0-2][0-9][0-5][0-9][0-5][0-9]Z")
 UNPUBLISHED: Final = ".mcpproxy-"
 """How the name of a folder begins whose files are not complete yet."""
-_MOST_FOLDERS: Final = 1000
+_MAX_CACHED_FOLDERS: Final = 1000
 """Captures are sorted by time, so those of all servers take turns."""
 _listed: Final[dict[Path, tuple[int, dict[str, list[int]]]]] = {}
 """The segments in directories, each with the stamp of its directory."""
@@ -128,7 +128,7 @@ def _numbers(folder: Path, stem: str) -> list[int]:
         if known is None or known[0] != stamp:
             known = stamp, _by_stem(folder)
         _listed[folder] = known  # the latest last
-        if len(_listed) > _MOST_FOLDERS:
+        if len(_listed) > _MAX_CACHED_FOLDERS:
             del _listed[next(iter(_listed))]
     return known[1].get(stem, [])
 

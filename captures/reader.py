@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 
 from captures.cutting import Cutter, FrameCutter, Item, LineCutter, version_of
 from captures.damage import Cause, Damage
-from captures.envelope import READER_LIMIT
+from captures.envelope import MAX_READER_JUDGED_BYTES
 from captures.errors import NewerFormat, NotACapture, NothingRecorded
 from captures.file import is_live
 from captures.frame import Frame
@@ -200,7 +200,7 @@ def _open_if_there(path: Path) -> BinaryIO | None:
 
 
 def read_frames(
-    items: Iterable[Frame | Record | Damage], limit: int = READER_LIMIT
+    items: Iterable[Frame | Record | Damage], limit: int = MAX_READER_JUDGED_BYTES
 ) -> Iterator[Frame | Record | Damage]:
     """All items of a capture, with its frames assembled."""
     if isinstance(items, Capture):

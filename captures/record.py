@@ -28,9 +28,9 @@ except ImportError:
 quote: Final[Callable[[str], str]] = encode_basestring
 """Encodes a text as a JSON string, without escaping non-ASCII characters."""
 
-MAX_LINE: Final = 8 << 20
+MAX_LINE_BYTES: Final = 8 << 20
 """The longest line, in bytes, its LF included."""
-MAX_RAW: Final = 1 << 20
+MAX_RAW_BYTES: Final = 1 << 20
 """A frame of more bytes than this is written as parts. A control character takes six bytes in JSON.
 
 So 1 MiB always fits into a line.

@@ -15,7 +15,7 @@ from zlib import crc32
 
 from captures.file import create
 from captures.paths import segment_path
-from captures.record import CRC_MARK, CRC_TAIL, LINE_START, MAX_LINE, members, seal
+from captures.record import CRC_MARK, CRC_TAIL, LINE_START, MAX_LINE_BYTES, members, seal
 from captures.tuples import NamedTuple
 
 TYPE_CHECKING = False
@@ -182,7 +182,7 @@ def whole_lines(content: bytes) -> Iterator[bytes]:
 def last_record(fd: int) -> _Last:
     """The last whole record of a file; its number is -1 if there is none."""
     size = os.fstat(fd).st_size
-    tail = os.pread(fd, min(size, 2 * MAX_LINE), max(0, size - 2 * MAX_LINE))
+    tail = os.pread(fd, min(size, 2 * MAX_LINE_BYTES), max(0, size - 2 * MAX_LINE_BYTES))
     end = tail.rfind(b"\n") + 1
     while end > 0:
         start = tail.rfind(b"\n", 0, end - 1) + 1
@@ -229,6 +229,6 @@ def _capture_id(fd: int) -> bytes:
     at = start.find(b'"capture":"')
     return (
         start[at + 11 : at + 43]
-        if at > 0 and start.startswith(LINE_START) and b"\n" in os.pread(fd, MAX_LINE, 0)
+        if at > 0 and start.startswith(LINE_START) and b"\n" in os.pread(fd, MAX_LINE_BYTES, 0)
         else b""
     )

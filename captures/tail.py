@@ -19,7 +19,7 @@ from captures.frame import Frame
 from captures.frames import FrameAssembler
 from captures.listing import segment_number, segments
 from captures.reader import Capture, first_record, open_capture, upgraded, why_unreadable
-from captures.record import MAX_LINE, Record
+from captures.record import MAX_LINE_BYTES, Record
 from captures.versions import FORMAT_VERSION
 
 STEP: Final = 256 << 10
@@ -119,7 +119,7 @@ class Tail:
         """The bytes from an offset to the next LF, up to the longest allowed line; empty if the file is gone."""
         pieces: list[bytes] = []
         size, step = 0, 4 << 10
-        while size <= MAX_LINE and (chunk := self._read(segment, step, offset + size)):
+        while size <= MAX_LINE_BYTES and (chunk := self._read(segment, step, offset + size)):
             end = chunk.find(b"\n")
             pieces.append(chunk if end < 0 else chunk[:end])
             if end >= 0:

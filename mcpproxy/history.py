@@ -21,7 +21,7 @@ from mcpproxy.sql.statements import in_one_line
 LENGTH: Final = 1000
 """How many lines are kept."""
 
-_LARGEST: Final = 4 << 20
+_MAX_HISTORY_BYTES: Final = 4 << 20
 _SQL: Final = "query_history"
 _FILTERS: Final = "filter_history"
 
@@ -112,8 +112,8 @@ def lines_of(path: Path | None) -> list[str]:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode) or not is_of_user(status):
             return []
-        start = max(0, status.st_size - _LARGEST)
-        lines = os.pread(handle, _LARGEST, start).decode("utf-8", "surrogateescape").split("\n")[:-1]
+        start = max(0, status.st_size - _MAX_HISTORY_BYTES)
+        lines = os.pread(handle, _MAX_HISTORY_BYTES, start).decode("utf-8", "surrogateescape").split("\n")[:-1]
         return lines[1:] if start else lines  # the first of these may be the rest of one
     except OSError:
         return []

@@ -22,11 +22,11 @@ from captures.paths import SUFFIX
 
 VERSION: Final = 1
 MARKS_SUFFIX: Final = ".marks.json"
-LARGEST: Final = 4 << 20
+MAX_MARKS_FILE_BYTES: Final = 4 << 20
 """Bytes of the file."""
-MOST: Final = 10_000
+MAX_MARKS: Final = 10_000
 """Rows that can be marked."""
-LONGEST: Final = 1000
+MAX_NOTE_CHARS: Final = 1000
 """Characters of a note."""
 
 
@@ -89,7 +89,7 @@ class Marks:
         def write(notes: dict[int, str]) -> None:
             had = notes.pop(seq, "")
             if text.strip() or not had:
-                notes[seq] = text.strip()[:LONGEST]
+                notes[seq] = text.strip()[:MAX_NOTE_CHARS]
 
         self._change(write)
 
@@ -100,8 +100,8 @@ class Marks:
     def _change(self, change: Callable[[dict[int, str]], None]) -> None:
         notes = self._read()
         change(notes)
-        if len(notes) > MOST:
-            raise CannotMark(f"no more than {MOST:,} rows can be marked")
+        if len(notes) > MAX_MARKS:
+            raise CannotMark(f"no more than {MAX_MARKS:,} rows can be marked")
         self._write(notes)
         self.notes = notes
 
@@ -117,17 +117,19 @@ class Marks:
             raise CannotMark(f"{self.path.name} is not a regular file")
         with os.fdopen(fd, "rb") as file:
             try:
-                data = file.read(LARGEST + 1)
+                data = file.read(MAX_MARKS_FILE_BYTES + 1)
             except OSError as error:
                 raise self._failed("read", error) from error
         try:
-            document: Any = orjson.loads(data) if len(data) <= LARGEST else None
+            document: Any = orjson.loads(data) if len(data) <= MAX_MARKS_FILE_BYTES else None
             if document["marks"] != VERSION:
                 raise CannotMark(f"{self.path.name} was written by a newer version of mcpproxy")
             if document["capture"] != self._id:
                 raise CannotMark(f"{self.path.name} belongs to another capture")
             return {
-                row["seq"]: str(row.get("note", ""))[:LONGEST] for row in document["rows"] if type(row["seq"]) is int
+                row["seq"]: str(row.get("note", ""))[:MAX_NOTE_CHARS]
+                for row in document["rows"]
+                if type(row["seq"]) is int
             }
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise CannotMark(f"{self.path.name} is not a file of marks; move it away to mark rows") from error

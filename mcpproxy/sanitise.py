@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-CELL_LIMIT: Final = 1024
+MAX_CELL_CHARS: Final = 1024
 """Characters that one cell, line or message shows of an untrusted text."""
 MARKS_IN_A_ROW: Final = 8
 """Combining marks allowed on one character; ten thousand of them would paint over the lines above."""
@@ -41,7 +41,7 @@ _SPACES: Final = frozenset(
 )
 
 
-def sanitise(text: str, limit: int | None = CELL_LIMIT) -> str:
+def sanitise(text: str, limit: int | None = MAX_CELL_CHARS) -> str:
     """`text` with everything that is not plainly visible as an escape.
 
     Args:
@@ -56,7 +56,7 @@ def sanitise(text: str, limit: int | None = CELL_LIMIT) -> str:
     return _clipped(_pieces(head), limit)
 
 
-def sanitise_bytes(raw: bytes, limit: int | None = CELL_LIMIT) -> str:
+def sanitise_bytes(raw: bytes, limit: int | None = MAX_CELL_CHARS) -> str:
     r"""The same for bytes that should be UTF-8; each byte that is not becomes `\xNN`."""
     # A character takes four bytes at most; a piece of one behind the cut lies behind the limit too.
     head = raw if limit is None else raw[: 4 * limit + 4]

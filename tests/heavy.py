@@ -23,9 +23,9 @@ from typing import Any, Final, NamedTuple
 
 from captures.envelope import judge
 from captures.file import CaptureFile
-from captures.limits import READER_LIMIT
+from captures.limits import MAX_READER_JUDGED_BYTES
 from captures.loss import PendingRecord
-from captures.record import MAX_RAW, frame_members, members, part_members, use_orjson
+from captures.record import MAX_RAW_BYTES, frame_members, members, part_members, use_orjson
 from captures.verdict import UNJUDGED, Direction
 from captures.writer import Writer
 
@@ -329,13 +329,15 @@ def giants() -> Entries:
     """Frames of 64 MiB, in parts."""
     yield from handshake()
     for n in count():
-        yield from in_parts("s2c", [b'{"jsonrpc":"2.0","id":%d,"result":{"text":"' % n, *[b"x" * MAX_RAW] * 63, b'"}}'])
+        yield from in_parts(
+            "s2c", [b'{"jsonrpc":"2.0","id":%d,"result":{"text":"' % n, *[b"x" * MAX_RAW_BYTES] * 63, b'"}}']
+        )
 
 
-def calls_with(values: bytes, size: int = READER_LIMIT - MAX_RAW) -> Entries:
+def calls_with(values: bytes, size: int = MAX_READER_JUDGED_BYTES - MAX_RAW_BYTES) -> Entries:
     """Calls without an answer whose arguments are the same few bytes over and over, and answers that are just so."""
     yield from handshake()
-    piece = values * (MAX_RAW // len(values))
+    piece = values * (MAX_RAW_BYTES // len(values))
     middle = [piece] * (size // len(piece))
     for n in count():
         yield from in_parts(

@@ -16,7 +16,7 @@ from analysis.checking.old_wording import current_wording
 from analysis.rules.finding import GUESS
 from analysis.rules.old_ids import current_id
 
-MOST: Final = 1_000_000
+MAX_FINGERPRINTS: Final = 1_000_000
 """The most fingerprints in one baseline."""
 
 # Standalone numbers: not part of a name, a date or a version, and not negative as error codes are.
@@ -75,8 +75,8 @@ def entries(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
         if line.strip():
             mark, row = _entry(line, number)
             by_fingerprint.setdefault(mark, row)
-            if len(by_fingerprint) > MOST:
-                raise BaselineError(f"line {number}: expected at most {MOST:,} different findings")
+            if len(by_fingerprint) > MAX_FINGERPRINTS:
+                raise BaselineError(f"line {number}: expected at most {MAX_FINGERPRINTS:,} different findings")
     return by_fingerprint
 
 

@@ -28,7 +28,7 @@ Wants: TypeAlias = tuple[tuple[type[Rule], str], ...]
 """Calls before they are bound: the class of the rule, and the name of the hook."""
 Proof: TypeAlias = Callable[[Any], bool]
 
-MOST: Final = 10_000
+MAX_CACHED_KINDS: Final = 10_000
 """The most kinds that are kept: peers can invent revisions."""
 
 _HOOKS: Final[dict[str, tuple[str, ...]]] = {
@@ -372,7 +372,7 @@ def _outlines_of(picked: tuple[type[Rule], ...]) -> _Outlines:
 
 
 def _keep(cached: dict[Any, Any], key: Hashable, value: object) -> None:
-    if len(cached) > MOST:
+    if len(cached) > MAX_CACHED_KINDS:
         cached.clear()
     cached[key] = value
 

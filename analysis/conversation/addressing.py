@@ -18,7 +18,7 @@ from analysis.conversation.message import Id, Side
 from captures.frame import Frame
 from captures.heads import Head
 
-KEPT: Final = 50_000
+MAX_ADDRESSING_ENTRIES: Final = 50_000
 """The most exchanges, and ids of a session, that are kept; the oldest are forgotten first."""
 
 
@@ -34,10 +34,12 @@ class Addressing:
     """Learns from exchanges and requests which requests a response can answer."""
 
     def __init__(self) -> None:
-        self._sessions: BoundedDict[int, str] = BoundedDict(KEPT)
-        self._asked: BoundedDict[tuple[Side, str, Id], tuple[int, ...]] = BoundedDict(KEPT)
-        self._of_client: BoundedDict[int, tuple[RequestKey, ...] | list[RequestKey]] = BoundedDict(KEPT)
-        self._first: BoundedDict[int, int] = BoundedDict(KEPT)
+        self._sessions: BoundedDict[int, str] = BoundedDict(MAX_ADDRESSING_ENTRIES)
+        self._asked: BoundedDict[tuple[Side, str, Id], tuple[int, ...]] = BoundedDict(MAX_ADDRESSING_ENTRIES)
+        self._of_client: BoundedDict[int, tuple[RequestKey, ...] | list[RequestKey]] = BoundedDict(
+            MAX_ADDRESSING_ENTRIES
+        )
+        self._first: BoundedDict[int, int] = BoundedDict(MAX_ADDRESSING_ENTRIES)
 
     def on_exchange(self, members: dict[str, Any]) -> None:
         """Take an `exchange` record, which may name its session."""

@@ -13,7 +13,7 @@ from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import Era
 
-MOST: Final = 1000
+MAX_EXAMINED_ITEMS: Final = 1000
 """The most items of one list that are examined."""
 
 META_WORD: Final = b'"_meta"'
@@ -133,7 +133,7 @@ def icons(place: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _items(pointer: str, value: object) -> Iterator[tuple[str, dict[str, Any]]]:
-    for index, item in enumerate(islice(value, MOST)) if isinstance(value, list) else ():
+    for index, item in enumerate(islice(value, MAX_EXAMINED_ITEMS)) if isinstance(value, list) else ():
         if isinstance(item, dict):
             yield f"{pointer}/{index}", item
 

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from analysis.conversation.message import Message, invalid, message_of, messages, parse_exactly
 from analysis.facts import raw_of
 from captures.frame import Frame
-from captures.limits import READER_LIMIT, TOO_DEEP
+from captures.limits import MAX_READER_JUDGED_BYTES, TOO_DEEP
 
-MOST_LINES: Final = 10_000
+MAX_MESSAGE_LINES: Final = 10_000
 """The most lines that one message may span."""
-MOST_ON_A_LINE: Final = 10_000
+MAX_MESSAGES_PER_LINE: Final = 10_000
 """The most messages that one line may hold."""
 
 _NOT_JSON: Final = frozenset({"framing/stdout-not-json", "framing/stdin-not-json", "framing/blank-line"})
@@ -112,7 +112,7 @@ class _Unfinished:
         raw = frame.raw
         if not self.frames and not raw.lstrip().startswith((b"{", b"[")):
             return False
-        if len(self.frames) >= MOST_LINES or self._size + len(raw) > READER_LIMIT:
+        if len(self.frames) >= MAX_MESSAGE_LINES or self._size + len(raw) > MAX_READER_JUDGED_BYTES:
             return False
         depth = self._depth
         for token in _TOKENS.finditer(raw):
@@ -169,7 +169,7 @@ def _split(frame: Frame) -> Iterator[Message]:
         text = frame.raw.decode("utf-8-sig")
         values: list[object] = []
         at = 0
-        while at < len(text) and len(values) < MOST_ON_A_LINE:
+        while at < len(text) and len(values) < MAX_MESSAGES_PER_LINE:
             item, at = _DECODER.raw_decode(text, at)
             values.append(item)
             space = _SPACE.match(text, at)

@@ -32,7 +32,7 @@ ABANDONED_NS: Final = 5_000_000_000
 """A request that had waited this long when its sender cancelled it was abandoned, whatever reason was given."""
 REASON: Final = 1000
 """The most characters of such a reason that are kept."""
-MOST_SPANS: Final = 10_000
+MAX_CALL_SPANS: Final = 10_000
 """The most `spans` that are kept of one call."""
 QUOTED: Final = 60
 """The most characters of a name that guesses quote."""
@@ -393,7 +393,7 @@ class Call(Struct, eq=False):
         if outer is not None and outer.settled is None and self.request.method != "ping":
             if outer.spans is None:
                 outer.spans = []
-            if len(outer.spans) < MOST_SPANS:
+            if len(outer.spans) < MAX_CALL_SPANS:
                 outer.spans.append((self.request.t_ns, response.t_ns))
 
 

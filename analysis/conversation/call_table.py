@@ -21,9 +21,9 @@ from analysis.conversation.call import Call, IdState, Losses
 from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Id
 
-OPEN_LIMIT: Final = 50_000
+MAX_OPEN_REQUESTS: Final = 50_000
 """The most requests of one side that wait for a response; the oldest are forgotten first."""
-OPEN_HTTP_LIMIT: Final = 15_000
+MAX_OPEN_HTTP_REQUESTS: Final = 15_000
 """The same over HTTP, where each request may have its own exchange and session."""
 OPEN_BYTES: Final = 16 << 20
 """The most bytes in the frames of these; a single one may be larger."""
@@ -33,9 +33,9 @@ CROWD_BYTES: Final = 1 << 20
 WHOLE: Final = 100
 WHOLE_BYTES: Final = 1 << 20
 """How many of the last ones are not packed."""
-GIVEN_UP_LIMIT: Final = 10_000
+MAX_GIVEN_UP_REQUESTS: Final = 10_000
 """The most requests kept whose response may be lost and whose id was reused."""
-PAST_LIMIT: Final = 100_000
+MAX_PAST_IDS: Final = 100_000
 """The most ids of one side that are remembered without an open request; the oldest tenth is forgotten first."""
 
 # Enumeration members take ten times as long to look up as these.
@@ -61,7 +61,7 @@ class Past(Struct, eq=False, gc=False):
 class CallTable:
     """The requests of one side, by id."""
 
-    def __init__(self, limit: int = OPEN_LIMIT, bytes_limit: int = OPEN_BYTES) -> None:
+    def __init__(self, limit: int = MAX_OPEN_REQUESTS, bytes_limit: int = OPEN_BYTES) -> None:
         """Create an empty table.
 
         Args:
@@ -75,7 +75,7 @@ class CallTable:
         self.newest = -1
         """The number of the last call that was entered."""
         self._limit, self._bytes_limit = limit, bytes_limit
-        self._many, self._many_bytes = min(limit, OPEN_HTTP_LIMIT, CROWD), min(bytes_limit, CROWD_BYTES)
+        self._many, self._many_bytes = min(limit, MAX_OPEN_HTTP_REQUESTS, CROWD), min(bytes_limit, CROWD_BYTES)
         self._losses = Losses()
         self._open: OrderedDict[RequestKey, Call] = OrderedDict()
         self._past: dict[RequestKey, Past] = {}
@@ -119,7 +119,7 @@ class CallTable:
             return state
         self._past.pop(key, None)
         while (first := self._open.get(key)) is not None and first.may_be_lost:
-            if len(self._given_up) == GIVEN_UP_LIMIT:
+            if len(self._given_up) == MAX_GIVEN_UP_REQUESTS:
                 self.dropped.append(self._given_up.popleft())
             self._release(key, first)
             self._given_up.append(first)
@@ -249,7 +249,7 @@ class CallTable:
         """Keep less of older calls now that there are many, and forget the oldest if there are too many."""
         if self._count > CROWD or self._bytes > CROWD_BYTES:
             self._pack(call)
-        limit = self._limit if call.http is None else min(self._limit, OPEN_HTTP_LIMIT)
+        limit = self._limit if call.http is None else min(self._limit, MAX_OPEN_HTTP_REQUESTS)
         while self._count > 1 and (self._count > limit or self._bytes > self._bytes_limit):
             key, oldest = next(iter(self._open.items()))
             self._close(key, oldest, _ID_NEVER_SEEN)
@@ -288,9 +288,9 @@ class CallTable:
         """Keep what is left of a call whose id has no open request."""
         past, request = self._past, call.request
         past[key] = Past(call.number, request.seq, request.frames[0].conn, state, t_ns)
-        if len(past) > PAST_LIMIT:
+        if len(past) > MAX_PAST_IDS:
             # All at once: a dictionary takes linear time to find its first entry after others were removed.
-            oldest = [*islice(past, max(1, PAST_LIMIT // 10))]
+            oldest = [*islice(past, max(1, MAX_PAST_IDS // 10))]
             for key in oldest:
                 del past[key]
             self._forgotten += len(oldest)

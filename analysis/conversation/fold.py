@@ -15,11 +15,11 @@ from analysis.conversation.addressing import Addressing
 from analysis.conversation.assembly import Assembly
 from analysis.conversation.bounded_dict import Forgotten
 from analysis.conversation.call import Call, MessageContext, Outcome, context_of
-from analysis.conversation.call_table import OPEN_BYTES, OPEN_HTTP_LIMIT, OPEN_LIMIT, CallTable
+from analysis.conversation.call_table import MAX_OPEN_HTTP_REQUESTS, MAX_OPEN_REQUESTS, OPEN_BYTES, CallTable
 from analysis.conversation.cancellations import Cancellations
 from analysis.conversation.exchange_ends import ExchangeEnds
 from analysis.conversation.handshake import advance_state, is_modern, text_of
-from analysis.conversation.http_exchange import LASTING_KEPT, HttpExchange
+from analysis.conversation.http_exchange import MAX_OPEN_HTTP_EXCHANGES, HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges
 from analysis.conversation.links import Links
 from analysis.conversation.mark import RecordRef
@@ -31,20 +31,20 @@ from analysis.conversation.message import (
     Side,
     flawless,
 )
-from analysis.conversation.multi_round import KEPT as CHAINS_KEPT
+from analysis.conversation.multi_round import MAX_CHAINS as CHAINS_KEPT
 from analysis.conversation.pairing import Pairing
 from analysis.conversation.resumption import EventIds
-from analysis.conversation.routing import KEPT as SESSIONS_KEPT
+from analysis.conversation.routing import MAX_SESSIONS as SESSIONS_KEPT
 from analysis.conversation.routing import Routing
 from analysis.conversation.session import Peer, Session
 from analysis.conversation.straight import Straight
 from analysis.conversation.straight_http import StraightHttp
-from analysis.conversation.subscriptions import KEPT as SUBSCRIPTIONS_KEPT
-from analysis.conversation.tasks import KEPT as TASKS_KEPT
+from analysis.conversation.subscriptions import MAX_SUBSCRIPTIONS as SUBSCRIPTIONS_KEPT
+from analysis.conversation.tasks import MAX_TASKS as TASKS_KEPT
 from analysis.conversation.under_way import UnderWay
 from captures.damage import Damage
 from captures.frame import Frame
-from captures.gaps import MOST_LOST, lost_count
+from captures.gaps import MAX_LOST_RECORDS, lost_count
 from captures.record import Record
 
 # Enumeration members are slow to look up.
@@ -143,11 +143,11 @@ class Fold:
         requests = sum(table.evicted for table in self.tables.values())
         tables = []
         if requests:
-            most = OPEN_HTTP_LIMIT if self.transport == "http" else OPEN_LIMIT
+            most = MAX_OPEN_HTTP_REQUESTS if self.transport == "http" else MAX_OPEN_REQUESTS
             limit = f"more than {most:,}, or {OPEN_BYTES >> 20} MiB, were open at once"
             tables.append(Forgotten("requests", requests, limit, "responses to them count as unknown"))
         if self.exchanges.forgotten:
-            limit = f"more than {LASTING_KEPT:,} were open at once"
+            limit = f"more than {MAX_OPEN_HTTP_EXCHANGES:,} were open at once"
             effect = "what comes in them reads as if it were of others"
             tables.append(Forgotten("exchanges of HTTP", self.exchanges.forgotten, limit, effect))
         if self.routing.forgotten:
@@ -337,7 +337,7 @@ class Fold:
             count: how many.
             is_torn: whether it is the incomplete last record that a kill leaves.
         """
-        self.lost = min(MOST_LOST, self.lost + count)
+        self.lost = min(MAX_LOST_RECORDS, self.lost + count)
         if not is_torn:
             self._distrust()
 

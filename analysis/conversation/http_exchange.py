@@ -11,7 +11,7 @@ from msgspec import Struct
 from analysis.conversation.bounded_dict import BoundedDict
 from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Id, Side
-from analysis.conversation.response_text import LONGEST, gist
+from analysis.conversation.response_text import MAX_GIST_CHARS, gist
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD as _SESSION_FIELD
 from analysis.conversation.session_ids import SessionId, SessionIds
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 VERSION_FIELD: Final = "mcp-protocol-version"
 """The header field that names the revision."""
-KEPT: Final = 10_000
+MAX_HTTP_EXCHANGES: Final = 10_000
 """The most finished exchanges that are kept; the oldest are forgotten first."""
-LASTING_KEPT: Final = 15_000
+MAX_OPEN_HTTP_EXCHANGES: Final = 15_000
 """The same for open ones: a stream may be opened first and closed last."""
 SHORTEST_NAME: Final = 4
 """The shortest name of a program that is looked for in its pages; shorter ones are parts of other words."""
-OLDER_KEPT: Final = 100
+MAX_SEARCHED_LEGACY_STREAMS: Final = 100
 """How many streams of the older transport are searched for that of a client."""
-SEEN_KEPT: Final = 16
+MAX_BODY_MESSAGES: Final = 16
 """The most messages of each body that are kept."""
 
 STREAM: Final = "text/event-stream"
@@ -258,7 +258,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
 
     def _learn(self, members: dict[str, Any], at: RecordRef | None) -> None:
         """Take what few records say."""
-        self.error = _text(members.get("error"))[:LONGEST] or self.error
+        self.error = _text(members.get("error"))[:MAX_GIST_CHARS] or self.error
         self.metadata = _text(members.get("metadata")) or self.metadata
         if "response_text" in members and not self.said:
             said = _text(members["response_text"])
@@ -409,7 +409,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     @property
     def legacy_streams(self) -> "list[HttpExchange]":
         """The last streams of the older transport."""
-        return [*islice(reversed(self._traffic.announced.values()), OLDER_KEPT)]
+        return [*islice(reversed(self._traffic.announced.values()), MAX_SEARCHED_LEGACY_STREAMS)]
 
     @property
     def losses(self) -> int:
@@ -515,15 +515,15 @@ class HttpTraffic:
         """Whether there was a stream opened by GET whose events are not in the capture, without a session id."""
         self.has_legacy = False
         """Whether there was a stream of the older transport."""
-        self.announced: BoundedDict[str, HttpExchange] = BoundedDict(KEPT)
+        self.announced: BoundedDict[str, HttpExchange] = BoundedDict(MAX_HTTP_EXCHANGES)
         """These streams, by the keys of the addresses that they announced."""
         self.upstream = ""
         """Origin and path of the server, where the recorder knew it."""
         self.paths: dict[str, None] = {}
         """The first 64 paths to which messages were POSTed successfully."""
         self.session_ids = SessionIds()
-        self._lasting: BoundedDict[int, HttpExchange] = BoundedDict(LASTING_KEPT)
-        self._ended: BoundedDict[int, HttpExchange] = BoundedDict(KEPT)
+        self._lasting: BoundedDict[int, HttpExchange] = BoundedDict(MAX_OPEN_HTTP_EXCHANGES)
+        self._ended: BoundedDict[int, HttpExchange] = BoundedDict(MAX_HTTP_EXCHANGES)
 
     def known(self, number: int) -> HttpExchange | None:
         """The exchange with this number; None if it is unknown or forgotten."""

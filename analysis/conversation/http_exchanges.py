@@ -5,13 +5,13 @@ from typing import Any, Final
 
 from analysis.conversation.bounded_dict import BoundedDict
 from analysis.conversation.call import MessageContext
-from analysis.conversation.http_exchange import SEEN_KEPT, HttpExchange, HttpTraffic
+from analysis.conversation.http_exchange import MAX_BODY_MESSAGES, HttpExchange, HttpTraffic
 from analysis.conversation.mark import RecordRef
 from analysis.conversation.session_id_use import on_request, on_response
 from analysis.conversation.session_ids import FIELD
 from analysis.facts import size_of
 
-PATHS_KEPT: Final = 64
+MAX_MCP_PATHS: Final = 64
 """The most paths kept at which MCP was spoken."""
 LATELY: Final = 100
 """How many of the exchanges that ended last keep their messages, even if each request in them has its response. With
@@ -20,7 +20,7 @@ SEEN_BYTES: Final = 32 << 20
 """The most bytes in the frames of the messages that exchanges keep; those that ended first are forgotten first."""
 WHOLE_BYTES: Final = 1 << 20
 """How many bytes of the last of these messages keep their values; those of the others are read again."""
-REDIRECTED_KEPT: Final = 1_000
+MAX_REDIRECTED_EXCHANGES: Final = 1_000
 """The most redirected exchanges whose repetition is awaited."""
 FOLLOWED_NS: Final = 30_000_000_000
 """The longest time within which a client follows a redirect."""
@@ -43,7 +43,9 @@ class HttpExchanges(HttpTraffic):
 
     def __init__(self) -> None:
         super().__init__()
-        self._redirected: BoundedDict[tuple[str, str | None, int], list[HttpExchange]] = BoundedDict(REDIRECTED_KEPT)
+        self._redirected: BoundedDict[tuple[str, str | None, int], list[HttpExchange]] = BoundedDict(
+            MAX_REDIRECTED_EXCHANGES
+        )
         self._count = 0
         self._lately: deque[int] = deque()
         # The messages that exchanges keep: the last ones with their values, all of them with their bytes.
@@ -53,13 +55,13 @@ class HttpExchanges(HttpTraffic):
     def add(self, http: HttpExchange, seen: MessageContext) -> None:
         """Add a message to its exchange."""
         if seen.message.sender == "client":
-            if len(http.sent) < SEEN_KEPT:
+            if len(http.sent) < MAX_BODY_MESSAGES:
                 http.sent += (seen,)
                 self._hold(http, seen)
             if http.is_redirect:
                 self._expect(http)  # the server has answered before it has read the body
             return
-        if len(http.received) < SEEN_KEPT:
+        if len(http.received) < MAX_BODY_MESSAGES:
             http.received += (seen,)
             self._hold(http, seen)
         http.latest = seen
@@ -130,7 +132,7 @@ class HttpExchanges(HttpTraffic):
         if http.is_redirect:
             self._expect(http)
         is_served = http.status is not None and 200 <= http.status < 300
-        if is_served and http.method == "POST" and http.sent and len(self.paths) < PATHS_KEPT:
+        if is_served and http.method == "POST" and http.sent and len(self.paths) < MAX_MCP_PATHS:
             self.paths[http.path] = None
 
     def _expect(self, http: HttpExchange) -> None:
@@ -143,7 +145,7 @@ class HttpExchanges(HttpTraffic):
             self._redirected.put(key, [http])
         elif http not in known:
             known.append(http)
-            del known[:-SEEN_KEPT]
+            del known[:-MAX_BODY_MESSAGES]
 
     @property
     def is_redirecting(self) -> bool:

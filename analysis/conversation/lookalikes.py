@@ -20,7 +20,7 @@ from analysis.conversation.bounded_dict import BoundedDict
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.session import Session
 
-KEPT: Final = 10_000
+MAX_REMEMBERED_CLIENTS: Final = 10_000
 """The most clients, and connections, that are remembered; the oldest are forgotten first."""
 _SESSIONS: Final = 1_000
 """How many sessions of clients that look alike are remembered; more become guesses only by their own messages."""
@@ -45,9 +45,9 @@ class Lookalikes:
     def __init__(self) -> None:
         self.guesses = 0
         """How many sessions are guesses."""
-        self._alike: BoundedDict[str, _Alike] = BoundedDict(KEPT)
-        self._on_conn: BoundedDict[int, tuple[str, Session]] = BoundedDict(KEPT)
-        self._overlapped: BoundedDict[int, str] = BoundedDict(KEPT)
+        self._alike: BoundedDict[str, _Alike] = BoundedDict(MAX_REMEMBERED_CLIENTS)
+        self._on_conn: BoundedDict[int, tuple[str, Session]] = BoundedDict(MAX_REMEMBERED_CLIENTS)
+        self._overlapped: BoundedDict[int, str] = BoundedDict(MAX_REMEMBERED_CLIENTS)
         """Sessions whose `initialize` was open when the same client, or another like it, sent the next one."""
 
     def last_on(self, http: HttpExchange) -> Session | None:

@@ -66,7 +66,7 @@ class Id(Struct, frozen=True, gc=False):
         return {"other": "(no scalar)", "digest": "(over 256 characters)"}.get(self.type, self.value)
 
 
-_LONGEST_ID: Final = 256
+_MAX_ID_CHARS: Final = 256
 # Integers up to this many digits are written out; 1e400000 must not become 400,000 zeros.
 _PLAIN_DIGITS: Final = 40
 _PLAIN: Final = 10**_PLAIN_DIGITS
@@ -111,7 +111,7 @@ def id_of_token(token: bytes) -> Id:
 
 
 def _short(type_: Literal["string", "number"], value: str) -> Id:
-    if len(value) <= _LONGEST_ID:
+    if len(value) <= _MAX_ID_CHARS:
         return Id(type_, value)
     # A table of ids must stay small when every id is a megabyte.
     from hashlib import blake2b

@@ -28,9 +28,9 @@ from analysis.conversation.session import Session
 from analysis.facts import size_of
 from analysis.protocol.revisions import Era
 
-KEPT: Final = 10_000
+MAX_CHAINS: Final = 10_000
 """The most interim results and retries under way that are kept; the oldest are forgotten first."""
-KEPT_BYTES: Final = 8 << 20
+MAX_TOTAL_CHAIN_BYTES: Final = 8 << 20
 """The most bytes in the frames of these interim results and their requests; a single one may exceed it."""
 ALIKE: Final = 100
 """The most interim results of one session, method and target that wait at the same time."""
@@ -126,7 +126,7 @@ class Chain:
 class Chains:
     """The chains of a capture."""
 
-    def __init__(self, limit: int = KEPT, bytes_limit: int = KEPT_BYTES) -> None:
+    def __init__(self, limit: int = MAX_CHAINS, bytes_limit: int = MAX_TOTAL_CHAIN_BYTES) -> None:
         """Create an empty table of chains.
 
         Args:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from orjson import JSONDecodeError, loads
 
-LONGEST: Final = 160
+MAX_GIST_CHARS: Final = 160
 """Characters of a gist."""
 _READ: Final = 16 << 10
 """Characters of a text that are looked at: a page says at its beginning what it is."""
@@ -26,7 +26,7 @@ _MEMBERS: Final = (
     "msg",
 )
 """Members that say what went wrong (RFC 6749 §5.2, RFC 9457 §3.1, and common frameworks), the most telling first."""
-_DEEPEST: Final = 4
+_MAX_DOCUMENT_DEPTH: Final = 4
 _TITLES: Final = tuple(
     re.compile(rf"(?is)<{tag}\b[^<>]{{0,500}}>([^<]{{1,1000}})") for tag in ("title", "h1", "h2", "p")
 )
@@ -40,7 +40,7 @@ _SPACE: Final = re.compile(r"\s+")
 
 
 def gist(text: str) -> str:
-    """What a response's text says, in one line of at most `LONGEST` characters; empty if it says nothing."""
+    """What a response's text says, in one line of at most `MAX_GIST_CHARS` characters; empty if it says nothing."""
     text = _LONG_ENTITY.sub("", text[:_READ]).strip()
     if text[:1] in ("{", "["):
         try:
@@ -61,7 +61,7 @@ def gist(text: str) -> str:
 def _of_document(value: Any, depth: int = 0) -> str:
     if isinstance(value, str):
         return value
-    if depth >= _DEEPEST:
+    if depth >= _MAX_DOCUMENT_DEPTH:
         return ""
     if isinstance(value, list):
         return next((said for item in value[:3] if (said := _of_document(item, depth + 1))), "")
@@ -71,5 +71,5 @@ def _of_document(value: Any, depth: int = 0) -> str:
 
 
 def _line(text: str) -> str:
-    line = _SPACE.sub(" ", text[: 4 * LONGEST]).strip()
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+    line = _SPACE.sub(" ", text[: 4 * MAX_GIST_CHARS]).strip()
+    return line if len(line) <= MAX_GIST_CHARS else f"{line[: MAX_GIST_CHARS - 1]}…"

@@ -18,7 +18,7 @@ from analysis.conversation.http_exchange import VERSION_FIELD, CrossStreamEvent,
 from analysis.conversation.message import Id, id_of
 from analysis.protocol.revisions import MODERN, rank_of
 
-KEPT: Final = 50_000
+MAX_EVENT_IDS: Final = 50_000
 """The most event ids that are kept; those sent longest ago are forgotten first."""
 STRAYS: Final = 16
 """The most events of another stream that are kept for an exchange."""
@@ -50,7 +50,7 @@ class _Sent(Struct, eq=False, gc=False):
 class EventIds:
     """The event ids of a capture, and the streams that sent them."""
 
-    def __init__(self, limit: int = KEPT) -> None:
+    def __init__(self, limit: int = MAX_EVENT_IDS) -> None:
         """Create an empty table that keeps at most `limit` ids."""
         self.unseen = 0
         """Ids that earlier recorder versions did not record."""

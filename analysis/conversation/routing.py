@@ -30,9 +30,9 @@ from analysis.conversation.session import CLIENT_INFO, Session
 from analysis.conversation.used_ids import UsedIds, UsedInExchanges, UsedOnPipe
 from analysis.protocol.revisions import MODERN, Era, rank_of
 
-KEPT: Final = 10_000
+MAX_SESSIONS: Final = 10_000
 """The most sessions that are kept; the oldest are forgotten first."""
-_LONGEST: Final = 200
+_MAX_CLIENT_INFO_CHARS: Final = 200
 """How many characters of a name or a version distinguish clients."""
 _Who: TypeAlias = tuple[str, Era, str]
 """Address, credentials and program; the era; and in the modern one, the name that the client gives, if any."""
@@ -52,19 +52,19 @@ class Routing:
         """The only session of a pipe, once it has begun."""
         self._has_lost = False
         self._lookalikes = Lookalikes()
-        self._on_conn: BoundedDict[int, tuple[str, Session]] = BoundedDict(KEPT)
+        self._on_conn: BoundedDict[int, tuple[str, Session]] = BoundedDict(MAX_SESSIONS)
         self.used = UsedInExchanges()
         """The ids that sessions over HTTP have used."""
         self._used_on_pipe = UsedOnPipe(tables)
-        self._sessions: BoundedDict[int, Session] = BoundedDict(KEPT)
+        self._sessions: BoundedDict[int, Session] = BoundedDict(MAX_SESSIONS)
         self.stirred: dict[Session, None] = {}
         """Sessions about which something was learned since the last loss that may concern any of them: that loss has
         left nothing to forget about the others, of which there may be thousands."""
-        self._by_key: BoundedDict[str, Session] = BoundedDict(KEPT)
-        self._by_client: BoundedDict[_Who, tuple[Session, int]] = BoundedDict(KEPT)
+        self._by_key: BoundedDict[str, Session] = BoundedDict(MAX_SESSIONS)
+        self._by_client: BoundedDict[_Who, tuple[Session, int]] = BoundedDict(MAX_SESSIONS)
         # By connection, and by client: the last exchange with a message but without a known session id.
         # Weak references, because `HttpExchanges` decides how many exchanges are kept.
-        self._latest: BoundedDict[int | str, ref[HttpExchange]] = BoundedDict(KEPT)
+        self._latest: BoundedDict[int | str, ref[HttpExchange]] = BoundedDict(MAX_SESSIONS)
 
     @property
     def forgotten(self) -> int:
@@ -110,7 +110,7 @@ class Routing:
     def stir(self, session: Session) -> None:
         """Note that something was learned about a session."""
         self.stirred[session] = None
-        if len(self.stirred) > 2 * KEPT:
+        if len(self.stirred) > 2 * MAX_SESSIONS:
             self.stirred = dict.fromkeys(known for known in self.open() if known in self.stirred)
 
     def begin(self, t_ns: int) -> Session:
@@ -288,4 +288,4 @@ def _name(message: Message) -> str:
     """The name that a client gives in a request of the modern era; empty if it gives none."""
     info = message.meta.get(CLIENT_INFO) if isinstance(message, Request) else None
     parts = (info.get("name"), info.get("version")) if isinstance(info, dict) else ()
-    return "\n".join(part[:_LONGEST] for part in parts if isinstance(part, str))
+    return "\n".join(part[:_MAX_CLIENT_INFO_CHARS] for part in parts if isinstance(part, str))

@@ -10,9 +10,9 @@ from analysis.conversation.mark import RecordRef
 from analysis.conversation.session import Session
 
 FIELD: Final = "mcp-session-id"
-KEPT: Final = 10_000
+MAX_SESSION_IDS: Final = 10_000
 """The maximum number of ids kept; the oldest are forgotten first."""
-OF_CLIENT_KEPT: Final = 8
+MAX_SESSION_IDS_PER_CLIENT: Final = 8
 """The maximum number of ids kept for one client."""
 
 
@@ -64,9 +64,9 @@ class SessionIds:
     """The session ids of a capture."""
 
     def __init__(self) -> None:
-        self._known: BoundedDict[str, SessionId] = BoundedDict(KEPT)
-        self._of_session: BoundedDict[int, str] = BoundedDict(KEPT)
-        self._of_client: BoundedDict[str, list[SessionId]] = BoundedDict(KEPT)
+        self._known: BoundedDict[str, SessionId] = BoundedDict(MAX_SESSION_IDS)
+        self._of_session: BoundedDict[int, str] = BoundedDict(MAX_SESSION_IDS)
+        self._of_client: BoundedDict[str, list[SessionId]] = BoundedDict(MAX_SESSION_IDS)
 
     @property
     def forgotten(self) -> int:
@@ -102,7 +102,7 @@ class SessionIds:
         """Note that a response has assigned an id to a client."""
         own = self._of_client.get(client, [])
         own.append(given)
-        del own[:-OF_CLIENT_KEPT]
+        del own[:-MAX_SESSION_IDS_PER_CLIENT]
         self._of_client.put(client, own)
 
     def make(self, id_: str) -> SessionId:

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from typing import Any, Final
 
-_KEPT: Final = 10_000
+_MAX_STALLS: Final = 10_000
 
 
 class Stalls:
@@ -29,8 +29,8 @@ class Stalls:
             (self._waited, waited),
         ):
             column.append(value)
-            if len(column) > _KEPT:
-                del column[: _KEPT // 2]
+            if len(column) > _MAX_STALLS:
+                del column[: _MAX_STALLS // 2]
 
     def waited_ns(self, seq: int) -> int:
         """How long the frame `seq` waited."""

@@ -17,11 +17,11 @@ from analysis.conversation.message import Id, Notification, Request, Response, i
 from analysis.conversation.session import Session
 from analysis.facts import size_of
 
-KEPT: Final = 10_000
+MAX_SUBSCRIPTIONS: Final = 10_000
 """The most subscriptions that are kept, including ended ones; the oldest are forgotten first."""
-KEPT_BYTES: Final = 8 << 20
+MAX_TOTAL_SUBSCRIPTION_BYTES: Final = 8 << 20
 """The most bytes in the frames that requested or acknowledged them; a single one may exceed it."""
-LONGEST: Final = 512
+MAX_PREFIX_URI_CHARS: Final = 512
 """The most characters of a URI that can match longer URIs as a prefix; a longer URI matches only itself."""
 
 LATEST: Final = 1_000
@@ -72,14 +72,14 @@ class UriPrefixSet:
         """Add a URI; adding it again changes nothing."""
         if uri not in self._uris:
             self._uris.add(uri)
-            if len(uri) <= LONGEST:
+            if len(uri) <= MAX_PREFIX_URI_CHARS:
                 self._lengths[len(uri)] = self._lengths.get(len(uri), 0) + 1
 
     def discard(self, uri: str) -> None:
         """Remove a URI, if present."""
         if uri in self._uris:
             self._uris.remove(uri)
-            if len(uri) <= LONGEST:
+            if len(uri) <= MAX_PREFIX_URI_CHARS:
                 self._lengths[len(uri)] -= 1
                 if not self._lengths[len(uri)]:
                     del self._lengths[len(uri)]
@@ -199,7 +199,7 @@ Subscription: TypeAlias = ResourceSubscription | ListenSubscription
 class Subscriptions:
     """The subscriptions of a capture."""
 
-    def __init__(self, limit: int = KEPT, bytes_limit: int = KEPT_BYTES) -> None:
+    def __init__(self, limit: int = MAX_SUBSCRIPTIONS, bytes_limit: int = MAX_TOTAL_SUBSCRIPTION_BYTES) -> None:
         """Create an empty table of subscriptions.
 
         Args:

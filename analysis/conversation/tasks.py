@@ -30,15 +30,15 @@ from analysis.conversation.message import (
 from analysis.conversation.session import Session
 from analysis.facts import size_of
 
-KEPT: Final = 10_000
+MAX_TASKS: Final = 10_000
 """The most tasks that are kept; the oldest are forgotten first."""
-KEPT_BYTES: Final = 8 << 20
+MAX_TOTAL_TASK_BYTES: Final = 8 << 20
 """The most bytes in the frames of the requests that created them; a single one may be larger."""
 REPORTS: Final = 100
 """The most statuses of a task that are kept individually; more are counted."""
 LISTED: Final = 1_000
 """The most tasks of one `tasks/list` that are examined."""
-LONGEST: Final = 64
+MAX_STATUS_CHARS: Final = 64
 """The most characters of a status that are kept."""
 
 RELATED: Final = "io.modelcontextprotocol/related-task"
@@ -114,7 +114,7 @@ class Task:
         """Take a status report of its executor."""
         status = report.get("status")
         if isinstance(status, str):
-            self._stands(status[:LONGEST], message)
+            self._stands(status[:MAX_STATUS_CHARS], message)
         for name in ("pollInterval", "pollIntervalMs"):
             if _is_number(report.get(name)):
                 self.poll_ms = report[name]
@@ -141,7 +141,7 @@ class Task:
 class Tasks:
     """The tasks of a capture."""
 
-    def __init__(self, limit: int = KEPT, bytes_limit: int = KEPT_BYTES) -> None:
+    def __init__(self, limit: int = MAX_TASKS, bytes_limit: int = MAX_TOTAL_TASK_BYTES) -> None:
         """Create an empty table of tasks.
 
         Args:

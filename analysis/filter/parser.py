@@ -8,9 +8,9 @@ from typing import Final, Literal, NamedTuple, NoReturn
 from analysis.filter.facts import Facts
 from analysis.filter.keys import KEYS, OF_FINDINGS, InvalidValue, Test, Value
 
-LONGEST: Final = 4096
+MAX_FILTER_CHARS: Final = 4096
 """The most characters of an expression."""
-DEEPEST: Final = 100
+MAX_FILTER_DEPTH: Final = 100
 """The deepest nesting of parentheses and `not`."""
 
 
@@ -85,8 +85,10 @@ def parse(text: str) -> Filter:
     Raises:
         FilterError: the text is not a valid filter.
     """
-    if len(text) > LONGEST:
-        raise FilterError(f"expected at most {LONGEST:,} characters, not {len(text):,}", text, LONGEST)
+    if len(text) > MAX_FILTER_CHARS:
+        raise FilterError(
+            f"expected at most {MAX_FILTER_CHARS:,} characters, not {len(text):,}", text, MAX_FILTER_CHARS
+        )
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -173,8 +175,8 @@ class _Parser:
         if kind not in ("(", "not"):
             self._fail('expected a term, such as method:tools/* or "text"', at)
         self._depth += 1
-        if self._depth > DEEPEST:
-            self._fail(f"expected at most {DEEPEST} `(` and `not` inside each other", at)
+        if self._depth > MAX_FILTER_DEPTH:
+            self._fail(f"expected at most {MAX_FILTER_DEPTH} `(` and `not` inside each other", at)
         self._token = self._read()
         part = self._negated() if kind == "not" else self._enclosed()
         self._depth -= 1

@@ -13,7 +13,7 @@ Proof: TypeAlias = Callable[[Any, "ProofBudget"], bool]
 
 STEPS: Final = 10_000
 """The most values examined in one proof."""
-DEEPEST: Final = 200
+MAX_REFERENCE_DEPTH: Final = 200
 """How many levels of recursive references are followed."""
 PARTS: Final = 2_000
 """The most parts of a schema; nothing is proved for larger ones."""
@@ -153,7 +153,7 @@ class _Plain:
 
         def later(value: Any, effort: ProofBudget) -> bool:
             proof = named[target]
-            effort.left -= STEPS // DEEPEST  # it may refer to itself endlessly
+            effort.left -= STEPS // MAX_REFERENCE_DEPTH  # it may refer to itself endlessly
             return effort.left > 0 and proof is not None and proof(value, effort)
 
         return named[target] or later

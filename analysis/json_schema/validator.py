@@ -18,11 +18,11 @@ from analysis.json_schema.dialects import Draft, dialect
 from analysis.json_schema.fast_path import Proof, certainly_fits, proof_of
 from analysis.json_schema.worker import Worker
 
-LARGEST: Final = 1 << 20
+MAX_SCHEMA_OR_VALUE_BYTES: Final = 1 << 20
 """The most bytes of a schema or value that is examined."""
-KEPT: Final = 2_000
+MAX_CACHED_SCHEMAS: Final = 2_000
 """The most schemas that are kept; the least recently used is forgotten first."""
-KEPT_BYTES: Final = 32 << 20
+MAX_TOTAL_SCHEMA_BYTES: Final = 32 << 20
 """The most bytes of these."""
 ANSWERS: Final = 200
 """The most answers kept about one schema."""
@@ -31,7 +31,7 @@ SHORT: Final = 1_000
 PATIENCE_US: Final = 5_000_000
 """The processor time that all questions about one schema may take together."""
 
-_LONGEST: Final = 200
+_MAX_POINTER_CHARS: Final = 200
 
 
 class SchemaFault(NamedTuple):
@@ -81,7 +81,7 @@ class Schema:
             text = orjson.dumps(value)
         except TypeError:
             return None  # numbers beyond 64 bits, lone surrogates
-        if len(text) > LARGEST:
+        if len(text) > MAX_SCHEMA_OR_VALUE_BYTES:
             return None
         if text in self._answers:
             return self._answers[text]
@@ -104,7 +104,7 @@ class Schema:
             self._spent_us += spent_us
             if fits is not False:
                 return None
-            refusal = SchemaFault(pointer[:_LONGEST], text)
+            refusal = SchemaFault(pointer[:_MAX_POINTER_CHARS], text)
         return refusal
 
 
@@ -132,7 +132,7 @@ def schema_of(value: object, *, is_old: bool = False) -> Schema | None:
         text = orjson.dumps(value)
     except TypeError:
         return None
-    if len(text) > LARGEST:
+    if len(text) > MAX_SCHEMA_OR_VALUE_BYTES:
         return None
     key = blake2b(text, digest_size=16).digest(), is_old
     known = _schemas.get(key)
@@ -141,7 +141,7 @@ def schema_of(value: object, *, is_old: bool = False) -> Schema | None:
         return known
     schema_ = _schemas[key] = Schema(value, text, _drafts(value, is_old))
     _bytes += len(text)
-    while len(_schemas) > 1 and (len(_schemas) > KEPT or _bytes > KEPT_BYTES):
+    while len(_schemas) > 1 and (len(_schemas) > MAX_CACHED_SCHEMAS or _bytes > MAX_TOTAL_SCHEMA_BYTES):
         _bytes -= len(_schemas.popitem(last=False)[1].text)
     return schema_
 

@@ -17,7 +17,7 @@ PATIENCE_S: Final = 10.0
 """Wall-clock time for one question, after which the child is abandoned; its start may be included."""
 DEATHS: Final = 50
 """How many children may die; one more for every thousand answers."""
-MOST: Final = 4 << 20
+MAX_QUESTION_BYTES: Final = 4 << 20
 """The most bytes of a question."""
 
 
@@ -62,10 +62,10 @@ class Worker:
             self._end()
 
     def _ask(self, draft: str, schema: bytes, value: bytes) -> Answer | None:
-        if len(schema) + len(value) > MOST:
+        if len(schema) + len(value) > MAX_QUESTION_BYTES:
             return None
         if self._child is None or not self._child.is_ours:
-            self._child = PythonChild(CHILD, bare=True, longest=MOST)
+            self._child = PythonChild(CHILD, bare=True, longest=MAX_QUESTION_BYTES)
             self._close = weakref.finalize(self, self._child.close)
         until_s = time.monotonic() + PATIENCE_S
         self._child.send(f"{draft} {len(schema)}\n".encode() + schema + value, until_s)

@@ -49,11 +49,11 @@ RACE_NS: Final = 2_000_000_000
 UNTYPED: Final[frozenset["ResultKind"]] = frozenset({"untyped", "failed", "task"})
 """Results whose `resultType` the revision need not know."""
 
-MOST_REPORTED: Final = 20
+MAX_REPORTED_FINDINGS: Final = 20
 """The most findings of one rule about one message that are reported individually."""
-MOST_COUNTED: Final = 1_000
+MAX_COUNTED_FINDINGS: Final = 1_000
 """The most findings that are counted: this bounds the cost of a hostile list of any length."""
-LONGEST_METHOD: Final = 256
+MAX_METHOD_CHARS: Final = 256
 """The most characters of a method that a finding keeps."""
 
 Who: TypeAlias = Literal["client", "server", "either"]
@@ -318,18 +318,18 @@ class Rule:
             self.source,
             at.message.frames[0].t_ns,
             at.message.index,
-            at.method[:LONGEST_METHOD],
+            at.method[:MAX_METHOD_CHARS],
         )
 
     @staticmethod
-    def capped(findings: Iterable[Finding], limit: int = MOST_REPORTED) -> list[Finding]:
-        """The first findings about a message; the last of these counts the others, up to `MOST_COUNTED` in all.
+    def capped(findings: Iterable[Finding], limit: int = MAX_REPORTED_FINDINGS) -> list[Finding]:
+        """The first findings about a message; the last of these counts the others, up to `MAX_COUNTED_FINDINGS` in all.
 
         Args:
             findings: preferably a generator, which does not create findings beyond the limit.
             limit: how many are reported individually.
         """
-        counted = islice(findings, MOST_COUNTED)
+        counted = islice(findings, MAX_COUNTED_FINDINGS)
         kept = list(islice(counted, limit))
         if len(kept) == limit:
             rest = sum(1 for _ in counted)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from analysis.conversation.call import MessageContext
-from analysis.conversation.http_exchange import SEEN_KEPT, HttpExchange
+from analysis.conversation.http_exchange import MAX_BODY_MESSAGES, HttpExchange
 from analysis.conversation.message import Invalid, Notification, Response, Side, other_side
 from analysis.conversation.session import Session
 from analysis.protocol.error_codes import INVALID_REQUEST, PARSE_ERROR
@@ -20,7 +20,7 @@ _BATCHES: Final = only("2025-03-26")
 _REFUSALS: Final = frozenset({INVALID_REQUEST, PARSE_ERROR})
 _OTHER_REASONS: Final = frozenset({401, 403, 404, 429})
 """Statuses that refuse the client rather than the request."""
-_MOST: Final = 100
+_MAX_REPORTED_ITEMS: Final = 100
 """The most items of one array that are reported."""
 
 
@@ -166,7 +166,7 @@ class ItemNotObject(Rule):
         if counts.get("of") != message.seq:
             counts["of"], counts["count"] = message.seq, 0
         counts["count"] += 1
-        if counts["count"] <= _MOST:
+        if counts["count"] <= _MAX_REPORTED_ITEMS:
             yield self.finding(seen, "an item of the array is not an object")
 
 
@@ -379,7 +379,7 @@ def _is_well_formed(first: MessageContext) -> bool:
 
 def _array_sent(http: HttpExchange) -> MessageContext | None:
     """The first item of the array that a POST sent; None outside 2025-03-26, or if not all of its items are known."""
-    if not 0 < len(http.sent) < SEEN_KEPT:
+    if not 0 < len(http.sent) < MAX_BODY_MESSAGES:
         return None
     first = http.sent[0]
     is_array = is_item(first.message) and is_first(first.message) and not isinstance(first.message, Invalid)

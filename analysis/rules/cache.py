@@ -21,7 +21,7 @@ _SCOPES: Final = ("public", "private")
 _NOT_OURS: Final = frozenset({"input_required", "task"})
 """Results that another rule checks, or whose members are not hints."""
 _SOURCE: Final = "2026-07-28 server/utilities/caching"
-_KEPT: Final = 1_000
+_MAX_FRESH_RESULTS: Final = 1_000
 """The most results of one session that are remembered as fresh."""
 _MS: Final = 1_000_000
 _CHANGES: Final = {
@@ -315,7 +315,7 @@ class _Fresh:
             return None
         if ttl:
             self._kept[key] = _Kept(seen.message.t_ns + int(ttl * _MS), digest, seen.message.seq)
-            if len(self._kept) > _KEPT:
+            if len(self._kept) > _MAX_FRESH_RESULTS:
                 self._kept.popitem(last=False)
         is_other = before is not None and before.digest != digest and seen.message.t_ns < before.until_ns
         return before.seq if is_other and before is not None else None

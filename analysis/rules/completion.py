@@ -13,7 +13,7 @@ from analysis.rules.support.eras import member, short
 from analysis.rules.support.listings import prompts_of, resources_of, templates_of
 
 _LISTS: Final = {"prompts/list": prompts_of, "resources/list": resources_of, "resources/templates/list": templates_of}
-_LONGEST: Final = 10_000
+_MAX_TEMPLATE_CHARS: Final = 10_000
 """The most characters of a template that are checked."""
 _expressions: Final = re.compile(r"\{([^{}]{0,1000})\}").findall
 _names: Final = re.compile(r"[A-Za-z0-9_.%]+").findall
@@ -110,7 +110,10 @@ class UnknownReference(Rule):
                 text = "the reference is neither a listed resource nor a template"
                 yield self.finding(seen, text, pointer="/params/ref/uri")
                 return
-            if templates_of(seen.session).entry(uri, request, seen.session) is not None and len(uri) <= _LONGEST:
+            if (
+                templates_of(seen.session).entry(uri, request, seen.session) is not None
+                and len(uri) <= _MAX_TEMPLATE_CHARS
+            ):
                 arguments = {argument_name for inner in _expressions(uri) for argument_name in _names(inner)}
         if arguments is not None and isinstance(argument, str) and argument not in arguments:
             text = f"it has no argument {short(argument)!r}"

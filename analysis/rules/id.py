@@ -18,7 +18,7 @@ from analysis.rules.support.echoes import echoed
 from analysis.rules.support.eras import short
 from captures.limits import SAFE
 
-_LONGEST: Final = 60
+_MAX_SHOWN_ID_CHARS: Final = 60
 """The most characters of an id that a finding shows."""
 _LATEST: Final = 100
 """How many of a session's latest requests show which id types the sender uses."""
@@ -26,7 +26,7 @@ _LOOKED: Final = 20
 """For how many responses of a session other sessions are searched."""
 _SESSIONS: Final = 100
 """How many sessions before and after its own are searched for the request of a response."""
-_KEPT: Final = 10_000
+_MAX_DOUBTFUL_REQUESTS: Final = 10_000
 """The most requests that are remembered whose answer may belong to a lost request."""
 
 
@@ -267,7 +267,7 @@ class DuplicateResponse(Rule):
     def on_anomaly(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.is_converted and seen.request is not None and _may_answer_lost(seen, self.fold):
             doubtful: set[int] = self.state_for(seen.session, set)
-            if len(doubtful) < _KEPT:
+            if len(doubtful) < _MAX_DOUBTFUL_REQUESTS:
                 doubtful.add(seen.request.seq)
         return ()
 
@@ -282,7 +282,7 @@ class DuplicateResponse(Rule):
     def _is_doubtful(self, session: Session, request: int) -> bool:
         """Whether the answer to a request had an id of another type, and may belong to a lost request."""
         doubtful: set[int] = session.memory.get(self.id, set())
-        return request in doubtful or len(doubtful) >= _KEPT
+        return request in doubtful or len(doubtful) >= _MAX_DOUBTFUL_REQUESTS
 
 
 class EchoedFrame(Rule):
@@ -400,7 +400,7 @@ def _id(seen: MessageContext) -> str:
 
 
 def _cut(ident: Id) -> str:
-    return ident.text if len(ident.text) <= _LONGEST else f"{ident.text[: _LONGEST - 1]}…"
+    return ident.text if len(ident.text) <= _MAX_SHOWN_ID_CHARS else f"{ident.text[: _MAX_SHOWN_ID_CHARS - 1]}…"
 
 
 def _is_unknown(seen: MessageContext, fold: Fold) -> bool:

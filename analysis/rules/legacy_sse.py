@@ -22,7 +22,7 @@ from analysis.rules.support.exchanges import POST, SUCCESS, HttpRule
 from analysis.rules.support.message_text import reason
 from analysis.rules.support.origins import is_own
 
-KEPT: Final = 1_000
+MAX_UNANNOUNCED_POSTS: Final = 1_000
 """The most POSTs to unannounced addresses that are remembered."""
 
 _GET: Final = frozenset({"GET"})
@@ -168,7 +168,7 @@ class WrongPostUri(_OfPost):
             return ()
         if not any(stream.client == http.client and stream.over is None for stream in http.legacy_streams):
             self._early[key] = http.started, http
-            if len(self._early) > KEPT:
+            if len(self._early) > MAX_UNANNOUNCED_POSTS:
                 self._early.popitem(last=False)
             return ()
         is_probe = http.status is not None and 400 <= http.status < 500 and _is_older_place(http)

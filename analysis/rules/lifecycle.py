@@ -17,7 +17,7 @@ from analysis.rules.support.eras import AllEras, listed, modern_initialize, shor
 _INITIALIZED: Final = "notifications/initialized"
 _LIFECYCLE: Final = "2024-11-05 basic/lifecycle"
 _CLIENTS: Final = 10_000
-_KEPT: Final = 1000
+_MAX_POSTPONED_FINDINGS: Final = 1000
 _REFUSALS: Final = frozenset(range(400, 500)) - {401, 403, 404, 429}
 
 
@@ -253,7 +253,7 @@ class InitializedMissing(_Handshake):
             yield self._finding(seen)
             return
         waiting = self.state_for(seen.session, dict).setdefault("waiting", {})
-        if len(waiting) < _KEPT:
+        if len(waiting) < _MAX_POSTPONED_FINDINGS:
             waiting[seen.message.seq, seen.message.index] = self._finding(seen)
 
     def on_response(self, seen: MessageContext) -> Iterable[Finding]:
@@ -509,7 +509,7 @@ def _is_modern(request: Request) -> bool:
 def _postpone(rule: Rule, seen: MessageContext, finding: Finding) -> None:
     """Keep a finding that holds only in the handshake era until the client shows its era."""
     early: list[Finding] = rule.state_for(seen.session, list)
-    if len(early) < _KEPT:
+    if len(early) < _MAX_POSTPONED_FINDINGS:
         early.append(finding)
 
 

@@ -5,7 +5,14 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
-from analysis.conversation.annotated_objects import MOST, USUAL, annotated_objects, has_places, icons, part_of
+from analysis.conversation.annotated_objects import (
+    MAX_EXAMINED_ITEMS,
+    USUAL,
+    annotated_objects,
+    has_places,
+    icons,
+    part_of,
+)
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.conversation.session import CLIENT_INFO, SERVER_INFO
@@ -39,7 +46,7 @@ _is_mime: Final = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+\s*(?:
 _is_size: Final = re.compile(r"[0-9]+x[0-9]+|any").fullmatch
 _scheme: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}):").match
 _REJECTED: Final = frozenset({"javascript", "file", "ftp", "ws"})
-_LONGEST: Final = 200
+_MAX_TIMESTAMP_CHARS: Final = 200
 """The most characters of a timestamp; a longer one is invalid."""
 
 
@@ -121,7 +128,7 @@ class InvalidKey(_Meta):
         return self.capped((finding for findings in parts for finding in findings), _REPORTED)
 
     def _of(self, seen: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
-        for key in islice(meta, MOST):
+        for key in islice(meta, MAX_EXAMINED_ITEMS):
             if not _is_key(key):
                 text = f"the key {short(key)!r} of _meta is not of the form prefix/name: {_fault(key)}"
                 yield self.finding(seen, text, pointer=f"{pointer}/{step(short(key))}")
@@ -147,7 +154,7 @@ class ReservedPrefix(_Meta):
         return self.capped((finding for findings in parts for finding in findings), _REPORTED)
 
     def _of(self, seen: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
-        for key in islice(meta, MOST):
+        for key in islice(meta, MAX_EXAMINED_ITEMS):
             if "/" in key and key not in USUAL and _is_reserved(key, seen.rank) and _is_key(key):
                 text = f"the prefix of {short(key)!r} in _meta is reserved"
                 yield self.finding(seen, text, pointer=f"{pointer}/{step(short(key))}")
@@ -177,7 +184,9 @@ class TraceContext(_Meta):
     def _of(self, seen: MessageContext, meta: dict[str, Any]) -> Iterator[Finding]:
         where = f"/{part_of(seen)}/_meta"
         parent = meta.get("traceparent")
-        if "traceparent" in meta and not (isinstance(parent, str) and len(parent) <= MOST and _is_traceparent(parent)):
+        if "traceparent" in meta and not (
+            isinstance(parent, str) and len(parent) <= MAX_EXAMINED_ITEMS and _is_traceparent(parent)
+        ):
             yield self.finding(
                 seen, "traceparent does not have the form that the W3C defines", pointer=f"{where}/traceparent"
             )
@@ -238,7 +247,7 @@ class IconSize(_Anywhere):
         for pointer, place in annotated_objects(seen):
             for where, icon in icons(place):
                 sizes, theme = icon.get("sizes"), icon.get("theme")
-                for index, size in enumerate(islice(sizes, MOST)) if isinstance(sizes, list) else ():
+                for index, size in enumerate(islice(sizes, MAX_EXAMINED_ITEMS)) if isinstance(sizes, list) else ():
                     if isinstance(size, str) and not _is_size(size):
                         text = f"the size {short(size)!r} of an icon is neither WxH nor any"
                         yield self.finding(seen, text, pointer=f"{pointer}{where}/sizes/{index}")
@@ -267,7 +276,7 @@ class AnnotationTime(_Anywhere):
     def check(self, seen: MessageContext) -> Iterator[Finding]:
         for pointer, place in annotated_objects(seen):
             time = member(place.get("annotations"), "lastModified")
-            if isinstance(time, str) and (len(time) > _LONGEST or not _is_time(time)):
+            if isinstance(time, str) and (len(time) > _MAX_TIMESTAMP_CHARS or not _is_time(time)):
                 text = "lastModified is not an ISO 8601 timestamp"
                 yield self.finding(seen, text, pointer=f"{pointer}/annotations/lastModified")
 
@@ -386,7 +395,7 @@ def _fault_of(part: str, inside: str, first: str) -> str:
 
 
 def _is_reserved(key: str, rank: int | None) -> bool:
-    labels = key.partition("/")[0].split(".", MOST)
+    labels = key.partition("/")[0].split(".", MAX_EXAMINED_ITEMS)
     is_of_2025_06_18 = len(labels) > 1 and labels[-2] in _RESERVED
     is_of_now = len(labels) > 1 and labels[1] in _RESERVED
     if rank is None:

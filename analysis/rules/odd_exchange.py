@@ -48,7 +48,7 @@ USUAL: Final = OddExchange(0)
 """The only value of `OddExchange` without a member."""
 
 _JSON: Final = "application/json"
-_LONGEST: Final = 1_000
+_MAX_ACCEPT_CHARS: Final = 1_000
 _SELDOM: Final = frozenset({"origin", "authorization", LAST_EVENT_ID})
 
 
@@ -112,4 +112,4 @@ def _has_usual_headers(http: HttpExchange) -> bool:
 @lru_cache(256)
 def _accepts_both(accepted: str) -> bool:
     """Whether a header names both media types, without parameters."""
-    return len(accepted) < _LONGEST and {_JSON, STREAM} <= {part.strip() for part in accepted.split(",")}
+    return len(accepted) < _MAX_ACCEPT_CHARS and {_JSON, STREAM} <= {part.strip() for part in accepted.split(",")}

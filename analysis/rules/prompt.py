@@ -13,10 +13,10 @@ from analysis.rules.error.codes import params_of
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.listings import prompts_of
-from analysis.rules.support.prompts import MOST, arguments_of, missing_arguments, prompt_of
+from analysis.rules.support.prompts import MAX_PROMPT_ARGUMENTS, arguments_of, missing_arguments, prompt_of
 
 _CHANGED: Final = "notifications/prompts/list_changed"
-_MOST_REPORTED: Final = 10
+_MAX_PROMPT_FINDINGS: Final = 10
 
 
 class _Listed(Rule):
@@ -38,7 +38,7 @@ class _Listed(Rule):
         request = seen.request
         if request is None or request.method != "prompts/get":
             return ()
-        return self.capped(self.check_request(seen, request), _MOST_REPORTED)
+        return self.capped(self.check_request(seen, request), _MAX_PROMPT_FINDINGS)
 
     def check_request(self, seen: MessageContext, request: Request) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
         """What is wrong with a request for a prompt."""
@@ -65,7 +65,7 @@ class DuplicateName(_Listed):
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         page = prompts_of(seen.session).record_page(seen)
-        return self.capped(self._findings(seen, page.items, page.repeats), _MOST_REPORTED)
+        return self.capped(self._findings(seen, page.items, page.repeats), _MAX_PROMPT_FINDINGS)
 
     def _findings(self, seen: MessageContext, items: list[Any], repeats: list[tuple[int, int]]) -> Iterator[Finding]:
         for index, seq in repeats:
@@ -176,8 +176,8 @@ class UnknownArgument(_Listed):
         if entry is None or not isinstance(given, dict) or not isinstance(entry.item.get("arguments", []), list):
             return
         known = {name for _, name in arguments_of(entry.item)}
-        for name in islice(given, MOST):
-            if name not in known and len(known) < MOST:
+        for name in islice(given, MAX_PROMPT_ARGUMENTS):
+            if name not in known and len(known) < MAX_PROMPT_ARGUMENTS:
                 place = step(short(name))
                 text = f"the prompt has no argument {short(name)!r}"
                 yield self.finding(seen, text, pointer=f"/params/arguments/{place}")
@@ -203,7 +203,7 @@ class IncompleteResource(Rule):
     source = "2024-11-05 server/prompts"
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        return self.capped(self._findings(seen), _MOST_REPORTED)
+        return self.capped(self._findings(seen), _MAX_PROMPT_FINDINGS)
 
     def _findings(self, seen: MessageContext) -> Iterator[Finding]:
         for pointer, place in annotated_objects(seen):

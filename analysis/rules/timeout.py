@@ -27,7 +27,7 @@ PING_NS: Final = 10_000_000_000
 UNCANCELLED_NS: Final = 60_000_000_000
 """How long a request may stay open, while its caller continues with others, before it should be cancelled."""
 
-_KEPT: Final = 10_000
+_MAX_REMEMBERED_REQUESTS: Final = 10_000
 _WATCHED: Final = 1_000
 _BLOCKING: Final = frozenset({"subscriptions/listen", "tasks/result"})
 
@@ -209,7 +209,7 @@ class PingUnanswered(_AtEnd):
         is_over = _is_for_http(seen) or session.unjudged.get(other, -1) > seq
         if is_gone or is_over or session.heard.get(other, -1) < seq:
             return
-        if len(pings.reported) < _KEPT:
+        if len(pings.reported) < _MAX_REMEMBERED_REQUESTS:
             pings.reported.add(seq)
         text = f"{_name(request)} is still unanswered after 10 s, although the {other} sends other messages"
         yield self.finding(seen, text, blames=other, related=(session.heard[other],))
@@ -254,7 +254,7 @@ class Slow(Rule):
         if isinstance(token, str) or type(token) is int:
             tokens: _Tokens = self.state_for(seen.session, OrderedDict)
             tokens[request.sender, id_of(token)] = (request.seq, request.t_ns)
-            if len(tokens) > _KEPT:
+            if len(tokens) > _MAX_REMEMBERED_REQUESTS:
                 tokens.popitem(last=False)
         return ()
 

@@ -27,13 +27,13 @@ LISTS: Final = frozenset(
     {"tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover"}
 )
 """Methods whose results are repeated."""
-KEPT: Final = 1_000
+MAX_CLEAN_WORDS: Final = 1_000
 """The most words kept for one kind of message."""
 
 # The two usual orders of a response's members. The rest of the response is its result.
 _BEFORE: Final = re.compile(rb'\{"jsonrpc": ?"2\.0", ?"id": ?(?:[0-9]{1,20}|"[^"\\]{0,100}"), ?"result": ?').match
 _AFTER: Final = re.compile(rb', ?"jsonrpc": ?"2\.0", ?"id": ?(?:[0-9]{1,20}|"[^"\\]{0,100}")\}\r?\n?').fullmatch
-_LONGEST_AFTER: Final = 150
+_MAX_ENDING_BYTES: Final = 150
 
 
 class CleanWords:
@@ -49,7 +49,7 @@ class CleanWords:
 
     def add(self, words: _Words) -> None:
         """Add words that led to no finding."""
-        if len(self._words) >= KEPT:
+        if len(self._words) >= MAX_CLEAN_WORDS:
             self._words.clear()
         self._words.add(words)
 
@@ -90,7 +90,7 @@ def _digest(message: Response) -> bytes | None:
     before = _BEFORE(raw)
     if before is not None:
         return blake2b(raw[before.end() :], digest_size=16).digest()
-    cut = raw.rfind(b',"jsonrpc"', -_LONGEST_AFTER) if raw.startswith(b'{"result":') else -1
+    cut = raw.rfind(b',"jsonrpc"', -_MAX_ENDING_BYTES) if raw.startswith(b'{"result":') else -1
     if cut < 0 or not _AFTER(raw, cut):
         return None
     return blake2b(raw[:cut], digest_size=16).digest()

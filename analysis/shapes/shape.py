@@ -2,7 +2,7 @@
 
 A form finds values that the types accept and no schema does: null for an optional member, scalars of another type,
 invalid URIs and base64, content kinds from later revisions. The form can also prove a body valid, and then the types
-are not needed. It examines at most `ELEMENTS` items, keeps at most `MOST` problems, and quotes no
+are not needed. It examines at most `ELEMENTS` items, keeps at most `MAX_PROBLEMS` problems, and quotes no
 value.
 """
 
@@ -18,7 +18,7 @@ from analysis.shapes.since import REQUIRED, Kind
 
 ELEMENTS: Final = 10_000
 """The maximum number of array and map items examined in one body."""
-MOST: Final = 1_000
+MAX_PROBLEMS: Final = 1_000
 """The maximum number of problems reported for one message."""
 Path: TypeAlias = "tuple[Any, str | int] | None"
 """A place: its parent, and the member or item. Created at every step down, so it must be cheap."""
@@ -50,7 +50,7 @@ class ProblemCollector:
 
     def report(self, path: Path, text: str, kind: Kind) -> None:
         """Report a problem at a place."""
-        if len(self.problems) < MOST:
+        if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(Problem(pointer_of(self.at, path), text, kind))
 
 
@@ -382,8 +382,8 @@ class Alternatives(Shape):
 _WORDS: Final[dict[Any, str]] = {str: "a string", int: "an integer", float: "a number", bool: "a boolean"}
 _NUMBER: Final = re.compile(r"\s*[+-]?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,4})?\s*", re.ASCII).fullmatch
 _BOOLEANS: Final = frozenset({"true", "false", "yes", "no", "on", "off", "t", "f", "y", "n", "1", "0"})
-_LONGEST_NUMBER: Final = 100
-_LONGEST_STEP: Final = 60
+_MAX_NUMBER_CHARS: Final = 100
+_MAX_STEP_CHARS: Final = 60
 
 
 def _is_lax(value: Any, type_: type, wanted: frozenset[type]) -> bool:
@@ -392,7 +392,7 @@ def _is_lax(value: Any, type_: type, wanted: frozenset[type]) -> bool:
     if type_ is bool:
         return wants_number
     if type_ is str:
-        if len(value) > _LONGEST_NUMBER:
+        if len(value) > _MAX_NUMBER_CHARS:
             return False
         return (wants_number and _NUMBER(value) is not None) or (bool in wanted and value.lower() in _BOOLEANS)
     return isinstance(value, int | float) and bool in wanted and value in (0, 1)
@@ -436,15 +436,15 @@ def name_of(path: Path) -> str:
     if path is None:
         return "the body"
     name = path[1]
-    return name if isinstance(name, str) and len(name) <= _LONGEST_STEP else "an item"
+    return name if isinstance(name, str) and len(name) <= _MAX_STEP_CHARS else "an item"
 
 
 def _steps(path: Path) -> Iterator[str]:
     while path is not None:
         path, inner = path
         text = str(inner)
-        if len(text) > _LONGEST_STEP:
-            text = f"{text[: _LONGEST_STEP - 1]}…"
+        if len(text) > _MAX_STEP_CHARS:
+            text = f"{text[: _MAX_STEP_CHARS - 1]}…"
         yield step(text)
 
 

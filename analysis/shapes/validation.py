@@ -1,7 +1,8 @@
 """Validates the params and results of messages, by the official types and by checks that those lack.
 
 `problems` never raises, quotes no value from the traffic, and takes bounded time: if the arrays and maps of a body have
-more than `ELEMENTS` items in all, only the first are examined, and at most `MOST` problems of a message are looked for.
+more than `ELEMENTS` items in all, only the first are examined, and at most `MAX_PROBLEMS` problems of a message are
+looked for.
 
 There are two passes. The first is our own: it follows the declarations of mcp-types as they were in the revision, and
 finds what those types accept although no schema does: null for an optional member, scalars of another type, invalid
@@ -21,7 +22,7 @@ from analysis.conversation.message import MISSING
 from analysis.protocol.revisions import MODERN
 from analysis.shapes.body_table import TASK_METHODS, TASKS, Body, Part, body_of, form_of
 from analysis.shapes.shape import (
-    MOST,
+    MAX_PROBLEMS,
     Alternatives,
     Budget,
     Json,
@@ -123,8 +124,8 @@ def _problems(body: Body, value: dict[str, Any], at: str) -> list[Problem]:
     try:
         _validator(body)(value, by_name=False)
     except ValueError as error:  # pydantic's error is one
-        if len(look.problems) < MOST:
-            return [*look.problems, *_refused(error, form, value, look)][:MOST]
+        if len(look.problems) < MAX_PROBLEMS:
+            return [*look.problems, *_refused(error, form, value, look)][:MAX_PROBLEMS]
     except RecursionError:
         pass
     return look.problems
@@ -147,7 +148,7 @@ def _refused(error: Any, form: "Shape", value: object, look: "ProblemCollector")
         if pointer not in reported:
             reported.add(pointer)
             yield Problem(pointer, text)
-        if len(reported) > MOST:
+        if len(reported) > MAX_PROBLEMS:
             return
 
 

@@ -7,7 +7,7 @@ from analysis.conversation.fold import Fold
 from analysis.store.tables import Row, ordered
 from analysis.store.values import integer, text
 from captures.frame import Frame
-from captures.gaps import MOST_LOST
+from captures.gaps import MAX_LOST_RECORDS
 from captures.reader import Capture
 from captures.record import Record
 
@@ -98,7 +98,7 @@ class Account:
                 "frames": self.frames,
                 "bytes": self.bytes,
                 "sessions": fold.routing.count,
-                "lost": min(MOST_LOST, self.lost + max(0, self.last + 1 - self._first - self.records)),
+                "lost": min(MAX_LOST_RECORDS, self.lost + max(0, self.last + 1 - self._first - self.records)),
                 "unjudged": fold.unjudged,
                 "damage": self.damage,
                 "forgotten": sum(table.times for table in fold.forgotten),

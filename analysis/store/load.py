@@ -19,9 +19,9 @@ from analysis.garbage import few_collections
 from analysis.reading import Item, Reading, Step
 from analysis.store.capture_row import Account
 from analysis.store.inserts import BATCH, BATCH_BYTES, ROW_BYTES, Tables
-from analysis.store.table_rows import MOST_SESSIONS, Definitions, HttpRows, SessionRowBuilder, name_text, row_of
+from analysis.store.table_rows import MAX_HELD_SESSIONS, Definitions, HttpRows, SessionRowBuilder, name_text, row_of
 from analysis.store.tables import Row, definition, ordered
-from analysis.store.values import DEEPEST, LARGEST, integer, is_shallow, text, wall
+from analysis.store.values import MAX_BIGINT, MAX_JSON_DEPTH, integer, is_shallow, text, wall
 from captures.ambiguity import NOT_JSON, TOO_DEEP, ambiguity
 from captures.damage import Damage
 from captures.errors import CaptureError
@@ -139,7 +139,7 @@ def _finding_row(finding: "Finding") -> Row:
 
 def _fits(record: Frame | Record) -> bool:
     """Whether its number and stamp fit into a column."""
-    return record.seq <= LARGEST and record.t_ns <= LARGEST
+    return record.seq <= MAX_BIGINT and record.t_ns <= MAX_BIGINT
 
 
 class _Load:
@@ -194,7 +194,7 @@ class _Load:
         for item in self._capture.frames():
             if not isinstance(item, Damage):
                 seq, t_ns, offset = item.seq, item.t_ns, item.offset
-                if type(item) is Frame and seq == expected <= LARGEST and last_ns <= t_ns <= LARGEST:
+                if type(item) is Frame and seq == expected <= MAX_BIGINT and last_ns <= t_ns <= MAX_BIGINT:
                     expected, last_ns = seq + 1, t_ns  # enough for frames in order, as nearly all are
                 elif _fits(item):
                     account.catch_up(expected, last_ns)
@@ -347,7 +347,7 @@ class _Load:
         talk = self._talks[session] = SessionRowBuilder(session)
         if session.number in self._written:
             self._tables.split_sessions = True
-        if len(self._talks) > MOST_SESSIONS:
+        if len(self._talks) > MAX_HELD_SESSIONS:
             oldest = next(iter(self._talks))
             self._session_rows.append(self._start + self._talks.pop(oldest).row())
             self._written.add(oldest.number)
@@ -398,7 +398,7 @@ class _Load:
             table.clear()
 
 
-_SHALLOW: Final = 2 * DEEPEST
+_SHALLOW: Final = 2 * MAX_JSON_DEPTH
 """Bytes. No shorter frame can nest too deeply."""
 
 

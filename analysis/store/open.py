@@ -37,7 +37,7 @@ Used = TypeVar("Used")
 
 MEMORY: Final = 2 << 30
 """Default number of bytes that making cache files may take."""
-MOST_ATTACHED: Final = 16
+MAX_ATTACHED_SMALL_FILES: Final = 16
 """How many cache files are attached whatever their size; if there are more, small ones are copied."""
 SMALL: Final = 8 << 20
 """The most bytes of such a small file."""
@@ -404,7 +404,7 @@ def _sort_by_access(
         name = f"cache_{number}"
         if not _attach(connection, name, source.database):
             unattached.append(source)
-        elif number <= MOST_ATTACHED or size > SMALL:
+        elif number <= MAX_ATTACHED_SMALL_FILES or size > SMALL:
             attached.append(name)
         else:
             copied.append(name)

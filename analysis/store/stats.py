@@ -31,7 +31,7 @@ LOSSES: Final = (
     "order by path"
 )
 """Selects what captures lack: the rows of `Loss`."""
-LONGEST: Final = 1000
+MAX_ROWS_PER_FIGURE: Final = 1000
 """The most rows read for one figure, the most important first."""
 
 # What distinguishes rows: (server, what). None of it comes from outside.
@@ -298,7 +298,7 @@ class Figures:
                     on pictured.server is not distinct from summed.server
                     and pictured.what is not distinct from summed.what
                 order by {order}, calls desc, summed.server, summed.what
-                limit {LONGEST}
+                limit {MAX_ROWS_PER_FIGURE}
                 """,  # noqa: S608 - of a fixed list
                 by != "tool",
             )
@@ -338,7 +338,7 @@ class Figures:
                     round(sum(greatest(0, open_ms - coalesce(waiting_ms, 0))), 6) as total_ms
                 from calls
                 where method = 'tools/call' and asked_by = 'client' and name is not null
-                group by all order by total_ms desc, server, name limit {LONGEST}
+                group by all order by total_ms desc, server, name limit {MAX_ROWS_PER_FIGURE}
                 """  # noqa: S608 - ours
             )
         ]

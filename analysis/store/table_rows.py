@@ -20,15 +20,15 @@ from analysis.store.tables import Row, ordered
 from analysis.store.values import CUT, integer, json_text, text
 from captures.record import Record
 
-MOST_SESSIONS: Final = 10_000
+MAX_HELD_SESSIONS: Final = 10_000
 """The most sessions whose rows are held back because more messages may come."""
-MOST_HTTP: Final = 10_000
+MAX_HELD_HTTP_EXCHANGES: Final = 10_000
 """The most HTTP exchanges whose rows are held back: more may be recorded about one after its end."""
 TARGET: Final = 4096
 """The most characters of the target of an HTTP request that are kept."""
-MOST_DEFINITIONS: Final = 50_000
+MAX_TOOL_DEFINITIONS: Final = 50_000
 """The most tool definitions that are recognised again."""
-LONGEST_ID: Final = 256
+MAX_ID_BYTES: Final = 256
 """The most bytes of an id that are kept; a verdict has no longer one either."""
 _ERROR: Final = 300
 """The most characters of an error's text that are kept."""
@@ -219,7 +219,7 @@ class HttpRows:
         held = self._held.get(http.number)
         if held is None:
             held = self._held[http.number] = HttpExchangeRowBuilder(http, t_ns)
-            if len(self._held) > MOST_HTTP:
+            if len(self._held) > MAX_HELD_HTTP_EXCHANGES:
                 self._write(next(iter(self._held)))
         return held
 
@@ -255,7 +255,7 @@ class Definitions:
         if is_known:
             self._known.move_to_end(key)
             return
-        if len(self._known) > MOST_DEFINITIONS:
+        if len(self._known) > MAX_TOOL_DEFINITIONS:
             self._known.popitem(last=False)
             self.has_forgotten = True
         row = {
@@ -280,7 +280,7 @@ def id_text(request: Request) -> str | None:
     if request.index is None and verdict.kind == "request":
         return None if verdict.id is None else verdict.id.decode("utf-8", "replace")
     id_ = None if request.id.type in ("digest", "other") else text(request.id.text, None)
-    return id_ if id_ is not None and len(id_.encode()) <= LONGEST_ID else None
+    return id_ if id_ is not None and len(id_.encode()) <= MAX_ID_BYTES else None
 
 
 def name_text(name: str | None) -> str | None:

@@ -8,11 +8,11 @@ import orjson
 
 CUT: Final = 256
 """The most characters of an untrusted name that are kept."""
-DEEPEST: Final = 100
+MAX_JSON_DEPTH: Final = 100
 """Levels of arrays and objects. DuckDB's functions on JSON stop a little above that, some with an internal error after
 which the database answers nothing any more (2.0: `json_structure`)."""
 
-LARGEST: Final = 2**63 - 1
+MAX_BIGINT: Final = 2**63 - 1
 """The range of a BIGINT."""
 _WALLS: Final = range(-(2**62), 2**62)
 """Nanoseconds since 1970: some 146 years to either side."""
@@ -22,7 +22,7 @@ CLOCKED: Final = 2**61
 
 def integer(value: object) -> int | None:
     """An integer that a BIGINT holds; None for anything else."""
-    return value if type(value) is int and -LARGEST <= value <= LARGEST else None
+    return value if type(value) is int and -MAX_BIGINT <= value <= MAX_BIGINT else None
 
 
 def wall(value: object) -> int | None:
@@ -65,9 +65,9 @@ def _dumped(value: Any) -> str:
 
 def is_shallow(raw: bytes) -> bool:
     """Whether a JSON text is nested no deeper than DuckDB supports."""
-    if len(raw) <= 2 * DEEPEST or raw.count(b"[") + raw.count(b"{") <= DEEPEST:
+    if len(raw) <= 2 * MAX_JSON_DEPTH or raw.count(b"[") + raw.count(b"{") <= MAX_JSON_DEPTH:
         return True
-    return _depth(raw) <= DEEPEST
+    return _depth(raw) <= MAX_JSON_DEPTH
 
 
 _OTHERS: Final = bytes(set(range(256)) - set(b'[]{}"'))

@@ -30,7 +30,7 @@ from mcpproxy.check_run.result import CheckOutcome, CheckProgress, Event, Locate
 
 REACHED_EVERY: Final = 4096
 """Items of a capture between two signs of progress: a fifth of a second."""
-_FACTS_KEPT: Final = 10_000
+_MAX_FACTS: Final = 10_000
 _FACTS_BYTES: Final = 8 << 20
 
 
@@ -247,7 +247,7 @@ class _Onlooker:
     def on_message(self, seen: MessageContext) -> None:
         """Process the next message."""
         self._note(seen.message, facts_of(seen))
-        while len(self._facts) > 1 and (len(self._facts) > _FACTS_KEPT or self._bytes > _FACTS_BYTES):
+        while len(self._facts) > 1 and (len(self._facts) > _MAX_FACTS or self._bytes > _FACTS_BYTES):
             _, oldest = self._facts.popitem(last=False)
             self._bytes -= oldest.size or 0
 

@@ -31,9 +31,9 @@ from mcpproxy.check_run.workers import Worker
 
 WORTH: Final = 64 << 20
 """Bytes of a capture that justify the processes: of one of a quarter of that, they save just what their start takes."""
-MOST: Final = 4
+MAX_PROCESSES: Final = 4
 """Processes."""
-MOST_WAITING: Final = 64 << 20
+MAX_WAITING_EVENT_BYTES: Final = 64 << 20
 """Bytes of events that wait for their turn."""
 
 
@@ -52,7 +52,7 @@ def processes_of_one(path: Path, wanted: CheckOptions) -> int:
             return 0
     except (CaptureError, OSError):
         return 0
-    return min(usable_processors(), MOST)
+    return min(usable_processors(), MAX_PROCESSES)
 
 
 def examined_in_shares(path: Path, wanted: CheckOptions, count: int) -> Iterator[Event]:
@@ -128,7 +128,9 @@ class _Merge:
         while not stream.waiting:
             if stream.is_over:
                 raise _Dead
-            for heard, messages in self._team.receive(stream if self._waiting_bytes > MOST_WAITING else None):
+            for heard, messages in self._team.receive(
+                stream if self._waiting_bytes > MAX_WAITING_EVENT_BYTES else None
+            ):
                 heard.is_over = messages is None
                 heard.waiting += messages or ()
                 self._waiting_bytes += sum(map(len, messages or ()))

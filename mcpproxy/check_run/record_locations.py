@@ -16,7 +16,7 @@ from captures.errors import CaptureError
 from captures.frame import Frame
 from captures.listing import segment_number, segments
 from captures.reader import CHUNK, open_capture
-from captures.record import MAX_LINE, Record, decode, raw_bytes
+from captures.record import MAX_LINE_BYTES, Record, decode, raw_bytes
 from mcpproxy.check_run.result import RecordLocation
 
 _HOLDING: Final = frozenset({"frame", "stderr"})
@@ -145,7 +145,7 @@ def payload_at(place: RecordLocation) -> bytes | None:
 
 
 def _members_at(place: RecordLocation) -> dict[str, Any] | None:
-    if place.size > MAX_LINE:
+    if place.size > MAX_LINE_BYTES:
         return None
     try:
         with open_capture(place.path) as file:

@@ -25,7 +25,7 @@ from mcpproxy.check_run.workers import Worker
 
 WORTH: Final = 4 << 20
 """Bytes of captures that justify another process: starting it takes as long as examining 2 MB."""
-MOST_WAITING: Final = 64 << 20
+MAX_WAITING_EVENT_BYTES: Final = 64 << 20
 """Bytes of events that wait for their turn."""
 
 
@@ -116,7 +116,9 @@ class _Crew:
             worker = next((one for one in self._team.children if one.number == number), None)
             if worker is None:
                 return None
-            for heard, messages in self._team.receive(worker if self._waiting_bytes > MOST_WAITING else None):
+            for heard, messages in self._team.receive(
+                worker if self._waiting_bytes > MAX_WAITING_EVENT_BYTES else None
+            ):
                 self._take(heard, messages)
         message = waiting.popleft()
         self._waiting_bytes -= len(message)

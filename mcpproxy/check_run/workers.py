@@ -16,7 +16,7 @@ from mcpproxy.check_run.encoding import encoded
 from mcpproxy.check_run.examine import CheckOptions, numbered
 from mcpproxy.check_run.result import CheckProgress
 
-LONGEST: Final = 16 << 20
+MAX_EVENT_BYTES: Final = 16 << 20
 """Bytes of an event; the text of a finding is truncated long before."""
 
 
@@ -33,7 +33,7 @@ class Worker(PythonChild):
         Raises:
             OSError: the system cannot start a process.
         """
-        super().__init__(__name__, longest=LONGEST)
+        super().__init__(__name__, longest=MAX_EVENT_BYTES)
         self.number: int | None = None
         """Which of the captures it examines."""
         setup = {

@@ -21,7 +21,7 @@ from mcpproxy.wording.nearest import hint
 SHORT_FORM: Final = "the same as --format json"
 _BYTES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LEAST_MEMORY: Final = 64 << 20
-_MOST_MEMORY: Final = 1 << 50
+_MAX_MEMORY_BYTES: Final = 1 << 50
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -60,7 +60,7 @@ def memory(text: str) -> int:
         argparse.ArgumentTypeError: it is not a valid size.
     """
     match = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text.upper())
-    if not match or not _LEAST_MEMORY <= int(match[1]) * _BYTES[match[2]] <= _MOST_MEMORY:
+    if not match or not _LEAST_MEMORY <= int(match[1]) * _BYTES[match[2]] <= _MAX_MEMORY_BYTES:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is not a size of at least 64M, such as 512M or 4G")
     return int(match[1]) * _BYTES[match[2]]
 

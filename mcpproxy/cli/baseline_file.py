@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from analysis.checking.baseline import MOST, Baseline, BaselineError, entries
+from analysis.checking.baseline import MAX_FINGERPRINTS, Baseline, BaselineError, entries
 from captures.errors import CaptureError
 from mcpproxy.check_run.result import STDIN, LocatedFinding
 from mcpproxy.importers.source import read_lines
@@ -56,9 +56,9 @@ class NewBaseline:
         """
         if located.fingerprint in self._new:
             return
-        if len(self._new) == MOST:
+        if len(self._new) == MAX_FINGERPRINTS:
             raise CaptureError(
-                f"cannot write the baseline {self._name}: there are more than {MOST:,} findings; "
+                f"cannot write the baseline {self._name}: there are more than {MAX_FINGERPRINTS:,} findings; "
                 "use --rule, --ignore or --filter to select fewer"
             )
         self._new[located.fingerprint] = self._entry(located, self._old.get(located.fingerprint, {}))

@@ -35,7 +35,7 @@ from mcpproxy.clients.recovery import recover
 from mcpproxy.clients.servers import ClientInventory, Server
 from mcpproxy.clients.state import read_state
 from mcpproxy.doctor import config_checks, orphans, process_attempt
-from mcpproxy.doctor.examination import LONGEST_S, Result, examine, lost_route, of_command, of_url, overridden
+from mcpproxy.doctor.examination import MAX_ATTEMPT_S, Result, examine, lost_route, of_command, of_url, overridden
 from mcpproxy.doctor.trust import trust_in
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import VERDICTS
@@ -146,7 +146,7 @@ def _todo(
     if command:
         name = server_name([os.fsencode(word) for word in command])
         variables = dict(machine.environment)
-        start = partial(of_command, name, command, variables, machine.directory, machine, _RECORDER, LONGEST_S)
+        start = partial(of_command, name, command, variables, machine.directory, machine, _RECORDER, MAX_ATTEMPT_S)
         return [], [DoctorTarget(None, name, start)]
     if options.client and "://" in options.client:
         if not options.client.startswith(("http://", "https://")):

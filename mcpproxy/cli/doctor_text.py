@@ -16,7 +16,7 @@ from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import duration, nanoseconds
 from mcpproxy.wording.wrapping import wrapped
 
-MOST_LISTED: Final = 6
+MAX_LISTED_NAMES: Final = 6
 """How many names or files an error lists."""
 _WIDEST: Final = 100
 _STEPS: Final = {"first_byte": "first byte", "initialize": "initialize", "tools_list": "tools/list"}
@@ -84,7 +84,7 @@ def no_verdict(name: str) -> str:
     near = get_close_matches(name, ids, 3)
     near += [id_ for part in get_close_matches(name, parts, 3) for id_ in parts[part]]
     near += [id_ for id_ in ids if len(name) > 2 and name in id_]
-    close = list(dict.fromkeys(near))[:MOST_LISTED]
+    close = list(dict.fromkeys(near))[:MAX_LISTED_NAMES]
     choice = " or ".join(filter(None, (", ".join(close[:-1]), *close[-1:])))
     hint = f"did you mean {choice}?" if close else f"the verdicts are {', '.join(ids)}"
     return f"there is no verdict {sanitise(name, 64)}; {hint}"
@@ -93,8 +93,8 @@ def no_verdict(name: str) -> str:
 def listed(names: Iterable[str]) -> str:
     """The first few of some names, each once."""
     each = [sanitise(name, 100) for name in dict.fromkeys(names)]
-    more = f" and {len(each) - MOST_LISTED} more" if len(each) > MOST_LISTED else ""
-    return f"{', '.join(each[:MOST_LISTED])}{more}"
+    more = f" and {len(each) - MAX_LISTED_NAMES} more" if len(each) > MAX_LISTED_NAMES else ""
+    return f"{', '.join(each[:MAX_LISTED_NAMES])}{more}"
 
 
 def after_dashes(words: Sequence[str]) -> str:

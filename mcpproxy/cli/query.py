@@ -53,16 +53,16 @@ _ABOUT_TABLES: Final = """\
 """
 _REFERENCE: Final = "reference"
 """The format of --views and --schema: a table whose cells are never cut."""
-_LONGEST_S: Final = 864_000
+_MAX_TIMEOUT_S: Final = 864_000
 _LIKE_SQL: Final = re.compile(r"\s*(?:select|from|with|describe|summarize|show|pivot|create)\s", re.IGNORECASE)
-_SQL_LIMIT: Final = 16 << 20
+_MAX_SQL_BYTES: Final = 16 << 20
 """The most bytes of SQL that are read from a file."""
 
 
 def _seconds(text: str) -> float:
     match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|)", text)
     time_s = float(match[1]) * (60 if match[2] == "m" else 1) if match else 0
-    if not 0 < time_s <= _LONGEST_S:
+    if not 0 < time_s <= _MAX_TIMEOUT_S:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is not a time such as 90 (seconds) or 5m, of at most ten days")
     return time_s
 
@@ -197,14 +197,14 @@ def _read(name: str) -> str:
     try:
         # One byte more than allowed shows that the file is too long.
         if name == "-":
-            data = sys.stdin.buffer.read(_SQL_LIMIT + 1)
+            data = sys.stdin.buffer.read(_MAX_SQL_BYTES + 1)
         else:
             with open(name, "rb") as file:
-                data = file.read(_SQL_LIMIT + 1)
+                data = file.read(_MAX_SQL_BYTES + 1)
     except OSError as error:
         raise CaptureError(f"cannot read SQL from {name}: {error.strerror}") from error
-    if len(data) > _SQL_LIMIT:
-        raise CaptureError(f"cannot read SQL from {name}: it has more than {_SQL_LIMIT >> 20} MiB")
+    if len(data) > _MAX_SQL_BYTES:
+        raise CaptureError(f"cannot read SQL from {name}: it has more than {_MAX_SQL_BYTES >> 20} MiB")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -8,7 +8,7 @@ from typing import Final
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sharing.json_places import Path, pointer_of
 
-_LONGEST: Final = 200
+_MAX_SHOWN_CHARS: Final = 200
 
 
 class Stopped(Exception):
@@ -32,8 +32,10 @@ class Review:
         if self._is_sure:
             return True
         self._before()
-        where = f" at {sanitise(pointer_of(path), _LONGEST)}" if path is not None else ""
-        question = f"{sanitise(kind)}{where}: {sanitise(secret, _LONGEST)}\n  replace it? [y]es, [n]o, [a]ll, [q]uit: "
+        where = f" at {sanitise(pointer_of(path), _MAX_SHOWN_CHARS)}" if path is not None else ""
+        question = (
+            f"{sanitise(kind)}{where}: {sanitise(secret, _MAX_SHOWN_CHARS)}\n  replace it? [y]es, [n]o, [a]ll, [q]uit: "
+        )
         while True:
             os.write(2, question.encode("utf-8", "backslashreplace"))
             answer = sys.stdin.readline()

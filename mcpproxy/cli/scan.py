@@ -22,7 +22,7 @@ from mcpproxy.wording.counts import count_text
 if TYPE_CHECKING:
     from mcpproxy.sharing.scan import LikelySecret
 
-_MOST = 10_000
+_MAX_LISTED_PLACES = 10_000
 """How many different places of secrets are listed for one capture."""
 
 
@@ -68,7 +68,7 @@ def _scan(path: Path, named: Path, options: argparse.Namespace) -> Exit:
         key = (likely.kind, likely.secret, likely.rec, likely.pointer)
         if key in rows:
             rows[key][1] += 1
-        elif len(rows) < _MOST:
+        elif len(rows) < _MAX_LISTED_PLACES:
             rows[key] = [likely, 1]
     progress.clear()
     listed = [(likely, times) for likely, times in rows.values()]
@@ -102,7 +102,7 @@ def _lines(path: Path, listed: "list[tuple[LikelySecret, int]]", count: int) -> 
     if not count:
         yield f"{sanitise(str(path))}: {NOTHING_FOUND}"
         return
-    more = "" if len(listed) < _MOST else f"; the first {_MOST:,} places are listed"
+    more = "" if len(listed) < _MAX_LISTED_PLACES else f"; the first {_MAX_LISTED_PLACES:,} places are listed"
     yield f"{sanitise(str(path))}: {count_text(count, 'likely secret')}{more}"
     width = max(len(likely.kind) for likely, _ in listed)
     for likely, times in listed:

@@ -261,14 +261,14 @@ class _LimitReached(Exception):
 class _Column:
     """The column of labels: as wide as the longest so far, and thus from the start if all are known then."""
 
-    MOST: Final = 24
+    MAX_LABEL_CELLS: Final = 24
     """Cells of the widest label."""
     LEAST: Final = 8
     """Cells that a label may always have: the end of a capture's name, and the beginning of a server's."""
 
     def __init__(self) -> None:
         # The messages need the room more than a long name does.
-        self.most = max(self.LEAST, min(self.MOST, width_of_stdout() - NARROWEST - _Label.GAP))
+        self.most = max(self.LEAST, min(self.MAX_LABEL_CELLS, width_of_stdout() - NARROWEST - _Label.GAP))
         self.width = 0
 
 

@@ -29,7 +29,7 @@ _MAX_BYTES: Final = 4 << 20
 """Larger records are not ours: reading them would take minutes."""
 _LATEST_S: Final = 1e12
 """No time in our records is later, in seconds since 1970."""
-_LARGEST_SERIAL: Final = 1 << 63
+_MAX_SERIAL: Final = 1 << 63
 
 
 class LaterRecords(OSError):
@@ -146,7 +146,7 @@ def _read_copy(path: Path) -> _Copy | None:
         return None
     files, listeners, serial = (stored.get(name) for name in ("files", "listeners", "serial"))
     copy = _Copy(is_partial=stored.get("partial") is True)
-    if type(serial) is int and 0 <= serial < _LARGEST_SERIAL:
+    if type(serial) is int and 0 <= serial < _MAX_SERIAL:
         copy.serial = serial
     if isinstance(files, dict):
         known = {name: _read_written(written) for name, written in files.items()}

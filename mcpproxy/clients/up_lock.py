@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 _NAME: Final = "up.lock"
-_LARGEST: Final = 1 << 20
+_MAX_LOCK_FILE_BYTES: Final = 1 << 20
 _LOOK_S: Final = 0.05
 """How often to look at it while waiting."""
 _TRIES: Final = 5
@@ -100,7 +100,7 @@ def listening_up(folder: Path, ports: Collection[int], within_s: float) -> Runni
 def _read(fd: int) -> RunningUp | None:
     for _ in range(_TRIES):
         try:
-            stored = json.loads(os.pread(fd, _LARGEST, 0))
+            stored = json.loads(os.pread(fd, _MAX_LOCK_FILE_BYTES, 0))
             ports = frozenset(port for port in stored["ports"] if type(port) is int)
             return RunningUp(int(stored["pid"]), ports)
         except (OSError, ValueError, TypeError, KeyError, RecursionError):

@@ -17,7 +17,7 @@ NOTES: Final = {
     "zoo": "The zebra 🦓 is back. Feed it at noon.\n",
 }
 
-LARGEST: Final = 1e300
+MAX_SUM: Final = 1e300
 """The largest sum that `add` returns."""
 
 
@@ -45,7 +45,7 @@ def _add(_: Call, arguments: Json) -> Json:
     except OverflowError:
         total = math.inf
     # JSON has neither infinity nor NaN, and Python prints no integer of more than 4300 digits.
-    return {"sum": total} if abs(total) < LARGEST else {"sum": _failing("the sum is too large")}
+    return {"sum": total} if abs(total) < MAX_SUM else {"sum": _failing("the sum is too large")}
 
 
 def _word_count(_: Call, arguments: Json) -> Json:

@@ -22,7 +22,7 @@ PACE_S: Final = 0.9
 """Pause between two messages of the client."""
 PAUSE_S: Final = 4.0
 """Pause between two sessions."""
-MOST: Final = 50
+MAX_DEMO_SESSIONS: Final = 50
 """Sessions: a forgotten demo must not fill the disk."""
 
 
@@ -43,7 +43,7 @@ def play(directory: Path, over: threading.Event) -> None:
             raise _Over
 
     _record(directory, lambda: wait(0))
-    for _ in range(MOST):
+    for _ in range(MAX_DEMO_SESSIONS):
         _record(directory, lambda: wait(PACE_S))
         wait(PAUSE_S)
     over.wait()

@@ -37,7 +37,7 @@ from mcpproxy.doctor.verdicts import (
 )
 from mcpproxy.wording.units import duration, nanoseconds
 
-LONGEST_S: Final = 60.0
+MAX_ATTEMPT_S: Final = 60.0
 """How long an attempt takes at most, whatever the client allows."""
 PATIENCE_S: Final = 10.0
 """How long it takes at least before a server is given up: one that answers late is told from one that never does."""
@@ -256,7 +256,7 @@ def of_command(
                 apart = f"run mcpproxy doctor -- {shlex.join([*programs.split(words[0]), *words[1:]])}"
             missing = line._replace(advice=line.advice + apart)
         return Result(name, client, (missing, *remarks), {})
-    limit_s = min(max(2 * start_s, PATIENCE_S), LONGEST_S)
+    limit_s = min(max(2 * start_s, PATIENCE_S), MAX_ATTEMPT_S)
     seen = process_attempt.attempt(recorder, words, given, folder, limit_s)
     failure = _failure(seen, limit_s)
     slow = slowness(seen.list_s, start_s)

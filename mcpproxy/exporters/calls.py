@@ -19,11 +19,11 @@ from analysis.reading import Step
 from analysis.selection import matches
 from captures.damage import Damage
 
-TRACEPARENT_LONGEST: Final = 256
+MAX_TRACEPARENT_CHARS: Final = 256
 """Characters; version 00 has 55, and later ones may have more (W3C Trace Context, 3.2.4)."""
-SESSIONS_KEPT: Final = 10_000
+MAX_TIMED_SESSIONS: Final = 10_000
 """The most sessions whose first and last times are kept."""
-CANCELLED_KEPT: Final = 10_000
+MAX_CANCELLED_CALLS: Final = 10_000
 """Cancelled calls that can still be answered; of more, the export does not say whether the first were."""
 
 
@@ -90,7 +90,7 @@ class Span(NamedTuple):
 def origin_of(request: Request) -> Origin:
     """What other calls may need to know about a request."""
     traceparent = request.meta.get("traceparent")
-    is_short = isinstance(traceparent, str) and len(traceparent) <= TRACEPARENT_LONGEST
+    is_short = isinstance(traceparent, str) and len(traceparent) <= MAX_TRACEPARENT_CHARS
     return Origin(request.seq, request.index, request.t_ns, traceparent if is_short else None)
 
 
@@ -142,7 +142,7 @@ class Calls:
         session, t_ns = seen.session, seen.message.t_ns
         before = self._times.pop(session.number, None)
         self._times[session.number] = Span(session, t_ns if before is None else before.begun_ns, t_ns)
-        if len(self._times) > SESSIONS_KEPT:
+        if len(self._times) > MAX_TIMED_SESSIONS:
             self._times.popitem(last=False)
 
     def _ended(self, call: Call, seen_ns: int) -> list[EndedCall]:
@@ -172,7 +172,7 @@ class FinalCalls:
                 final.append(one)
                 continue
             self._cancelled[call] = one
-            if len(self._cancelled) > CANCELLED_KEPT:
+            if len(self._cancelled) > MAX_CANCELLED_CALLS:
                 final.append(self._cancelled.pop(next(iter(self._cancelled))))
         answered = [call for call in step.changed if call.response is not None] if self._cancelled else []
         final += [self._cancelled.pop(call) for call in answered if call in self._cancelled]

@@ -24,11 +24,11 @@ from captures.record import Record
 from mcpproxy import __version__
 from mcpproxy.wording.units import utc
 
-LARGEST_BODY: Final = 16 << 20
+MAX_EXPORTED_BODY_BYTES: Final = 16 << 20
 """Bytes of a body that are exported; the rest of a longer one is left out, and a comment says so."""
 HELD: Final = 256 << 20
 """Bytes of unfinished bodies of all exchanges."""
-OPEN_KEPT: Final = 15_000
+MAX_OPEN_EXCHANGES: Final = 15_000
 """Unfinished exchanges; the oldest is written as it is."""
 COPY: Final = 1 << 20
 _GAVE_UP: Final = "the client closed it before the response"
@@ -90,7 +90,7 @@ class Entries:
                     return self._closed(number)
         if step.end is not None:
             return [entry for number in list(self._open) for entry in self._closed(number)]
-        if len(self._open) > OPEN_KEPT:
+        if len(self._open) > MAX_OPEN_EXCHANGES:
             return self._closed(next(iter(self._open)))
         return []
 
@@ -105,7 +105,7 @@ class Entries:
         exchange.messages.append((frame.t_ns, _message(frame)))
         body = exchange.bodies[frame.dir]
         written = exchange.event_text(frame) if frame.unit == "sse_event" else frame.raw
-        if body.size + len(written) > LARGEST_BODY or self._held + len(written) > HELD:
+        if body.size + len(written) > MAX_EXPORTED_BODY_BYTES or self._held + len(written) > HELD:
             body.is_cut = True
             return
         body.pieces.append(written)

@@ -25,7 +25,7 @@ from mcpproxy.exporters.otlp.conventions import text
 
 SLICE_NS: Final = 1_000
 """How long the slice of a message is drawn, unless the next one comes before."""
-THREADS_KEPT: Final = 10_000
+MAX_TRACE_THREADS: Final = 10_000
 """Threads that get a name; sessions beyond that share the last."""
 _CATEGORY: Final = "mcp"
 
@@ -109,7 +109,7 @@ class CaptureEvents:
             self._waiting[message.seq, message.index] = size
             self._waiting_bytes += size
             self._count(message.t_ns)
-            if len(self._waiting) > THREADS_KEPT:
+            if len(self._waiting) > MAX_TRACE_THREADS:
                 self._waiting_bytes -= self._waiting.pop(next(iter(self._waiting)))
         if self._draws_messages:
             self._slice(seen)
@@ -138,9 +138,9 @@ class CaptureEvents:
     def _thread(self, session: int, direction: Direction) -> int:
         key = session, direction
         if key not in self._threads:
-            if len(self._threads) >= THREADS_KEPT:
+            if len(self._threads) >= MAX_TRACE_THREADS:
                 return next(reversed(self._threads.values()))
-            self._threads[key] = self._number * 2 * THREADS_KEPT + len(self._threads) + 1
+            self._threads[key] = self._number * 2 * MAX_TRACE_THREADS + len(self._threads) + 1
             arrow = "client → server" if direction == "c2s" else "server → client"
             self._meta("thread_name", self._threads[key], f"session {session}: {arrow}")
         return self._threads[key]

@@ -3,7 +3,7 @@
 import os
 from typing import Final
 
-from captures.record import MAX_LINE, members, seal, use_orjson
+from captures.record import MAX_LINE_BYTES, members, seal, use_orjson
 from captures.versions import FORMAT_VERSION
 from mcpproxy import __version__
 from mcpproxy.importers.source import InvalidLine
@@ -27,8 +27,10 @@ class CaptureLines:
         """
         self._seq += 1
         line = seal(self._seq - 1, t_ns, rec, middle)
-        if len(line) > MAX_LINE:
-            raise InvalidLine(f"too large: record {self._seq - 1} would have {len(line):,} bytes, and {MAX_LINE:,} fit")
+        if len(line) > MAX_LINE_BYTES:
+            raise InvalidLine(
+                f"too large: record {self._seq - 1} would have {len(line):,} bytes, and {MAX_LINE_BYTES:,} fit"
+            )
         return line
 
     def header(

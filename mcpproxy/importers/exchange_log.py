@@ -25,9 +25,9 @@ from mcpproxy.wire.response import ResponseHead
 
 EndedBy = Literal["complete", "client", "server", "error", "proxy"]
 """How an exchange ended: `ended_by` of its record."""
-LARGEST_HEAD: Final = 512 << 10
+MAX_IMPORTED_HEAD_BYTES: Final = 512 << 10
 """Bytes of a head. Two such heads fit into a record, whatever escapes their characters need."""
-LONGEST_ORIGIN: Final = 1024
+MAX_ORIGIN_CHARS: Final = 1024
 _TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}").fullmatch
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _STREAM: Final = b"text/event-stream"
@@ -135,9 +135,9 @@ def _check_size(logged: LoggedExchange) -> None:
         ("response", len(logged.reason), logged.answer_fields),
     ):
         size = start + sum(len(field) + len(value) + len(b'["",""],') for field, value in fields)
-        if size > LARGEST_HEAD:
+        if size > MAX_IMPORTED_HEAD_BYTES:
             raise InvalidLine(
-                f"{logged.place}: the head of the {name} has {size:,} bytes; a capture holds {LARGEST_HEAD:,}"
+                f"{logged.place}: the head of the {name} has {size:,} bytes; a capture holds {MAX_IMPORTED_HEAD_BYTES:,}"
             )
 
 
@@ -192,7 +192,7 @@ def _origin(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         return ""
-    is_web_address = parts.scheme in ("http", "https") and 0 < len(parts.netloc) <= LONGEST_ORIGIN
+    is_web_address = parts.scheme in ("http", "https") and 0 < len(parts.netloc) <= MAX_ORIGIN_CHARS
     return f"{parts.scheme}://{parts.netloc}" if is_web_address else ""
 
 

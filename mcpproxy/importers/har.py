@@ -23,7 +23,7 @@ from mcpproxy.importers.exchange_log import (
 )
 from mcpproxy.importers.source import InvalidLine
 
-LARGEST: Final = 128 << 20
+MAX_HAR_BYTES: Final = 128 << 20
 """Bytes of a file. It is read as a whole."""
 MS: Final = 1_000_000
 SECOND: Final = 1_000_000_000
@@ -48,9 +48,9 @@ def read(file: BinaryIO) -> Entries:
     Raises:
         Wrong: it is not HAR, or too large; the message begins with the place.
     """
-    text = file.read(LARGEST + 1)
-    if len(text) > LARGEST:
-        raise InvalidLine(f"longer than {LARGEST >> 20} MiB; export fewer entries")
+    text = file.read(MAX_HAR_BYTES + 1)
+    if len(text) > MAX_HAR_BYTES:
+        raise InvalidLine(f"longer than {MAX_HAR_BYTES >> 20} MiB; export fewer entries")
     try:
         har = loads(text)
     except JSONDecodeError as error:

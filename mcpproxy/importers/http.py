@@ -17,7 +17,7 @@ from captures.loss import PendingRecord
 from mcpproxy.importers.source import InvalidLine
 from mcpproxy.recorder.exchange import SNIFFED, ExchangeRecorder
 from mcpproxy.wire.framing import Fields, Malformed, field_of
-from mcpproxy.wire.http1 import MAX_HEAD, Head
+from mcpproxy.wire.http1 import MAX_REQUEST_HEAD_BYTES, Head
 from mcpproxy.wire.response import ResponseHead
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _REQUEST: Final = re.compile(rb"(\S+) (\S+) (HTTP/[0-9](?:\.[0-9])?)").fullmatch
 _STATUS: Final = re.compile(rb"(HTTP/[0-9](?:\.[0-9])?) ([1-9][0-9][0-9])(?: (.*))?").fullmatch
 _WELL_KNOWN: Final = b"/.well-known/"
 _STREAM: Final = b"text/event-stream"
-LONGEST_NUMBER: Final = 20
+MAX_CONTENT_LENGTH_DIGITS: Final = 20
 _UNSEEN: Final = ResponseHead(200, b"", b"HTTP/1.1", Fields([(b"content-type", _STREAM)]), False)
 """Stands in for the head of a stream that was open before the log began."""
 
@@ -62,9 +62,11 @@ def response_of(raw: bytes) -> tuple[ResponseHead, bytes]:
 
 def _parts(raw: bytes) -> tuple[bytes, Fields, bytes, bytes]:
     """First line, header fields, the raw head, and what follows it."""
-    end = _HEAD_END(raw, 0, MAX_HEAD)
+    end = _HEAD_END(raw, 0, MAX_REQUEST_HEAD_BYTES)
     if not end:
-        raise InvalidLine(f"expected a head that ends in an empty line, CR LF CR LF, within {MAX_HEAD:,} bytes")
+        raise InvalidLine(
+            f"expected a head that ends in an empty line, CR LF CR LF, within {MAX_REQUEST_HEAD_BYTES:,} bytes"
+        )
     start, *lines = [line.removesuffix(b"\r") for line in raw[: end.start()].split(b"\n")]
     try:
         return start, Fields([field_of(line) for line in lines]), raw[: end.end()], raw[end.end() :]
@@ -262,7 +264,7 @@ class _Exchange(ExchangeRecorder):
         if head is None or received is None:
             return False
         announced = b"".join(head.headers.values_of(b"content-length")[:1])
-        return announced.isdigit() and len(announced) < LONGEST_NUMBER and received.size < int(announced)
+        return announced.isdigit() and len(announced) < MAX_CONTENT_LENGTH_DIGITS and received.size < int(announced)
 
     def begin_request(self, head: Head) -> None:
         """The request's head."""

@@ -11,11 +11,11 @@ from typing import Any, BinaryIO, Final
 from mcpproxy.importers.exchange_log import LoggedExchange, checked_time, checked_token, is_web
 from mcpproxy.importers.source import InvalidLine
 
-LARGEST: Final = 64 << 20
+MAX_FLOW_BYTES: Final = 64 << 20
 """Bytes of a flow."""
-MOST: Final = 256 << 20
+MAX_TOTAL_FLOW_BYTES: Final = 256 << 20
 """Bytes of all flows of a file: they are sorted by server before anything is written."""
-DEEPEST: Final = 32
+MAX_FLOW_DEPTH: Final = 32
 LENGTH_DIGITS: Final = 10
 NUMBER_DIGITS: Final = 40
 SECOND: Final = 1_000_000_000
@@ -41,8 +41,8 @@ def read(file: BinaryIO) -> Flows:
     flows, total = Flows(), 0
     for number, (flow, size) in enumerate(_netstrings(file)):
         place, total = f"flow {number}", total + size
-        if total > MOST:
-            raise InvalidLine(f"{place}: more than {MOST >> 20} MiB of flows; save fewer")
+        if total > MAX_TOTAL_FLOW_BYTES:
+            raise InvalidLine(f"{place}: more than {MAX_TOTAL_FLOW_BYTES >> 20} MiB of flows; save fewer")
         if not isinstance(flow, dict):
             raise InvalidLine(f"{place}: expected a flow")
         if flow.get("type") != "http":
@@ -151,8 +151,8 @@ def _netstrings(file: BinaryIO) -> Iterator[tuple[Any, int]]:
         while first.isdigit() and len(digits) < LENGTH_DIGITS:
             digits += first
             first = file.read(1)
-        if first != b":" or not digits or int(digits) > LARGEST:
-            raise InvalidLine(f"byte {offset}: expected a flow of mitmproxy, of at most {LARGEST >> 20} MiB")
+        if first != b":" or not digits or int(digits) > MAX_FLOW_BYTES:
+            raise InvalidLine(f"byte {offset}: expected a flow of mitmproxy, of at most {MAX_FLOW_BYTES >> 20} MiB")
         size = int(digits)
         data = file.read(size + 1)
         if len(data) != size + 1:
@@ -162,7 +162,7 @@ def _netstrings(file: BinaryIO) -> Iterator[tuple[Any, int]]:
 
 
 def _value(kind: int, data: memoryview, offset: int, depth: int) -> Any:
-    if depth > DEEPEST:
+    if depth > MAX_FLOW_DEPTH:
         raise InvalidLine(f"byte {offset}: nested too deeply")
     letter = chr(kind)
     try:

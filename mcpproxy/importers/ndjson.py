@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from orjson import JSONDecodeError, loads
 
 from analysis.conversation.session import PROTOCOL_VERSION
-from captures.limits import RECORD_LIMIT
+from captures.limits import MAX_RECORDER_JUDGED_BYTES
 from captures.verdict import Direction
 from mcpproxy.importers.capture_lines import MAX_NS, CaptureLines
 from mcpproxy.importers.source import InvalidLine, numbered, object_of, raw_of
@@ -92,7 +92,7 @@ def beginning(frames: Iterator[Line]) -> tuple[list[Line], bool]:
 def opens(raw: bytes) -> bool:
     """Whether a client's frame can be the first: a handshake, or a request that needs none."""
     try:
-        value = loads(raw) if len(raw) <= RECORD_LIMIT else None
+        value = loads(raw) if len(raw) <= MAX_RECORDER_JUDGED_BYTES else None
     except JSONDecodeError:
         return False
     message = value[0] if isinstance(value, list) and value else value

@@ -6,7 +6,7 @@ from typing import Any, BinaryIO, Final
 
 from orjson import JSONDecodeError, loads
 
-MAX_LINE: Final = 64 << 20
+MAX_INPUT_LINE_BYTES: Final = 64 << 20
 """Bytes. A longer line is not read."""
 _PIECE: Final = 1 << 20
 
@@ -17,7 +17,7 @@ class InvalidLine(Exception):
 
 def read_lines(file: BinaryIO) -> Iterator[bytes]:
     """Yields the lines of a file; of a line that is too long, only enough to show that it is."""
-    while line := file.readline(MAX_LINE + 1):
+    while line := file.readline(MAX_INPUT_LINE_BYTES + 1):
         yield line
         while not line.endswith(b"\n") and (line := file.readline(_PIECE)):
             pass
@@ -36,8 +36,8 @@ def object_of(line: bytes) -> dict[str, Any]:
     Raises:
         Wrong: it is not one.
     """
-    if len(line) > MAX_LINE:
-        raise InvalidLine(f"longer than {MAX_LINE >> 20} MiB")
+    if len(line) > MAX_INPUT_LINE_BYTES:
+        raise InvalidLine(f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
     try:
         read = loads(line)
     except JSONDecodeError as error:

@@ -25,7 +25,7 @@ STEP_NS: Final = 10_000_000
 """How long after the previous frame a frame without a time follows."""
 MS: Final = 1_000_000
 MAX_NUMBER: Final = 2**53 - 1
-MAX_TEXT: Final = 1024
+MAX_NAME_CHARS: Final = 1024
 """Characters of a name or an address; a record holds them as they are."""
 
 _WIRE: Final[dict[Transport, str]] = {"stdio": "stdio", "http": "http", "legacy-sse": "http"}
@@ -299,8 +299,8 @@ def _word(values: dict[str, Any], name: str, words: Sequence[T]) -> T:
 def _text(values: dict[str, Any], name: str) -> str:
     """A member that is a short text; empty if missing."""
     value = values.get(name)
-    if value is not None and (not isinstance(value, str) or len(value) > MAX_TEXT):
-        raise InvalidLine(f"expected text of at most {MAX_TEXT} characters in `{name}`")
+    if value is not None and (not isinstance(value, str) or len(value) > MAX_NAME_CHARS):
+        raise InvalidLine(f"expected text of at most {MAX_NAME_CHARS} characters in `{name}`")
     return value or ""
 
 

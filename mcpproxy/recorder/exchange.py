@@ -15,14 +15,14 @@ from urllib.parse import urljoin, urlsplit
 from orjson import dumps
 
 from captures.envelope import judge_before_forwarding
-from captures.limits import LONGEST
+from captures.limits import MAX_ENVELOPE_TEXT_BYTES
 from captures.loss import PendingRecord
-from captures.record import MAX_RAW, frame_members, members, part_members
+from captures.record import MAX_RAW_BYTES, frame_members, members, part_members
 from captures.verdict import UNJUDGED, Direction, Unit
-from mcpproxy.recorder.response_text import KEPT_BYTES, Cleaner
+from mcpproxy.recorder.response_text import MAX_BODY_TEXT_BYTES, Cleaner
 from mcpproxy.relay.http.observer import Rewritten
 from mcpproxy.wire import http1, response
-from mcpproxy.wire.content import MAX_TOTAL, Decoder, Undecodable, decoder
+from mcpproxy.wire.content import MAX_DECODED_BYTES, Decoder, Undecodable, decoder
 from mcpproxy.wire.framing import Fields
 from mcpproxy.wire.lines import character_border
 from mcpproxy.wire.portions import portions
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 METADATA_BYTES: Final = 64 << 10
 ENDPOINTS: Final = 2
 """How many addresses announced on a stream are recorded: the first counts, a second one is a mistake."""
-LONGEST_ENDPOINT: Final = 8192
-LONGEST_CODING: Final = 64
+MAX_ENDPOINT_BYTES: Final = 8192
+MAX_CODING_CHARS: Final = 64
 PLACES: Final = 256
 """How many paths besides the server's URL are remembered as those of messages."""
 STREAM_BYTES: Final = 1 << 40
 """The largest decoded size of a stream with a content coding."""
 SNIFFED: Final = b'"jsonrpc"'
-LONGEST_SNIFFED: Final = 1 << 20
+MAX_SNIFFED_BYTES: Final = 1 << 20
 _WELL_KNOWN: Final = b"/.well-known/"
 _STREAM: Final = b"text/event-stream"
 _FAILURE: Final = 400
@@ -239,7 +239,7 @@ class ExchangeRecorder:
         """A legacy `endpoint` event: where the client is to POST."""
         is_news = len(self._endpoints) < ENDPOINTS  # recording each would repeat the head every time
         if is_news:
-            self._endpoints.append(self.recorder.clean(endpoint[:LONGEST_ENDPOINT]))
+            self._endpoints.append(self.recorder.clean(endpoint[:MAX_ENDPOINT_BYTES]))
         forwarded = self._replaced.get(("endpoint", endpoint), endpoint)
         if self.takes_address(forwarded.decode("utf-8", "replace")) or is_news:
             # Now and not at the end of the stream: responses on it are found by this key.
@@ -347,13 +347,13 @@ class BodyRecorder:
         self._dir: Direction = direction
         self._media = fields.media_type
         codings = fields.values_of(b"content-encoding")
-        self._coding = _text(b", ".join(codings))[:LONGEST_CODING]
+        self._coding = _text(b", ".join(codings))[:MAX_CODING_CHARS]
         # A stream may last for days; how far few bytes can expand is bounded all the same.
-        total = STREAM_BYTES if self._media == _STREAM else MAX_TOTAL
+        total = STREAM_BYTES if self._media == _STREAM else MAX_DECODED_BYTES
         self._decoder: Decoder | None = decoder(codings, total) if codings else None
         self._is_opaque = bool(codings) and self._decoder is None
         self._is_broken = False
-        self._events = EventSplitter(MAX_RAW) if status is not None and self._media == _STREAM else None
+        self._events = EventSplitter(MAX_RAW_BYTES) if status is not None and self._media == _STREAM else None
         self._event_count = 0
         self._event_id: str | None = None
         self._framed_id: str | None = None
@@ -419,8 +419,8 @@ class BodyRecorder:
             self._is_opaque = self._is_broken = True
             if not self._parts:
                 self._let_go()
-        for at in range(0, len(output), MAX_RAW):
-            self._take(bytes(output[at : at + MAX_RAW]))
+        for at in range(0, len(output), MAX_RAW_BYTES):
+            self._take(bytes(output[at : at + MAX_RAW_BYTES]))
             yield
 
     def _take(self, payload: bytes) -> None:
@@ -432,13 +432,13 @@ class BodyRecorder:
                 self._record_event(event)
             return
         self._held += payload
-        while len(self._held) > MAX_RAW:
+        while len(self._held) > MAX_RAW_BYTES:
             if not self._parts and not self._is_stored():
                 self._keep_text(is_cut=True)
                 self._let_go()
                 return
-            piece = bytes(self._held[: MAX_RAW + 1])
-            cut = character_border(piece, MAX_RAW)
+            piece = bytes(self._held[: MAX_RAW_BYTES + 1])
+            cut = character_border(piece, MAX_RAW_BYTES)
             self._place_part(piece[:cut])
             del self._held[:cut]
 
@@ -480,7 +480,7 @@ class BodyRecorder:
         if self._dir == "s2c":
             # A fault of ours costs this text, never the record of the exchange.
             with suppress(Exception):
-                self._exchange.keep_text(bytes(self._held[: KEPT_BYTES + 1]), is_cut=is_cut)
+                self._exchange.keep_text(bytes(self._held[: MAX_BODY_TEXT_BYTES + 1]), is_cut=is_cut)
 
     def _is_stored(self) -> bool:
         """Whether it is JSON-RPC: sent as JSON to the server's URL, or a message under any other media type."""
@@ -498,7 +498,9 @@ class BodyRecorder:
     def _record_event(self, event: Event) -> None:
         self._event_count += event.last
         # A giant id stays in force: with each small event it would be stored again.
-        event_id = None if event.id is None or len(event.id) > LONGEST else event.id.decode("utf-8", "replace")
+        event_id = (
+            None if event.id is None or len(event.id) > MAX_ENVELOPE_TEXT_BYTES else event.id.decode("utf-8", "replace")
+        )
         if event.last:
             self._event_id, self._retry = event_id, self._retry if event.retry is None else event.retry
         if event.event == b"endpoint" and event.data is not None:
@@ -529,7 +531,9 @@ class BodyRecorder:
         unit: Unit = "http_body" if event is None else "sse_event"
         whole = whole if event is None else event.whole
         # MCP clients only read events of type `message`; this event keeps its type, up to a size limit.
-        other = None if event is None or event.event in (b"", b"message") else _text(event.event[:LONGEST])
+        other = (
+            None if event is None or event.event in (b"", b"message") else _text(event.event[:MAX_ENVELOPE_TEXT_BYTES])
+        )
         id_again = event is not None and event.has_id and event_id is not None and event_id == self._framed_id
         self._framed_id = event_id
         verdict, fault = UNJUDGED, None
@@ -577,7 +581,7 @@ def _is_message(body: bytes) -> bool:
     """Whether a body of an unusual media type is exactly one JSON-RPC message or batch."""
     from orjson import JSONDecodeError, loads
 
-    if len(body) > LONGEST_SNIFFED:
+    if len(body) > MAX_SNIFFED_BYTES:
         return False
     try:
         read = loads(body)

@@ -43,7 +43,7 @@ _OPEN_CHALLENGE: Final = re.compile(
 forth."""
 _URL: Final = re.compile(rb"(?i)[a-z][a-z0-9+.-]*+://[^\s\"<>]++").sub
 _QUOTED: Final = re.compile(rb'"([^"]*+)"').sub
-DEEPEST: Final = 50
+MAX_DOCUMENT_DEPTH: Final = 50
 """How many levels of a document are cleaned."""
 
 
@@ -102,7 +102,7 @@ def clean_document(value: Any, clean: Clean, depth: int = 0) -> Any:
         return clean(raw) if b"://" in raw or raw[:1] in (b"/", b"?") or b"%2f" in raw.lower() else value
     if not isinstance(value, (dict, list)):
         return value
-    if depth > DEEPEST:
+    if depth > MAX_DOCUMENT_DEPTH:
         return None
     if isinstance(value, list):
         return [clean_document(item, clean, depth + 1) for item in value]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MachineName = tuple[str, bool]
 """A name, and whether the user chose it. A chosen name is meant to be read; a host name may identify a person."""
 
-LONGEST: Final = 64
+MAX_MACHINE_NAME_CHARS: Final = 64
 VARIABLE: Final = "MCPPROXY_MACHINE"
 
 
@@ -30,7 +30,7 @@ def machine_name(given: str = "") -> MachineName | None:
     for where, name in (("--machine", given), (VARIABLE, os.environ.get(VARIABLE, ""))):
         if name:
             return checked(name, where), True
-    host = "".join([char for char in os.uname().nodename if char.isprintable()])[:LONGEST]
+    host = "".join([char for char in os.uname().nodename if char.isprintable()])[:MAX_MACHINE_NAME_CHARS]
     return (host, False) if host else None
 
 
@@ -40,6 +40,8 @@ def checked(name: str, where: str) -> str:
     Raises:
         ValueError: it is not 1 to 64 printable characters, or is blank; the text names `where` it was given.
     """
-    if not name.isprintable() or not name.strip() or len(name) > LONGEST:
-        raise ValueError(f"{where} must be 1 to {LONGEST} printable characters, not spaces alone: {name[:80]!r}")
+    if not name.isprintable() or not name.strip() or len(name) > MAX_MACHINE_NAME_CHARS:
+        raise ValueError(
+            f"{where} must be 1 to {MAX_MACHINE_NAME_CHARS} printable characters, not spaces alone: {name[:80]!r}"
+        )
     return name

@@ -10,7 +10,7 @@ call is refused. Such bodies often repeat the request, so keyed hashes replace, 
 - every word that mixes letters and digits or is unusually long, because it may be a credential of another exchange
 
 A text that still spells a secret of the exchange, by entities or escapes, is not kept at all. Nor is anything but text,
-or more than `KEPT_BYTES` of it. All patterns take linear time, as bodies are untrusted.
+or more than `MAX_BODY_TEXT_BYTES` of it. All patterns take linear time, as bodies are untrusted.
 """
 
 import html
@@ -25,20 +25,20 @@ from urllib.parse import quote, unquote, unquote_to_bytes
 from orjson import JSONDecodeError, dumps, loads
 
 from captures.redact import PREFIX
-from mcpproxy.recorder.header_redaction import ADDRESSES, DEEPEST, Clean, Hash, is_kept
+from mcpproxy.recorder.header_redaction import ADDRESSES, MAX_DOCUMENT_DEPTH, Clean, Hash, is_kept
 from mcpproxy.wire.framing import Fields
 
-KEPT_BYTES: Final = 64 << 10
+MAX_BODY_TEXT_BYTES: Final = 64 << 10
 OAUTH_MEMBERS: Final = ("error", "error_description", "error_uri")
 """What an OAuth error says for people (RFC 6749 §5.2, RFC 6750 §3)."""
-LONGEST_MEMBER: Final = 2048
+MAX_OAUTH_MEMBER_CHARS: Final = 2048
 SHORTEST_SECRET: Final = 4
 """Shorter values are parts of other words: replacing them would hide what a page says, and hide no secret."""
 SHORTEST_VALUE: Final = 6
 """The same for values that need not be credentials: of queries and paths, such as `true`."""
 SHORTEST_FIELD: Final = 8
 """The same for fields that are not known to hold one, such as `http` in `X-Forwarded-Proto`."""
-MOST_SPELLINGS: Final = 256
+MAX_SECRET_SPELLINGS: Final = 256
 """With more of them, nothing is kept: to look for them all would take too long."""
 _TEXT: Final = re.compile(rb"(?i)\s*(?:text/(?!event-stream)|application/(?:[\w.-]*\+)?(?:json|xml)|$)").match
 _CHARSET: Final = re.compile(
@@ -50,11 +50,11 @@ _BEARER: Final = re.compile(
     r"(?i)\b(bearer(?:[\s:=+\"'`]|%20|&\w{2,6};|&#\d{2,3};|\\{1,8}[nt\"]){1,8})([^\s\"'<>&,;]++)"
 )
 _ODD_WORD: Final = re.compile(r"hmac:[0-9a-f]{16}(?![0-9a-f])|[A-Za-z0-9]{6,}+")
-LONGEST_WORD: Final = 20
+MAX_WORD_CHARS: Final = 20
 """Letters in a word that is kept; longer ones may be random."""
-LONGEST_NUMBER: Final = 7
+MAX_NUMBER_DIGITS: Final = 7
 """Digits of a number that is kept: a status, a size, a year or a count."""
-MOST_PLACES: Final = 4096
+MAX_SECRET_PLACES: Final = 4096
 """With more places of secrets, nothing is kept."""
 _LONG_ENTITY: Final = re.compile(r"&#(?:\d{7}|x[0-9a-fA-F]{6})")
 _COOKIES: Final = frozenset({b"cookie", b"set-cookie"})
@@ -115,13 +115,13 @@ class Cleaner:
                 found.update(dict.fromkeys(_of_target(_after_host(value), clean)))
             elif name in _GIVEN_OUT or _is_secret(_plain(name)):
                 found.update(dict.fromkeys(_of_field(name, value)))
-        if len(found) > MOST_SPELLINGS:
+        if len(found) > MAX_SECRET_SPELLINGS:
             self._has_too_many = True
             return
         spelt = dict.fromkeys(form for secret in found for form in _spellings(secret) if len(form) >= SHORTEST_SECRET)
         self._secrets = sorted(spelt, key=len, reverse=True)
         self._longest = len(self._secrets[0]) if spelt else 0
-        self._has_too_many = len(spelt) > MOST_SPELLINGS
+        self._has_too_many = len(spelt) > MAX_SECRET_SPELLINGS
 
     def text(self, text: str) -> str:
         """A text without the credentials that are recognised in text of any kind; empty if it holds very many."""
@@ -131,8 +131,10 @@ class Cleaner:
         raw = text.encode("utf-8", "replace")
         # A search for each is many times as fast as a pattern of all, and the traffic of others waits for it.
         lower = raw.lower()
-        places = list(islice((span for secret in self._secrets for span in _places(lower, secret)), MOST_PLACES + 1))
-        if len(places) > MOST_PLACES:
+        places = list(
+            islice((span for secret in self._secrets for span in _places(lower, secret)), MAX_SECRET_PLACES + 1)
+        )
+        if len(places) > MAX_SECRET_PLACES:
             return ""
         kept, done = list[bytes](), 0
         for start, end in _apart(places):
@@ -153,10 +155,10 @@ class Cleaner:
         """
         if not _TEXT(media_type) or self._has_too_many:
             return None
-        text = _decoded(body[:KEPT_BYTES], media_type)
+        text = _decoded(body[:MAX_BODY_TEXT_BYTES], media_type)
         if text is None or self._hash is None:
             return text
-        is_cut = is_cut or len(body) > KEPT_BYTES
+        is_cut = is_cut or len(body) > MAX_BODY_TEXT_BYTES
         document = None if is_cut else _document(body)
         if document is not None and (cleaned := _cleaned(document, self._hash)) != document:
             # Otherwise the text stays as it was sent.
@@ -167,7 +169,7 @@ class Cleaner:
             return None
         # A secret that was cut is not recognised.
         text = text[: -self._longest] if is_cut and self._longest else text
-        return text[:KEPT_BYTES] or None
+        return text[:MAX_BODY_TEXT_BYTES] or None
 
     def _is_spelt_in(self, text: str) -> bool:
         """Whether a text still spells a secret, in a way that nothing replaces."""
@@ -182,7 +184,11 @@ class Cleaner:
         document = None if self._has_too_many else _document(body)
         if not isinstance(document, dict) or not isinstance(document.get("error"), str):
             return None
-        said = {name: value[:LONGEST_MEMBER] for name in OAUTH_MEMBERS if isinstance(value := document.get(name), str)}
+        said = {
+            name: value[:MAX_OAUTH_MEMBER_CHARS]
+            for name in OAUTH_MEMBERS
+            if isinstance(value := document.get(name), str)
+        }
         if "error_uri" in said:
             said["error_uri"] = self._clean(said["error_uri"].encode())
         if self._hash is not None:
@@ -207,15 +213,15 @@ def _without_members(text: str, hashed: Hash) -> str:
 
 def _without_token(hashed: Hash, found: re.Match[str]) -> str:
     word = found[2].strip(".:!?)")
-    is_word = word.isalpha() and word.islower() and len(word) <= LONGEST_WORD
+    is_word = word.isalpha() and word.islower() and len(word) <= MAX_WORD_CHARS
     return found[0] if is_word or word.startswith(PREFIX) else found[1] + hashed(found[2].encode("utf-8", "replace"))
 
 
 def _without_odd_word(hashed: Hash, found: re.Match[str]) -> str:
     word = found[0]
-    if word.startswith(PREFIX) or (word.isalpha() and len(word) <= LONGEST_WORD):
+    if word.startswith(PREFIX) or (word.isalpha() and len(word) <= MAX_WORD_CHARS):
         return word
-    return word if word.isdigit() and len(word) <= LONGEST_NUMBER else hashed(word.encode())
+    return word if word.isdigit() and len(word) <= MAX_NUMBER_DIGITS else hashed(word.encode())
 
 
 def _without_value(hashed: Hash, found: re.Match[str]) -> str:
@@ -227,7 +233,7 @@ def _cleaned(value: Any, hashed: Hash, depth: int = 0) -> Any:
     """A document in which the values of secret members are hashes; what is nested too deeply is left out."""
     if not isinstance(value, (dict, list)):
         return value
-    if depth > DEEPEST:
+    if depth > MAX_DOCUMENT_DEPTH:
         return None
     if isinstance(value, list):
         return [_cleaned(item, hashed, depth + 1) for item in value]

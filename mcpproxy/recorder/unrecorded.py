@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcpproxy.relay.pump import Cause, Ender
 
 _PREFIX: Final = "unrecorded-"
-_LONGEST: Final = 4096
+_MAX_REASON_CHARS: Final = 4096
 
 
 class Note(NamedTuple):
@@ -153,7 +153,7 @@ def _is_own(folder: str) -> bool:
 
 def _write(note: Note) -> str | None:
     """Write a note where that is possible; returns its path."""
-    told = {**note._replace(why=note.why[:_LONGEST])._asdict(), "start": start_time(note.pid), "home": home()}
+    told = {**note._replace(why=note.why[:_MAX_REASON_CHARS])._asdict(), "start": start_time(note.pid), "home": home()}
     content, number = json.dumps(told).encode(), next(_numbers)
     for folder in _folders():
         path = os.path.join(folder, f"{_PREFIX}{note.pid}-{number}")
@@ -176,7 +176,9 @@ def _read(path: str) -> tuple[Note | None, str | None]:
     try:
         # Whatever else stands in its place must not be waited for.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-            told: Any = json.loads(file.read(16 * _LONGEST) if S_ISREG(os.fstat(file.fileno()).st_mode) else b"")
+            told: Any = json.loads(
+                file.read(16 * _MAX_REASON_CHARS) if S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+            )
         note = Note(int(told["pid"]), str(told["name"]), int(told["since_ns"]), str(told["why"]))
         if not 0 <= note.since_ns < 1 << 62:
             return None, None

@@ -33,11 +33,11 @@ from mcpproxy.wording.statuses import fate, waiting
 Times: TypeAlias = Literal["rel", "delta", "abs"]
 """Since the capture opened, since the line before, or local wall clock."""
 
-MOST_REVISIONS: Final = 16
+MAX_LISTED_REVISIONS: Final = 16
 """Revisions that are told apart: there are hardly more than two in a capture."""
 HELD_ITEMS: Final = 1000
 """Items for which the heading waits to learn who is talking, unless the capture is followed live."""
-POSTS_KEPT: Final = 10_000
+MAX_OPEN_POSTS: Final = 10_000
 """Open exchanges that are remembered as POSTs."""
 _BODY: Final = 12
 """Cells before the text of a message that is written whole."""
@@ -231,7 +231,7 @@ class Conversation:
             is_settled = not isinstance(message, Request) or message.method not in OPENING
             if revision is None or revision in self._revisions or not is_settled:
                 continue
-            if len(self._revisions) == MOST_REVISIONS:
+            if len(self._revisions) == MAX_LISTED_REVISIONS:
                 return
             self._revisions.add(revision)
             if self._only is None and self._heading is not None and self._heading.revisions:
@@ -291,7 +291,7 @@ class Conversation:
             return
         if record.members.get("stage") == "end":
             self._posts.discard(number)
-        elif isinstance(request, dict) and request.get("method") == "POST" and len(self._posts) < POSTS_KEPT:
+        elif isinstance(request, dict) and request.get("method") == "POST" and len(self._posts) < MAX_OPEN_POSTS:
             self._posts.add(number)
 
     def _is_redundant(self, record: Record) -> bool:

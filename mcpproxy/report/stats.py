@@ -35,11 +35,11 @@ from mcpproxy.wording.wrapping import wrapped
 
 SHAPE: Final = 10
 """Cells for the shape of a distribution."""
-MOST_ROWS: Final = 20
+MAX_LATENCY_ROWS: Final = 20
 """Rows of latencies on the screen."""
 FEWEST: Final = 3
 """Rows of each server, if there are several."""
-MOST_NAMES: Final = 3
+MAX_NAMES_PER_LINE: Final = 3
 """Names in a line."""
 NARROWEST: Final = 32
 """Cells of a line that the screen needs; a narrower terminal breaks its lines."""
@@ -187,7 +187,7 @@ def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> I
     }
     several = len(servers) > 1 and stats.by != "server"
     # No server takes room from the others.
-    room = max(FEWEST, MOST_ROWS // len(servers)) if several else MOST_ROWS
+    room = max(FEWEST, MAX_LATENCY_ROWS // len(servers)) if several else MAX_LATENCY_ROWS
     if not several:
         servers = {None: stats.latency}
     left_out = sum(max(0, len(rows) - room) for rows in servers.values())
@@ -324,8 +324,8 @@ def _explained(count: Count) -> str:
 
 def _some(words: list[str]) -> list[str]:
     """A few of them, and how many more there are."""
-    rest = len(words) - MOST_NAMES
-    return words if rest <= 0 else [*words[:MOST_NAMES], f"{rest:,} more"]
+    rest = len(words) - MAX_NAMES_PER_LINE
+    return words if rest <= 0 else [*words[:MAX_NAMES_PER_LINE], f"{rest:,} more"]
 
 
 def _abandoned(stats: Stats) -> list[str]:
@@ -353,9 +353,10 @@ def _costs(definitions: Sequence[ToolCost]) -> list[str]:
     never = sum(not definition.calls for definition in definitions)
     several = len({definition.server for definition in definitions}) > 1
     dear = [
-        f"{_tool(definition, with_server=several)} {size(definition.bytes)}" for definition in definitions[:MOST_NAMES]
+        f"{_tool(definition, with_server=several)} {size(definition.bytes)}"
+        for definition in definitions[:MAX_NAMES_PER_LINE]
     ]
-    rest = ["…"] if len(definitions) > MOST_NAMES else []
+    rest = ["…"] if len(definitions) > MAX_NAMES_PER_LINE else []
     unused = [f"{never:,} of {count_text(len(definitions), 'tool')} never called"] if never else []
     return [f"≈ {tokens:,} tokens (estimate)", *dear, *rest, *unused]
 

@@ -14,7 +14,7 @@ PLACES: Final = 2000
 """How many places are counted separately; a capture can have any number."""
 DISTINCT: Final = 200_000
 ELSEWHERE: Final = "(other places)"
-_LONGEST_STEP: Final = 40
+_MAX_STEP_CHARS: Final = 40
 
 
 @dataclass
@@ -89,5 +89,5 @@ def pointer_pattern(path: Way, renamed: Mapping[str, str]) -> str:
     steps: list[str] = []
     while path is not None:
         path, last = path
-        steps.append("*" if isinstance(last, int) else step(renamed.get(last, last), _LONGEST_STEP))
+        steps.append("*" if isinstance(last, int) else step(renamed.get(last, last), _MAX_STEP_CHARS))
     return "".join(f"/{name}" for name in reversed(steps))

@@ -16,8 +16,8 @@ from captures.envelope import judge_before_forwarding
 from captures.frame import Frame
 from captures.frames import stream_of
 from captures.record import (
-    MAX_LINE,
-    MAX_RAW,
+    MAX_LINE_BYTES,
+    MAX_RAW_BYTES,
     Record,
     frame_members,
     members,
@@ -261,7 +261,7 @@ class Copier:
             self._account.frames += 1
             self._account.changed.append(frame.seq)
             return b"", (count, parts.size if parts.count == count else size)
-        raw = self._redacted(frame, len(parts.slots) * (MAX_RAW - 4)).raw
+        raw = self._redacted(frame, len(parts.slots) * (MAX_RAW_BYTES - 4)).raw
         self._fill(parts, raw)
         # If parts are missing, their number and the size must still show it.
         is_complete = not frame.is_partial
@@ -300,7 +300,7 @@ class Copier:
             rec = dumps(self._records.text(rec, made)).decode()[1:-1]
         self._account.add(made, f"{record.rec} record" if is_known else "unknown record")
         line = seal(record.seq, record.t_ns, rec, middle)
-        if len(line) > MAX_LINE:
+        if len(line) > MAX_LINE_BYTES:
             # Pseudonyms can be longer than what they replace.
             kept = {"format": FORMAT_VERSION} if record.rec == "header" else {"reason": "redaction"}
             line = seal(record.seq, record.t_ns, record.rec if record.rec == "header" else "gap", members(**kept))

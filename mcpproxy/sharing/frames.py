@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from captures.envelope import READER_LIMIT, judge
+from captures.envelope import MAX_READER_JUDGED_BYTES, judge
 from captures.exact_judge import is_too_much, nesting
-from captures.limits import MOST_VALUES, TOO_DEEP
+from captures.limits import MAX_STRUCTURAL_CHARS, TOO_DEEP
 from captures.verdict import UNJUDGED, Direction, Unit
 from mcpproxy.sharing.fragments import secrets_in_fragment
 from mcpproxy.sharing.json_places import NotJson
@@ -62,7 +62,7 @@ class FrameRedactor:
         def verdict(raw: bytes) -> object:
             if event:
                 return UNJUDGED.kind
-            judged = judge(raw, direction, unit, whole=whole, limit=READER_LIMIT)
+            judged = judge(raw, direction, unit, whole=whole, limit=MAX_READER_JUDGED_BYTES)
             return judged.kind, judged.code, judged.problem
 
         if not raw:
@@ -110,14 +110,14 @@ class FrameRedactor:
         tag = self._redactor.replaced(text, [Secret(0, len(text), "unparsed")], made).encode("utf-8", "surrogateescape")
         for form in _FORMS if made else (b"%b",):
             yield form % tag, made
-        if len(raw) > READER_LIMIT:
+        if len(raw) > MAX_READER_JUDGED_BYTES:
             yield tag.ljust(len(raw), b"."), made
-        elif is_too_much(raw, READER_LIMIT):
-            yield tag.ljust(len(tag) + MOST_VALUES + 1, b","), made
+        elif is_too_much(raw, MAX_READER_JUDGED_BYTES):
+            yield tag.ljust(len(tag) + MAX_STRUCTURAL_CHARS + 1, b","), made
         yield tag, made
 
 
 def _why_unparsed(raw: bytes) -> str:
-    if len(raw) > READER_LIMIT:
+    if len(raw) > MAX_READER_JUDGED_BYTES:
         return "it is too large"
     return "it is nested too deeply" if nesting(raw) > TOO_DEEP else ""

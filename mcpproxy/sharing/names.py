@@ -28,13 +28,13 @@ _PLACEHOLDER: Final = re.compile(
 _TOP: Final = frozenset({"jsonrpc", "id", "method"})
 _META_FAMILY: Final = ("io.modelcontextprotocol/", "modelcontextprotocol.io/")
 _SIGNS: Final = {ord(sign): None for sign in "_-. "}
-_LONGEST: Final = 100
+_MAX_NAME_CHARS: Final = 100
 
 
 @lru_cache(4096)
 def holds_secret(name: str) -> bool:
     """Whether a text under this name is a secret, whatever it looks like."""
-    if len(name) > _LONGEST or name in ("PWD", "OLDPWD"):  # directories
+    if len(name) > _MAX_NAME_CHARS or name in ("PWD", "OLDPWD"):  # directories
         return False
     plain = name.lower().translate(_SIGNS)
     return plain in SECRET_NAMES or plain.endswith(SECRET_ENDINGS) or _VARIABLE(name) is not None
@@ -43,7 +43,7 @@ def holds_secret(name: str) -> bool:
 @lru_cache(4096)
 def holds_secret_number(name: str) -> bool:
     """Whether a number under this name is a secret."""
-    return len(name) <= _LONGEST and name.lower().translate(_SIGNS) in SECRET_NUMBERS
+    return len(name) <= _MAX_NAME_CHARS and name.lower().translate(_SIGNS) in SECRET_NUMBERS
 
 
 def is_harmless(value: str) -> bool:

@@ -27,7 +27,7 @@ _PASSWORDS: Final = frozenset({"passwd", "password", "passphrase", "passcode", "
 _DIRECTORY: Final = re.compile(r"[~/.]|[a-z]:[\\/]").match
 """How the value of the environment variables PWD and OLDPWD begins."""
 _TOKEN_BEFORE: Final = re.compile(r"(?:^|[\n\"'{\x1f])[ \t]{0,40}|(?:access|api|auth|bearer|bot|refresh|session)[_-]?")
-_LONGEST_QUOTED: Final = 200
+_MAX_QUOTED_CHARS: Final = 200
 _SHORTEST: Final = 3
 _SHORTEST_TOKEN: Final = 8
 _SENTENCE: Final = re.compile(r"[ \t]{1,4}+(?![a-z_.-]{1,40}[=:])[a-z]")
@@ -95,7 +95,7 @@ def _end_of_password(lower: str, match: re.Match[str]) -> int:
     if is_token and not _is_own_name(lower, match.start()):
         return start
     if match["quote"]:
-        closed = lower.find(match["quote"], start, start + _LONGEST_QUOTED)
+        closed = lower.find(match["quote"], start, start + _MAX_QUOTED_CHARS)
         value = lower[start:closed]
         is_prose = "\n" in value or "\x1f" in value or any(word in PROSE for word in _WORDS.findall(value))
         return start if closed < 0 or is_prose or _is_placeholder(value) else closed

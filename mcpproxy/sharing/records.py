@@ -18,7 +18,7 @@ from mcpproxy.sharing.kingfisher import Secret
 from mcpproxy.sharing.redaction import Redactor, Replacement
 from mcpproxy.sharing.word_lists import LAUNCHERS
 
-_DEEPEST: Final = 50
+_MAX_RECORD_DEPTH: Final = 50
 """Levels of values in a record that are copied."""
 _HASH: Final = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
 _OPTION: Final = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*")
@@ -89,7 +89,7 @@ class RecordRedactor:
         """Any value of a record."""
         if isinstance(value, str):
             return self._text(value)
-        if depth > _DEEPEST:
+        if depth > _MAX_RECORD_DEPTH:
             return None
         if isinstance(value, list):
             return [self._value(item, depth + 1) for item in value]
@@ -103,7 +103,7 @@ class RecordRedactor:
             return value
         if isinstance(value, str):
             return self._all("body", value)
-        if depth > _DEEPEST:
+        if depth > _MAX_RECORD_DEPTH:
             return None
         if isinstance(value, list):
             return [self._body(item, depth + 1) for item in value]

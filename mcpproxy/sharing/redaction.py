@@ -28,11 +28,11 @@ from mcpproxy.sharing.patterns import credentials, is_card_number, people
 from mcpproxy.sharing.pseudonyms import PSEUDONYM, Pseudonyms
 from mcpproxy.sharing.word_lists import META, PROTOCOL
 
-MOST: Final = 100_000
+MAX_FRAME_SECRETS: Final = 100_000
 """The most secrets in one frame. A frame with more is a list of them, and replaced whole."""
-MOST_PLACES: Final = 1_000_000
+MAX_JSON_TOKENS: Final = 1_000_000
 """The most values and names in one frame, those of JSON in strings among them: each takes some 150 bytes of memory."""
-DEEPEST: Final = 8
+MAX_NESTED_JSON_DEPTH: Final = 8
 """How many levels of JSON inside of strings are opened; below that, it is searched as plain text."""
 CLEAN_NAMES: Final = 20_000
 """How many names of members without a secret are remembered."""
@@ -174,7 +174,7 @@ class Redactor:
         """Whether values in bodies stay if they are not secret."""
         self._unparsed = unparsed
         self._clean_names: set[str] = set()
-        self._places_left = MOST_PLACES
+        self._places_left = MAX_JSON_TOKENS
         self.renamed: dict[str, str] = {}
         """Names of members, and their pseudonyms."""
 
@@ -200,7 +200,7 @@ class Redactor:
             TooMuch: it takes too long to search, or holds too many secrets.
         """
         reading = _Reading()
-        self._places_left = MOST_PLACES
+        self._places_left = MAX_JSON_TOKENS
         self._read(text, None, 0, reading)
         reading.searched(self._secrets)
         if not reading.secrets and not reading.is_touched:
@@ -245,10 +245,10 @@ class Redactor:
         seen = unescaped(text)
         if seen is not None:
             # The text itself is searched as well: what seems an escape may be a folder, as in `C:\Users\nina`.
-            searches = chain(searches, seen.original(list(islice(self._found(seen.text), MOST + 1))))
-        secrets = list(islice(searches, MOST + 1))
-        if len(secrets) > MOST:
-            raise SearchLimitReached(f"it holds more than {MOST:,} secrets")
+            searches = chain(searches, seen.original(list(islice(self._found(seen.text), MAX_FRAME_SECRETS + 1))))
+        secrets = list(islice(searches, MAX_FRAME_SECRETS + 1))
+        if len(secrets) > MAX_FRAME_SECRETS:
+            raise SearchLimitReached(f"it holds more than {MAX_FRAME_SECRETS:,} secrets")
         return _not_ours(text, secrets) if secrets else secrets
 
     def _found(self, text: str) -> Iterator[Secret]:
@@ -288,7 +288,7 @@ class Redactor:
         for place in tokens(text, base):
             self._places_left -= 1
             if self._places_left < 0:
-                raise SearchLimitReached(f"it holds more than {MOST_PLACES:,} values")
+                raise SearchLimitReached(f"it holds more than {MAX_JSON_TOKENS:,} values")
             if not place.is_string:
                 reading.marks.append(_Mark.PLAIN)
                 reading.is_touched = reading.is_touched or self._kind_of_number(place) is not None
@@ -301,7 +301,7 @@ class Redactor:
 
     def _is_inner(self, place: JsonToken, depth: int, reading: _Reading) -> bool:
         """Whether a string spells a document, which is then read."""
-        if place.text[:1] not in _OPENING or depth >= DEEPEST or self._choices.redacts(place.path):
+        if place.text[:1] not in _OPENING or depth >= MAX_NESTED_JSON_DEPTH or self._choices.redacts(place.path):
             return False
         if place.text.lstrip(" \t\r\n")[:1] not in ("{", "[", '"'):
             return False

@@ -35,7 +35,7 @@ from mcpproxy.sharing.redaction import RedactionChoices, Redactor
 from mcpproxy.sharing.users import users_of
 
 BATCH: Final = 1 << 20
-_MOST_SEGMENTS: Final = 100_000_000
+_MAX_SEGMENT_NUMBER: Final = 100_000_000
 """Readers accept no greater number in the name of a file."""
 
 
@@ -129,7 +129,7 @@ def _write(file: CaptureFile, lines: Iterable[tuple[Record, bytes]]) -> None:
     for record, line in lines:
         if record.rec == "header" and record.offset == 0:
             segment = record.members.get("segment")
-            number = segment if type(segment) is int and 0 < segment < _MOST_SEGMENTS else 1
+            number = segment if type(segment) is int and 0 < segment < _MAX_SEGMENT_NUMBER else 1
             if file.size or batch:
                 file.segment = max(file.segment, number - 1)
                 sync(file.fd)

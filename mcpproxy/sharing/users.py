@@ -8,7 +8,7 @@ from captures.record import Record
 from mcpproxy.sharing.patterns import HOME_MARKS, home_users
 from mcpproxy.sharing.word_lists import ACCOUNTS
 
-MOST: Final = 50
+MAX_USER_NAMES: Final = 50
 """How many names are known; a capture can have any number of paths."""
 SHORTEST: Final = 3
 _MARKS: Final = tuple(mark.encode() for mark in HOME_MARKS)
@@ -26,7 +26,7 @@ def users_of(capture: Capture) -> frozenset[str]:
         for name, _ in counts.most_common()
         if len(name) >= SHORTEST and name not in ACCOUNTS and not name.isdigit()
     )
-    return frozenset([name for name, _ in zip(names, range(MOST), strict=False)])
+    return frozenset([name for name, _ in zip(names, range(MAX_USER_NAMES), strict=False)])
 
 
 def _texts(value: Any) -> list[str]:

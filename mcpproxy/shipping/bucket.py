@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpproxy.shipping.destination import LARGEST, CannotShip, StoredContent, StoredObject, unusable
+from mcpproxy.shipping.destination import MAX_SMALL_FILE_BYTES, CannotShip, StoredContent, StoredObject, unusable
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -107,7 +107,7 @@ class Bucket:
         with self._translated_errors("read", name):
             try:
                 got = self._obstore.get(self._store, name)
-                if got.meta["size"] > LARGEST:
+                if got.meta["size"] > MAX_SMALL_FILE_BYTES:
                     raise unusable(f"{self.shown}/{name}", "larger than any manifest")
                 given = {"e_tag": got.meta["e_tag"], "version": got.meta["version"]}
                 version = {name: value for name, value in given.items() if value is not None}

@@ -24,7 +24,7 @@ from mcpproxy.shipping.destination import Broken, CannotShip, Destination, Store
 from mcpproxy.shipping.manifest import (
     CAPTURES,
     COMPACT,
-    MOST,
+    MAX_COMPACTED_CAPTURES,
     RAW,
     Day,
     File,
@@ -94,7 +94,7 @@ def compact(day: str, to: Destination, room: Path, tell: Callable[[str], object]
     manifests = _single(day, to, tell)
     _delete_leftovers(day, known, manifests, to)
     added = [manifest for manifest in manifests if manifest.capture not in held and _has_files(manifest, to)]
-    added = added[: MOST - len(held)] if len(held) < MOST else []
+    added = added[: MAX_COMPACTED_CAPTURES - len(held)] if len(held) < MAX_COMPACTED_CAPTURES else []
     if len(added) < LEAST:
         return None
     singles = [file for manifest in added for file in manifest.files if file.table != RAW]

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Protocol
 
 from captures.errors import CannotCreate, CaptureError
 
-LARGEST: Final = 16 << 20
+MAX_SMALL_FILE_BYTES: Final = 16 << 20
 """Bytes of the largest small file that is read: a manifest of 100,000 captures has 11 MB."""
 
 
@@ -65,7 +65,7 @@ class Destination(Protocol):
         """Put a small file if the name still has what was read before (None: nothing); returns whether it was put."""
 
     def read(self, name: str) -> StoredContent | None:
-        """A small file; None if there is none of this name. One larger than `LARGEST` is broken."""
+        """A small file; None if there is none of this name. One larger than `MAX_SMALL_FILE_BYTES` is broken."""
 
     def fetch(self, name: str, file: Path, size: int) -> bool:
         """Copy a file to a new local one; returns whether there is one of this name and size."""

@@ -15,7 +15,14 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
 from captures.stale_files import lock_temporary, sweep
-from mcpproxy.shipping.destination import LARGEST, Broken, CannotShip, StoredContent, StoredObject, unusable
+from mcpproxy.shipping.destination import (
+    MAX_SMALL_FILE_BYTES,
+    Broken,
+    CannotShip,
+    StoredContent,
+    StoredObject,
+    unusable,
+)
 
 _PRIVATE: Final = ".mcpproxy-ship-"
 _LOCK: Final = ".mcpproxy-lock"
@@ -78,8 +85,8 @@ class Folder:
         with self._translated_errors("read", name), self._opened(name) as file:
             if file is None:
                 return None
-            data = file.read(LARGEST + 1)
-            if len(data) > LARGEST:
+            data = file.read(MAX_SMALL_FILE_BYTES + 1)
+            if len(data) > MAX_SMALL_FILE_BYTES:
                 raise unusable(self.root / name, "larger than any manifest")
             return StoredContent(data, None)
 

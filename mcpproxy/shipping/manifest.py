@@ -24,7 +24,7 @@ CAPTURES: Final = "captures"
 """The table in which every capture has a row."""
 COMPACT: Final = "compact-"
 """How the names of a compacted day's files begin."""
-MOST: Final = 100_000
+MAX_COMPACTED_CAPTURES: Final = 100_000
 """Captures of a compacted day, so that its manifest stays far below `LARGEST`."""
 _ID: Final = "[0-9a-f]{32}"
 _SHIPMENT: Final = "[0-9a-f]{16}"

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 FORMAT: Final = "mcpcap"
 PARTITION_BYTES: Final = 4 << 20
 """Bytes of the captures that share a partition, unless the option `partitionBytes` says otherwise."""
-MOST: Final = 64
+MAX_CAPTURES_PER_PARTITION: Final = 64
 """The most captures that share one."""
-_LONGEST: Final = 2000
+_MAX_ERROR_CHARS: Final = 2000
 
 # What each filter asks of the value that all rows of a capture have; a comparison with NULL is never true.
 _ASKED: Final[dict[type, Callable[[Any, Any], bool]]] = {
@@ -149,7 +149,7 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
             if not self._passes(place) or (place.refused is not None and self._table != ERRORS):
                 continue
             # Even an empty capture costs something.
-            size = max(place.size, self._partition_bytes // MOST)
+            size = max(place.size, self._partition_bytes // MAX_CAPTURES_PER_PARTITION)
             if not partitions or size > left:
                 partitions.append([])
                 left = self._partition_bytes
@@ -200,7 +200,7 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
         if refused is not None:
             shown = sanitise(place.shown, None)
             yield pa.RecordBatch.from_pydict(
-                {"path": [shown], "capture": [place.id], "error": [sanitise(refused, _LONGEST)]}
+                {"path": [shown], "capture": [place.id], "error": [sanitise(refused, _MAX_ERROR_CHARS)]}
             )
 
     def _complete(self, batch: "pa.RecordBatch", place: RemoteCapture) -> "pa.RecordBatch":

@@ -16,7 +16,7 @@ from analysis.child_process import PythonChild, as_json
 
 GRACE_S: Final = 3.0
 """How long a process may take to stop a query before it is killed."""
-LONGEST: Final = 256 << 20
+MAX_WORKER_MESSAGE_BYTES: Final = 256 << 20
 """Bytes of one message."""
 
 
@@ -84,7 +84,7 @@ class SqlClient:
         """Start the process, which reports the available relations."""
         if self._process is not None and self._process.is_alive:
             return
-        self._process = process = PythonChild("mcpproxy.sql.worker", longest=LONGEST)
+        self._process = process = PythonChild("mcpproxy.sql.worker", longest=MAX_WORKER_MESSAGE_BYTES)
         process.listen(self._take, lambda _status, _fault: self._ended(process))
 
     def ask(self, paths: Sequence[Path], sql: str, *, anew: bool = False) -> None:

@@ -308,10 +308,10 @@ def number(value: float) -> str:
 
 
 def _milliseconds(value: float) -> str:
-    return ms_figure(nanoseconds(value)) if abs(value) < _MOST_MS else f"{value:g}"
+    return ms_figure(nanoseconds(value)) if abs(value) < _MAX_PLAIN_MS else f"{value:g}"
 
 
-_MOST_MS: Final = 1e15
+_MAX_PLAIN_MS: Final = 1e15
 """From here on, milliseconds are written with an exponent."""
 _TABLE: Final[Mapping[str, Callable[[Any], str]]] = {"boolean": _boolean, "float": number}
 

@@ -34,8 +34,8 @@ from mcpproxy.sql.session import SqlSession, lines_of
 from mcpproxy.sql.sql_results import cell_formatter, csv_lines, json_lines
 from mcpproxy.sql.statements import KEYWORDS
 
-MOST_ROWS: Final = 10_000
-MOST_CHARS: Final = 8 << 20
+MAX_RESULT_ROWS: Final = 10_000
+MAX_RESULT_CHARS: Final = 8 << 20
 """Characters of all cells of a result together."""
 CELL: Final = 4000
 """Characters of a cell."""
@@ -131,11 +131,11 @@ class SqlWorker:
         answer = session.ask(question["sql"])
         write = [cell_formatter(column, CELL) for column in answer.columns]
         rows: list[list[str | None]] = []
-        room, is_more = MOST_CHARS, False
+        room, is_more = MAX_RESULT_CHARS, False
         for row in answer:
             cells = [None if cell is None else to(cell).text for to, cell in zip(write, row, strict=True)]
             room -= sum(len(cell or "") + 4 for cell in cells)
-            is_more = len(rows) == MOST_ROWS or (room < 0 and bool(rows))
+            is_more = len(rows) == MAX_RESULT_ROWS or (room < 0 and bool(rows))
             if is_more:
                 break
             rows.append(cells)

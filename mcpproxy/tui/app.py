@@ -93,7 +93,7 @@ LIGHT: Final = Theme(
     dark=False,
     variables={"dim": "#5f646e", **_scroll_bar("#ebebe6")},
 )
-DEEPEST: Final = 12
+MAX_SCREEN_DEPTH: Final = 12
 """The maximum depth of the stack of screens; at this depth, all above the list of sessions are closed first."""
 MOVES: Final = frozenset({"up", "down", "page-up", "page-down", "first", "last"})
 """The keys that the palette does not list."""
@@ -262,7 +262,7 @@ class TuiApp(Host):
 
     def _push_traffic(self, capture: OpenCapture) -> None:
         """Show the traffic above the current screen, so that `Esc` leads back to it."""
-        if len(self.screen_stack) >= DEEPEST:
+        if len(self.screen_stack) >= MAX_SCREEN_DEPTH:
             self._pop_to(SessionsScreen)
         self.push_screen(TrafficScreen(capture))
 

@@ -8,7 +8,7 @@ from analysis.filter import KEYS
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.call_kinds import CallKind
 
-MOST: Final = 200
+MAX_COMPLETIONS: Final = 200
 VALUES: Final = {
     "dir": ("c2s", "s2c"),
     "kind": ("request", "response", "error", "notification", "invalid", "unjudged", "batch"),
@@ -35,7 +35,7 @@ def completion_of(word: str, candidates: Iterable[str]) -> Completion | None:
     """Complete a word, ignoring case; None if nothing matches or nothing is left to complete."""
     prefix = word.casefold()
     fitting = list(dict.fromkeys(candidate for candidate in candidates if candidate.casefold().startswith(prefix)))[
-        :MOST
+        :MAX_COMPLETIONS
     ]
     if not fitting:
         return None

@@ -12,7 +12,7 @@ from typing import Final
 from mcpproxy.history import history_path, lines_of, write_lines
 
 SMALLEST: Final = 20
-LARGEST: Final = 80
+MAX_DETAIL_PERCENT: Final = 80
 STEP: Final = 5
 """Percent of the screen."""
 
@@ -77,7 +77,7 @@ def _percent(value: str, default: int) -> int:
 
 def within(percent: int) -> int:
     """The nearest size that is allowed."""
-    return max(SMALLEST, min(percent, LARGEST))
+    return max(SMALLEST, min(percent, MAX_DETAIL_PERCENT))
 
 
 def resized(percent: int, by: int) -> int:

@@ -17,7 +17,7 @@ from textual.content import Content
 from textual.strip import Strip
 from textual.widgets import Static
 
-from mcpproxy.sanitise import CELL_LIMIT, sanitise
+from mcpproxy.sanitise import MAX_CELL_CHARS, sanitise
 from mcpproxy.wording.cells import fit
 from mcpproxy.wording.spans import Role, Span
 
@@ -30,7 +30,7 @@ STYLES: Final[dict[Role, str]] = {
 }
 
 
-def content(spans: str | Iterable[Span], limit: int = CELL_LIMIT) -> Content:
+def content(spans: str | Iterable[Span], limit: int = MAX_CELL_CHARS) -> Content:
     """Text with roles, for widgets that take content; line feeds in the text become `\\n`."""
     parts = [Span(spans)] if isinstance(spans, str) else list(spans)
     return Content.assemble(*((sanitise(part.text, limit), STYLES[part.role]) for part in parts))

@@ -15,7 +15,7 @@ from importlib import import_module
 from io import BytesIO
 from typing import Any, Final, NamedTuple, Protocol
 
-MAX_TOTAL: Final = 64 << 20
+MAX_DECODED_BYTES: Final = 64 << 20
 """The maximum total output in bytes."""
 MAX_RATIO: Final = 100
 """The maximum number of output bytes per input byte."""
@@ -128,7 +128,7 @@ class Decoder:
     It returns output as soon as the bytes for it have arrived, so an event stream can be followed through it.
     """
 
-    def __init__(self, stages: Sequence[_Stage], max_total: int = MAX_TOTAL) -> None:
+    def __init__(self, stages: Sequence[_Stage], max_total: int = MAX_DECODED_BYTES) -> None:
         self._stages = stages
         self._made = [0] * len(stages)
         self._taken = 0
@@ -205,7 +205,7 @@ class Decoder:
             raise self._failure.with_traceback(None)
 
 
-def decoder(codings: Sequence[bytes], max_total: int = MAX_TOTAL) -> Decoder | None:
+def decoder(codings: Sequence[bytes], max_total: int = MAX_DECODED_BYTES) -> Decoder | None:
     """Returns a decoder for a body; None if it has to stay encoded, as a coding is unknown or there are too many.
 
     Args:

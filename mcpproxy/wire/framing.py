@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 
 MAX_FIELDS: Final = 100
 """Header lines of a request, and trailer lines of any message."""
-MAX_CHUNK_LINE: Final = 256
+MAX_CHUNK_LINE_BYTES: Final = 256
 """Bytes of a chunk size with its extensions."""
-MAX_EXTENSIONS: Final = 16 << 10
+MAX_EXTENSION_BYTES: Final = 16 << 10
 """Bytes by which a message's chunk extensions may exceed its content; more would only waste resources."""
-MAX_TRAILERS: Final = 16 << 10
+MAX_TRAILER_BYTES: Final = 16 << 10
 """Bytes of a trailer section."""
 
 _CHARACTER: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"  # of a token
@@ -201,7 +201,9 @@ class Chunks:
         if not self._lines.pending and (plain := _PLAIN_CHUNK(data, at)):
             self._size(plain[1], b"")
             return plain.end()
-        line, at = self._lines.read_line(data, at, MAX_CHUNK_LINE, lambda: Malformed("a chunk size line is too long"))
+        line, at = self._lines.read_line(
+            data, at, MAX_CHUNK_LINE_BYTES, lambda: Malformed("a chunk size line is too long")
+        )
         if line is not None:
             sized = _CHUNK_LINE(line)
             if not sized:
@@ -215,13 +217,13 @@ class Chunks:
         self._left = int(digits, 16)
         self._in_data = self._left > 0
         self._excess = max(0, self._excess + len(extensions) - self._left)
-        if self._excess > MAX_EXTENSIONS:
+        if self._excess > MAX_EXTENSION_BYTES:
             raise Malformed("the chunk extensions are too long")
         if not self._left:
             self._tail += b"%b%b\r\n" % (digits, extensions)
 
     def _trailer(self, data: bytes, at: int) -> int:
-        line, at = self._lines.read_line(data, at, MAX_TRAILERS - 2 - len(self._tail), _trailers_too_long)
+        line, at = self._lines.read_line(data, at, MAX_TRAILER_BYTES - 2 - len(self._tail), _trailers_too_long)
         if line is None:
             return at
         self._tail += line + b"\r\n"
@@ -260,4 +262,4 @@ def _bare_return() -> Malformed:
 
 
 def _trailers_too_long() -> Malformed:
-    return Malformed(f"the trailers have more than {MAX_TRAILERS} bytes or {MAX_FIELDS} lines", 431)
+    return Malformed(f"the trailers have more than {MAX_TRAILER_BYTES} bytes or {MAX_FIELDS} lines", 431)

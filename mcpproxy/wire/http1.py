@@ -18,9 +18,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 from mcpproxy.wire.framing import MAX_FIELDS, TOKEN, Body, Chunks, End, Fields, Lines, Malformed, field_of
 
-MAX_HEAD: Final = 64 << 10
+MAX_REQUEST_HEAD_BYTES: Final = 64 << 10
 """Bytes of a request line and its header lines, line ends included."""
-MAX_TARGET: Final = 16 << 10
+MAX_TARGET_BYTES: Final = 16 << 10
 """Bytes of a request target."""
 
 
@@ -128,15 +128,15 @@ class RequestSplitter:
         """Read a request line, or the one empty line allowed before it (RFC 9112, 2.2)."""
         if data[at] == _TLS_HANDSHAKE and not self._lines.pending:
             raise Malformed("TLS is not spoken here: use http, not https, to reach this proxy")
-        if not self._lines.pending and (plain := _PLAIN_HEAD(data, at, at + MAX_HEAD)):
+        if not self._lines.pending and (plain := _PLAIN_HEAD(data, at, at + MAX_REQUEST_HEAD_BYTES)):
             line, block = plain[1], plain[2]
             fields = Fields(_PLAIN_FIELDS(block))
-            if len(line) <= MAX_TARGET + _AROUND_TARGET and len(fields) <= MAX_FIELDS and b" \r\n" not in block:
+            if len(line) <= MAX_TARGET_BYTES + _AROUND_TARGET and len(fields) <= MAX_FIELDS and b" \r\n" not in block:
                 _judge_request_line(line)
                 self._head = [line]
                 self._complete(line, fields, plain[0])
                 return plain.end()
-        line, at = self._lines.read_line(data, at, MAX_TARGET + _AROUND_TARGET, _target_too_long)
+        line, at = self._lines.read_line(data, at, MAX_TARGET_BYTES + _AROUND_TARGET, _target_too_long)
         if line:
             _judge_request_line(line)
             self._head.append(line + b"\r\n")
@@ -151,7 +151,7 @@ class RequestSplitter:
     def _in_fields(self, data: bytes, at: int) -> int:
         """Read header lines, and the empty line after them."""
         while at < len(data):
-            line, at = self._lines.read_line(data, at, MAX_HEAD - self._size - 2, _head_too_long)
+            line, at = self._lines.read_line(data, at, MAX_REQUEST_HEAD_BYTES - self._size - 2, _head_too_long)
             if line is None:
                 break
             self._head.append(line + b"\r\n")
@@ -246,7 +246,7 @@ def _judge_request_line(line: bytes) -> None:
 
 def _judge_target(target: bytes, method: bytes) -> None:
     """Accept only a path on the one upstream, or in OPTIONS the upstream itself (RFC 9112, 3.2)."""
-    if len(target) > MAX_TARGET:
+    if len(target) > MAX_TARGET_BYTES:
         raise _target_too_long()
     if target == b"*":
         if method != b"OPTIONS":
@@ -315,8 +315,8 @@ def _judge_coding(coding: bytes) -> None:
 
 
 def _target_too_long() -> Malformed:
-    return Malformed(f"the request target is longer than {MAX_TARGET} bytes", 414)
+    return Malformed(f"the request target is longer than {MAX_TARGET_BYTES} bytes", 414)
 
 
 def _head_too_long() -> Malformed:
-    return Malformed(f"the request head has more than {MAX_HEAD} bytes or {MAX_FIELDS} lines", 431)
+    return Malformed(f"the request head has more than {MAX_REQUEST_HEAD_BYTES} bytes or {MAX_FIELDS} lines", 431)

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-MAX_PENDING: Final = 1 << 20
+MAX_PENDING_BYTES: Final = 1 << 20
 """An unfinished line longer than this is returned in pieces as it arrives."""
 
 
@@ -36,7 +36,7 @@ class LineSplitter:
     Joining `raw` and `delim` of all pieces gives back exactly the bytes that were fed.
     """
 
-    def __init__(self, max_pending: int = MAX_PENDING) -> None:
+    def __init__(self, max_pending: int = MAX_PENDING_BYTES) -> None:
         self._max = max_pending
         self._chunks: list[bytes] = []
         self._size = 0

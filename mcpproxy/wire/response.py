@@ -21,7 +21,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from mcpproxy.wire.framing import Body, Chunks, End, Fields, Malformed
 
-MAX_HEAD: Final = 256 << 10
+MAX_RESPONSE_HEAD_BYTES: Final = 256 << 10
 """Bytes of a status line and its header lines; generous, as refusing is not the tap's business."""
 MAX_AWAITED: Final = 10_000
 """Requests without a response yet; more is not honest pipelining."""
@@ -187,17 +187,17 @@ class ResponseTap:
         before = len(self._head)
         if before:
             # At most once per call, so copying a chunk here costs no more than receiving it.
-            self._head += data[at : at + MAX_HEAD + 1 - before]
+            self._head += data[at : at + MAX_RESPONSE_HEAD_BYTES + 1 - before]
             self._judge_start(bytes(self._head[: len(_FIRST)]))
             end = _HEAD_END(self._head, max(0, before - _ENOUGH))
             stop = end.end() if end else len(self._head)
         else:
             self._judge_start(data[at : at + len(_FIRST)])
-            end = _HEAD_END(data, at, at + MAX_HEAD + 1)
-            stop = (end.end() if end else min(len(data), at + MAX_HEAD + 1)) - at
+            end = _HEAD_END(data, at, at + MAX_RESPONSE_HEAD_BYTES + 1)
+            stop = (end.end() if end else min(len(data), at + MAX_RESPONSE_HEAD_BYTES + 1)) - at
             self._head += data[at : at + stop]
-        if stop > MAX_HEAD:
-            raise _Unfollowable(f"a response head is longer than {MAX_HEAD} bytes")
+        if stop > MAX_RESPONSE_HEAD_BYTES:
+            raise _Unfollowable(f"a response head is longer than {MAX_RESPONSE_HEAD_BYTES} bytes")
         if end:
             raw = bytes(self._head[:stop])
             self._head.clear()

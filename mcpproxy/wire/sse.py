@@ -11,11 +11,11 @@ import re
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from mcpproxy.wire.lines import MAX_PENDING, character_border
+from mcpproxy.wire.lines import MAX_PENDING_BYTES, character_border
 
-MAX_FIELD: Final = 64 << 10
+MAX_FIELD_BYTES: Final = 64 << 10
 """How many bytes of a line that is not data are kept; the rest is dropped."""
-MAX_RETRY: Final = 2**53 - 1
+MAX_RETRY_MS: Final = 2**53 - 1
 """In milliseconds; a larger value counts as this one, which is 285,000 years and longer than any client waits."""
 
 _LINE_END: Final = re.compile(rb"\r\n?|\n").search
@@ -24,7 +24,7 @@ _DATA_LINES: Final = re.compile(rb"(?:data:[^\r\n]*+(?:\r\n?|\n)){8,}+").match
 
 _BOM: Final = b"\xef\xbb\xbf"
 _DATA: Final = b"data:"
-_DIGITS: Final = len(str(MAX_RETRY)) + 1
+_DIGITS: Final = len(str(MAX_RETRY_MS)) + 1
 """A longer number cut to this many digits is still above MAX_RETRY; `int` raises on a few thousand digits."""
 
 
@@ -89,7 +89,7 @@ class EventSplitter:
         comments: comment lines since the last event, not yet counted in any event.
     """
 
-    def __init__(self, max_pending: int = MAX_PENDING, max_field: int = MAX_FIELD) -> None:
+    def __init__(self, max_pending: int = MAX_PENDING_BYTES, max_field: int = MAX_FIELD_BYTES) -> None:
         self.comments = 0
         self._max = max_pending
         self._max_field = max_field
@@ -236,7 +236,7 @@ class EventSplitter:
                 draft.cut = draft.cut or dropped
         elif name == b"retry" and value.isdigit() and not dropped:
             digits = value.lstrip(b"0") or b"0"
-            draft.retry = min(int(digits[:_DIGITS]), MAX_RETRY)
+            draft.retry = min(int(digits[:_DIGITS]), MAX_RETRY_MS)
 
     def _dispatch(self) -> list[Event]:
         """The event that the lines before a blank line form, if any."""

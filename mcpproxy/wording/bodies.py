@@ -1,7 +1,7 @@
 """A whole message as lines: JSON with one member per line, in the exact tokens that crossed; anything else as text.
 
 Nothing is cut and nothing is parsed into values, so numbers keep every digit and duplicate members are kept. Time and
-memory are linear in the size, whatever the nesting: from `DEEPEST` on, lines are indented no further.
+memory are linear in the size, whatever the nesting: from `MAX_INDENT_DEPTH` on, lines are indented no further.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from captures.frame import Frame
 from mcpproxy.sanitise import sanitise_bytes
 from mcpproxy.wording.excerpts import TOKEN
 
-DEEPEST: Final = 40
+MAX_INDENT_DEPTH: Final = 40
 """Levels that are indented."""
 _INDENT: Final = 2
 
@@ -62,7 +62,7 @@ class _Line:
 
     def add(self, token: bytes, depth: int) -> None:
         if not self._tokens:
-            self._depth = min(DEEPEST, max(0, depth))
+            self._depth = min(MAX_INDENT_DEPTH, max(0, depth))
         self._tokens.append(b": " if token == b":" else token)
 
     def end(self) -> Iterator[str]:

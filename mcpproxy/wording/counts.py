@@ -1,11 +1,15 @@
 """Counts with their nouns, and how much is missing in a capture."""
 
-from captures.gaps import MOST_LOST
+from captures.gaps import MAX_LOST_RECORDS
 
 
 def lost_text(count: int) -> str:
     """How many records are lost; a capture can claim any number."""
-    return f"{count_text(count, 'record')} lost" if count < MOST_LOST else f"more than {MOST_LOST - 1:,} records lost"
+    return (
+        f"{count_text(count, 'record')} lost"
+        if count < MAX_LOST_RECORDS
+        else f"more than {MAX_LOST_RECORDS - 1:,} records lost"
+    )
 
 
 def begins_text(begins_at: int) -> str:

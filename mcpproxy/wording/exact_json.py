@@ -13,12 +13,12 @@ from mcpproxy.sanitise import sanitise
 
 NAME: Final = 200
 """Characters of the name of a member."""
-MOST_VALUES: Final = 1_000_000
+MAX_PARSED_VALUES: Final = 1_000_000
 """Brackets, braces and commas; with more, its values would take too much memory."""
 _PLAIN_NAME: Final = re.compile(r"[\w.$/-]+", re.ASCII)
 _OTHER_JSON: Final = re.compile(r"""true|false|null|[-"'\[{].*|[\d.].*|""", re.DOTALL)
 """Strings that could be taken for another value."""
-_LARGEST_INNER: Final = 8 << 20
+_MAX_INNER_JSON_CHARS: Final = 8 << 20
 """Characters. Larger text is not looked at for JSON."""
 
 
@@ -98,9 +98,9 @@ def quoted(text: str) -> str:
 def json_in(text: str) -> Any:
     """The object or array that a text is; None if it is another text."""
     start = text[:64].lstrip()[:1]
-    if start not in ("{", "[") or len(text) > _LARGEST_INNER:
+    if start not in ("{", "[") or len(text) > _MAX_INNER_JSON_CHARS:
         return None
-    if len(text) > MOST_VALUES and sum(map(text.count, "[{,")) > MOST_VALUES:
+    if len(text) > MAX_PARSED_VALUES and sum(map(text.count, "[{,")) > MAX_PARSED_VALUES:
         return None
     try:
         return parse(text)

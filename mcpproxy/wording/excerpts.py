@@ -15,7 +15,7 @@ from mcpproxy.wording.cells import cells, fit
 
 TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{},:]|[^\s\[\]{},:"]++|"', re.DOTALL)
 """A string, a bracket, comma or colon, or a run of anything else but blanks."""
-_LONGEST_KEY: Final = 4096
+_MAX_KEY_BYTES: Final = 4096
 """Bytes of a member's name that is compared with one of a pointer."""
 _CONTEXT: Final = 24
 """Bytes shown before the place, if not all fits."""
@@ -130,7 +130,7 @@ class _Search:
             return True
         if self._at_key:
             self._at_key = False
-            self._wanted = len(token[0]) <= _LONGEST_KEY and _text(token[0]) == self._step
+            self._wanted = len(token[0]) <= _MAX_KEY_BYTES and _text(token[0]) == self._step
             return False
         return self._value(mark, token)
 

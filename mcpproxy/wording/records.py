@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from analysis.conversation.http_exchange import REDIRECTS, values_of
-from analysis.conversation.response_text import LONGEST, gist
+from analysis.conversation.response_text import MAX_GIST_CHARS, gist
 from captures.gaps import lost_count, lost_range, lost_traffic
 from captures.record import Record, raw_bytes
 from mcpproxy.sanitise import sanitise, sanitise_bytes
@@ -227,7 +227,7 @@ def _said(members: Mapping[str, Any]) -> str:
     text, oauth = members.get("response_text"), members.get("oauth")
     if isinstance(oauth, dict):
         text = _of(oauth, "error_description") or _of(oauth, "error")
-    return sanitise(gist(text), LONGEST) if isinstance(text, str) else ""
+    return sanitise(gist(text), MAX_GIST_CHARS) if isinstance(text, str) else ""
 
 
 def _short(target: object) -> str:

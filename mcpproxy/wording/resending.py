@@ -27,7 +27,7 @@ _OURS: Final = frozenset(
 INITIALIZED: Final = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 """What ends the handshake of a session, in every revision that has one."""
 _SESSION: Final = "mcp-session-id"
-_LONGEST_WORD: Final = 100_000
+_MAX_WORD_BYTES: Final = 100_000
 """Bytes of a word of a command: Linux takes 128 KiB."""
 
 
@@ -169,7 +169,7 @@ def _curl(upstream: object, posted: Posted, *options: str, is_new: bool = False)
             line += f' --header "{_SESSION}: $SESSION"'
         elif _FIELD.fullmatch(name) and name.lower() not in _OURS and value:
             line += f" --header {_word(f'{name}: {with_placeholders(value, name)}')}"
-    if _is_plain(posted.body) and len(posted.body) <= _LONGEST_WORD:
+    if _is_plain(posted.body) and len(posted.body) <= _MAX_WORD_BYTES:
         return f"{line} --data-raw {_word(posted.body.decode())}"
     return f"printf {_octal(posted.body)} | {line} --data-binary @-"
 

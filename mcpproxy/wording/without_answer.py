@@ -11,7 +11,7 @@ from mcpproxy.wording.units import duration, nanoseconds
 if TYPE_CHECKING:
     from analysis.store.stats import Abandoned, Unanswered
 
-MOST_FRAMES: Final = 3
+MAX_NAMED_FRAMES: Final = 3
 """Frames that are named."""
 REASON: Final = 60
 """Characters of the reason of a cancellation."""
@@ -75,7 +75,7 @@ def unanswered_kind(request: "Unanswered", capture: str = "") -> str:
     if request.captures > 1:
         # Frame numbers mean nothing without their capture.
         return f"{kind} {request.times:,} in {request.captures:,} captures"
-    numbers = [*map(str, request.requests[:MOST_FRAMES]), *(["…"] if request.times > MOST_FRAMES else [])]
+    numbers = [*map(str, request.requests[:MAX_NAMED_FRAMES]), *(["…"] if request.times > MAX_NAMED_FRAMES else [])]
     probable = probable_answer_text(request)
     details = [
         f"{'frame' if request.times == 1 else 'frames'} {', '.join(numbers)}{f' of {capture}' if capture else ''}",

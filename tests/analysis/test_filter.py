@@ -12,7 +12,16 @@ from analysis.conversation.assembly import Assembly
 from analysis.conversation.call import Call, MessageContext, context_of
 from analysis.conversation.message import Id, Request, Response, id_of, messages
 from analysis.conversation.session import Session
-from analysis.filter import DEEPEST, KEYS, LONGEST, Facts, FilterError, facts_of, facts_of_batch, parse
+from analysis.filter import (
+    KEYS,
+    MAX_FILTER_CHARS,
+    MAX_FILTER_DEPTH,
+    Facts,
+    FilterError,
+    facts_of,
+    facts_of_batch,
+    parse,
+)
 from captures.envelope import judge
 from captures.frame import Frame
 from captures.verdict import UNJUDGED, Direction
@@ -437,21 +446,21 @@ def deep(opening: str, count: int, closing: str = "") -> str:
 def test_depth_is_bounded(opening: str, closing: str) -> None:
     levels = opening.count("(") + opening.count("not")
     for facts in (Facts(raw=b"a"), Facts()):
-        assert isinstance(parse(deep(opening, DEEPEST // levels, closing)).matches(facts), bool)
+        assert isinstance(parse(deep(opening, MAX_FILTER_DEPTH // levels, closing)).matches(facts), bool)
     with pytest.raises(FilterError, match="inside each other"):
-        parse(deep(opening, DEEPEST // levels + 1, closing))
+        parse(deep(opening, MAX_FILTER_DEPTH // levels + 1, closing))
 
 
 def test_what_stands_side_by_side_is_not_deep() -> None:
-    assert parse("not (a) " * (DEEPEST + 1)).matches(Facts())
+    assert parse("not (a) " * (MAX_FILTER_DEPTH + 1)).matches(Facts())
 
 
 def test_length_is_bounded() -> None:
-    assert parse("a" * LONGEST).matches(Facts(raw=b"a" * LONGEST))
+    assert parse("a" * MAX_FILTER_CHARS).matches(Facts(raw=b"a" * MAX_FILTER_CHARS))
     with pytest.raises(FilterError, match="at most 4,096 characters"):
-        parse("a" * (LONGEST + 1))
+        parse("a" * (MAX_FILTER_CHARS + 1))
     with pytest.raises(FilterError, match="inside each other"):
-        parse("(" * LONGEST)
+        parse("(" * MAX_FILTER_CHARS)
 
 
 # ---- what a filter asks

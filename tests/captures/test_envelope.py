@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captures import flawless, stdlib_judge
-from captures.envelope import RECORD_LIMIT, judge, judge_before_forwarding, judge_exactly
-from captures.limits import MOST_VALUES
+from captures.envelope import MAX_RECORDER_JUDGED_BYTES, judge, judge_before_forwarding, judge_exactly
+from captures.limits import MAX_STRUCTURAL_CHARS
 from captures.stdlib_judge import _judge_flawless
 from captures.verdict import UNJUDGED, Direction, Envelope, Unit
 from tests.captures.verdicts import CASES, HOSTILE, STEP, objects_like_messages, one_byte_off, request, sound_messages
@@ -248,7 +248,7 @@ def test_not_utf8_is_invalid_and_checked_by_nothing_else(raw: bytes) -> None:
 
 
 def test_a_frame_above_the_limit_is_not_judged() -> None:
-    raw = request(params={"text": "x" * RECORD_LIMIT})
+    raw = request(params={"text": "x" * MAX_RECORDER_JUDGED_BYTES})
     assert judge(raw) == judge_exactly(raw) == UNJUDGED
     assert judge(raw, limit=len(raw)) == Envelope("request", b"1", "x")
     assert judge(raw, limit=len(raw) - 1) == UNJUDGED
@@ -258,19 +258,24 @@ def test_a_frame_with_too_many_values_is_not_judged() -> None:
     def of(count: int, value: str) -> bytes:
         return b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"of":[' + b",".join([value.encode()] * count) + b"]}}"
 
-    few, many = MOST_VALUES // 2 - 5, MOST_VALUES // 2 - 4  # 11 signs beside them; of each value `[` and `,`
+    few, many = (
+        MAX_STRUCTURAL_CHARS // 2 - 5,
+        MAX_STRUCTURAL_CHARS // 2 - 4,
+    )  # 11 signs beside them; of each value `[` and `,`
     assert judge(of(few, "[]"), limit=2**30) == Envelope("request", b"1", "x")
     assert judge(of(many, "[]"), limit=2**30) == judge_exactly(of(many, "[]"), limit=2**30) == UNJUDGED
 
 
 @pytest.mark.parametrize("text", ["[[[[{{{{::::", '{\\"a\\":[1,2,3]},\\\\', '\\\\\\"[{,:'])
 def test_what_looks_like_values_in_a_string_is_none(text: str) -> None:
-    raw = b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"text":"%b"}}' % (text.encode() * (MOST_VALUES // 3))
+    raw = b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"text":"%b"}}' % (
+        text.encode() * (MAX_STRUCTURAL_CHARS // 3)
+    )
     assert judge(raw, limit=2**30) == Envelope("request", b"1", "x")
 
 
 def test_a_frame_of_the_limit_is_judged() -> None:
-    padding = RECORD_LIMIT - len(request(params={"text": ""}))
+    padding = MAX_RECORDER_JUDGED_BYTES - len(request(params={"text": ""}))
     assert judge(request(params={"text": "x" * padding})).kind == "request"
     assert judge(request(params={"text": "x" * (padding + 1)})).kind == "unjudged"
 
@@ -308,7 +313,7 @@ def test_the_stack_of_the_caller_never_makes_it_raise() -> None:
 @pytest.mark.soak
 def test_the_largest_hostile_frame_takes_no_noticeable_time() -> None:
     for name, made in HOSTILE.items():
-        raw = made(RECORD_LIMIT - 100)
+        raw = made(MAX_RECORDER_JUDGED_BYTES - 100)
         began = time.thread_time()
         judge(raw)
         assert time.thread_time() - began < 1.5, f"{name} takes ten times what the slowest takes"

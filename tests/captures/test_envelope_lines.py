@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captures.envelope import Methods, judge_before_forwarding, judge_exactly, lines_members
-from captures.flawless import METHODS_KEPT
-from captures.limits import DEEP, EXACT_JUDGE_LIMIT, LONGEST, RECORD_LIMIT
+from captures.flawless import MAX_METHOD_NAMES
+from captures.limits import DEEP, EXACT_JUDGE_LIMIT, MAX_ENVELOPE_TEXT_BYTES, MAX_RECORDER_JUDGED_BYTES
 from captures.record import frame_members, line_members
 from captures.verdict import Direction
 from tests.captures.verdicts import (
@@ -120,7 +120,8 @@ def test_any_lines_get_the_records_that_the_exact_verdict_gives_them(lines: list
 
 
 @pytest.mark.parametrize(
-    "size", [399, 400, 401, EXACT_JUDGE_LIMIT, EXACT_JUDGE_LIMIT + 1, RECORD_LIMIT, RECORD_LIMIT + 1]
+    "size",
+    [399, 400, 401, EXACT_JUDGE_LIMIT, EXACT_JUDGE_LIMIT + 1, MAX_RECORDER_JUDGED_BYTES, MAX_RECORDER_JUDGED_BYTES + 1],
 )
 def test_lines_of_any_size_get_their_records(size: int) -> None:
     empty = request(params={"text": ""})
@@ -181,11 +182,11 @@ def test_a_flood_of_usual_messages_makes_no_call_a_line(message: dict[str, Any])
 
 def test_a_peer_that_invents_methods_takes_no_memory() -> None:
     methods = Methods("rpc.")
-    assert [methods[f"m{n}"] for n in range(2 * METHODS_KEPT)] == [
-        b',"method":"m%d"' % n for n in range(2 * METHODS_KEPT)
+    assert [methods[f"m{n}"] for n in range(2 * MAX_METHOD_NAMES)] == [
+        b',"method":"m%d"' % n for n in range(2 * MAX_METHOD_NAMES)
     ]
-    assert len(methods) == METHODS_KEPT
-    assert max(map(len, methods.values())) < 2 * LONGEST
+    assert len(methods) == MAX_METHOD_NAMES
+    assert max(map(len, methods.values())) < 2 * MAX_ENVELOPE_TEXT_BYTES
 
 
 @pytest.mark.parametrize("name", ["", "rpc.x", "x" * 61, 5, None, ("a",)])

@@ -13,7 +13,7 @@ import pytest
 
 from captures.file import CaptureFile
 from captures.reader import Capture
-from captures.record import MAX_LINE, MAX_RAW, Record
+from captures.record import MAX_LINE_BYTES, MAX_RAW_BYTES, Record
 from captures.versions import FORMAT_VERSION, STEPS, upgrade
 from tests.captures import samples
 from tests.captures.samples import every_type, tables
@@ -88,8 +88,8 @@ class TestPage:
 
     def test_its_numbers_are_those_of_the_code(self) -> None:
         assert f"The capture format, version {FORMAT_VERSION}" in PAGE
-        assert f"No line is longer than 8 MiB ({MAX_LINE:,} bytes)" in PAGE
-        assert MAX_RAW == 1 << 20
+        assert f"No line is longer than 8 MiB ({MAX_LINE_BYTES:,} bytes)" in PAGE
+        assert MAX_RAW_BYTES == 1 << 20
         assert "A frame above 1 MiB is written as parts" in PAGE
 
     def test_what_it_replaces_and_refuses_is_listed(self) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from captures.gaps import MOST_LOST, lost_count, lost_range, lost_traffic
+from captures.gaps import MAX_LOST_RECORDS, lost_count, lost_range, lost_traffic
 from captures.integrity import inspect_file
 from captures.record import Record, members, seal
 from tests.mcpproxy.cli.typed import mcpproxy
@@ -24,7 +24,7 @@ def test_a_range_ends_before_its_gap() -> None:
         gap = Record(7, "gap", 0, {"first": first, "last": last})
         assert lost_range(gap) == span, (first, last)
         assert lost_count(gap) == (span[1] - span[0] + 1 if span else 1)
-    assert lost_count(Record(HUGE, "gap", 0, {"first": 3, "last": HUGE - 1})) == MOST_LOST
+    assert lost_count(Record(HUGE, "gap", 0, {"first": 3, "last": HUGE - 1})) == MAX_LOST_RECORDS
 
 
 def test_no_more_traffic_is_lost_than_there_are_numbers() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from captures.heads import KEPT, Head, Heads
+from captures.heads import MAX_CACHED_HEADS, Head, Heads
 
 ASKED = (
     b'{"method":"POST","target":"/mcp","version":"HTTP/1.1","headers":[["Accept","a"],'
@@ -91,7 +91,7 @@ def test_what_its_fields_say() -> None:
 
 def test_the_number_of_heads_is_bounded() -> None:
     heads = Heads()
-    lines = [of(b'"response":{"status":%d,"headers":[["a","b"]]}' % number) for number in range(KEPT + 1)]
+    lines = [of(b'"response":{"status":%d,"headers":[["a","b"]]}' % number) for number in range(MAX_CACHED_HEADS + 1)]
     first = heads.loads(lines[0])["response"]
     assert heads.loads(lines[0])["response"] is first
     for line in lines:

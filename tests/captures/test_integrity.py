@@ -8,7 +8,7 @@ import pytest
 
 from captures.damage import Damage
 from captures.file import CaptureFile
-from captures.integrity import KEPT, Inspection, inspect, inspect_file, tally
+from captures.integrity import MAX_LISTED_LOSSES, Inspection, inspect, inspect_file, tally
 from captures.reader import Capture
 from captures.record import Record, members, seal
 from tests.captures.samples import conversation, every_type, frame, header, lines, lost, whole_records
@@ -159,10 +159,18 @@ class TestSums:
 
     def test_what_is_remembered_is_bounded_and_everything_counted(self) -> None:
         result = Inspection()
-        for number in range(3 * KEPT):
+        for number in range(3 * MAX_LISTED_LOSSES):
             result.add(Record(number, f"x_{number}", 0, {}))
             result.add(Record(number, "gap", 0, {"first": 0, "last": 0}))
             result.add(Damage(Path("x"), number, 1, "corrupt"))
-        assert (len(result.gaps), len(result.damage), len(result.counts)) == (KEPT, KEPT, KEPT + 1)
-        assert (result.gap_count, result.damage_count, result.damaged_bytes) == (3 * KEPT, 3 * KEPT, 3 * KEPT)
-        assert sum(result.counts.values()) == result.records == 6 * KEPT
+        assert (len(result.gaps), len(result.damage), len(result.counts)) == (
+            MAX_LISTED_LOSSES,
+            MAX_LISTED_LOSSES,
+            MAX_LISTED_LOSSES + 1,
+        )
+        assert (result.gap_count, result.damage_count, result.damaged_bytes) == (
+            3 * MAX_LISTED_LOSSES,
+            3 * MAX_LISTED_LOSSES,
+            3 * MAX_LISTED_LOSSES,
+        )
+        assert sum(result.counts.values()) == result.records == 6 * MAX_LISTED_LOSSES

@@ -19,7 +19,7 @@ from captures.file import create, unlock_and_close
 from captures.frame import Frame
 from captures.frames import PIECE_COST, FrameAssembler
 from captures.reader import CHUNK, Capture, read_frames
-from captures.record import LINE_START, MAX_LINE, Record, frame_members, members, part_members, seal
+from captures.record import LINE_START, MAX_LINE_BYTES, Record, frame_members, members, part_members, seal
 from captures.verdict import UNJUDGED
 from tests.captures.samples import (
     CAPTURE,
@@ -60,7 +60,7 @@ def check_bytes(data: bytes, items: list[Record | Damage]) -> None:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> int:
     """Lines above 16 KiB are too long, and not only those above 8 MiB."""
-    monkeypatch.setattr(cutting, "MAX_LINE", 16 << 10)
+    monkeypatch.setattr(cutting, "MAX_LINE_BYTES", 16 << 10)
     return 16 << 10
 
 
@@ -263,11 +263,11 @@ class TestOverlong:
     """Lines above 8 MiB are damage, and what follows is read."""
 
     def test_the_longest_line_is_read_and_one_byte_more_is_not(self) -> None:
-        largest, larger, small = big_line(0, MAX_LINE), big_line(1, MAX_LINE + 1), every_type()[1]
-        assert len(largest) == MAX_LINE
+        largest, larger, small = big_line(0, MAX_LINE_BYTES), big_line(1, MAX_LINE_BYTES + 1), every_type()[1]
+        assert len(largest) == MAX_LINE_BYTES
         items = cut(largest + larger + small)
         assert [item.rec for item in items if isinstance(item, Record)] == ["x_big", "process"]
-        assert items[1] == Damage(Path("x.mcpcap"), MAX_LINE, MAX_LINE + 1, "overlong")
+        assert items[1] == Damage(Path("x.mcpcap"), MAX_LINE_BYTES, MAX_LINE_BYTES + 1, "overlong")
 
     @pytest.mark.parametrize("fill", [b"x", b"\0", LINE_START, b',"crc":"', b"{", b'"'])
     def test_the_records_around_one_are_read(self, short: int, fill: bytes) -> None:

@@ -15,8 +15,8 @@ from captures.envelope import judge
 from captures.record import (
     CRC_TAIL,
     LINE_START,
-    MAX_LINE,
-    MAX_RAW,
+    MAX_LINE_BYTES,
+    MAX_RAW_BYTES,
     Record,
     frame_members,
     line_members,
@@ -56,7 +56,7 @@ def read(line: bytes) -> Record:
     """The record of a line that keeps the format's rules for lines."""
     assert line.endswith(b'"}\n')
     assert line.count(b"\n") == 1
-    assert len(line) <= MAX_LINE
+    assert len(line) <= MAX_LINE_BYTES
     assert line.count(LINE_START) == 1
     assert line.startswith(LINE_START)
     line.decode()
@@ -159,7 +159,7 @@ class TestRoundTrip:
 
 @pytest.mark.parametrize("fill", [b"\x00", b"\x1f", b'"', b"\\", b"\xff", b"x", "€".encode()])
 def test_the_largest_frame_fits_into_a_line(fill: bytes, escaper: str) -> None:
-    raw = (fill * MAX_RAW)[:MAX_RAW]
+    raw = (fill * MAX_RAW_BYTES)[:MAX_RAW_BYTES]
     verdict = Envelope(
         "request", id=b'"' + b"i" * 254 + b'"', method="\x1f" * 256, problem="p" * 64, omitted=("id", "method")
     )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcpproxy.sanitise import CELL_LIMIT, MARKS_IN_A_ROW, sanitise, sanitise_bytes
+from mcpproxy.sanitise import MARKS_IN_A_ROW, MAX_CELL_CHARS, sanitise, sanitise_bytes
 
 HOSTILE = [
     "\x1b]0;pwned\x07",  # window title
@@ -112,8 +112,8 @@ def test_what_is_shown(text: str, shown: str) -> None:
 
 
 def test_a_long_text_is_clipped_with_an_ellipsis_and_never_inside_an_escape() -> None:
-    assert sanitise("a" * 2000) == "a" * (CELL_LIMIT - 1) + "…"
-    assert sanitise("a" * CELL_LIMIT) == "a" * CELL_LIMIT
+    assert sanitise("a" * 2000) == "a" * (MAX_CELL_CHARS - 1) + "…"
+    assert sanitise("a" * MAX_CELL_CHARS) == "a" * MAX_CELL_CHARS
     assert sanitise("ab\x1bcd", 6) == "ab…"
     assert sanitise("abc", 1) == "…"
     assert sanitise_bytes(b"\xff" * 5000, 9) == "\\xff\\xff…"
@@ -184,4 +184,4 @@ def test_the_model_terminal_notices_what_an_unsafe_text_does() -> None:
 
 
 def test_a_huge_text_costs_no_more_than_its_limit() -> None:
-    assert len(sanitise("é" * 5_000_000)) == CELL_LIMIT
+    assert len(sanitise("é" * 5_000_000)) == MAX_CELL_CHARS

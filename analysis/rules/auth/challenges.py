@@ -24,7 +24,7 @@ from analysis.rules.support.auth_exchanges import (
 from analysis.rules.support.eras import AllEras, member
 
 _REFUSED: Final = frozenset({401})
-_LONGEST: Final = 64 << 10
+_MAX_METADATA_CHARS: Final = 64 << 10
 
 
 class ChallengeMissing(EndpointRule):
@@ -211,7 +211,7 @@ class InsufficientScopeShape(EndpointRule):
 def document_of(http: HttpExchange) -> dict[str, Any] | None:
     """The `.well-known` document of an exchange; None if it is not an object, or was truncated."""
     text = http.metadata
-    if text is None or len(text) >= _LONGEST or http.status != 200:
+    if text is None or len(text) >= _MAX_METADATA_CHARS or http.status != 200:
         return None
     try:
         document = loads(text)

@@ -19,7 +19,7 @@ from analysis.rules.support.eras import member
 from analysis.rules.support.exchanges import SUCCESS
 from analysis.rules.support.origins import is_local
 
-KEPT: Final = 1_000
+MAX_TRACKED_CLIENTS: Final = 1_000
 """The most clients, and the most refused requests, that are remembered."""
 ROW: Final = 4
 """How many refusals in a row are reported, at the last of them."""
@@ -28,7 +28,7 @@ _FIELD: Final = "authorization"
 _PAGE: Final = "2025-03-26 basic/authorization"
 _TOKENS: Final = frozenset({"access_token", "token", "bearer"})
 _PARAMETERS: Final = 100
-_LONGEST: Final = 2_000
+_MAX_ADDRESS_CHARS: Final = 2_000
 """The most characters of an address that are checked."""
 
 
@@ -126,7 +126,7 @@ class Dropped(EndpointRule):
             self._used.pop(key, None)  # it may start over, without a token that does not work
         elif http.status in SUCCESS:
             self._used[key] = http.answered.seq, http.losses
-            if len(self._used) > KEPT:
+            if len(self._used) > MAX_TRACKED_CLIENTS:
                 self._used.popitem(last=False)
         return ()
 
@@ -183,7 +183,7 @@ class RetryLoop(EndpointRule):
         tokens = row.tokens | {token} if token and len(row.tokens) < ROW else row.tokens
         answered = http.answered.seq if http.answered is not None else -1
         row = self._rows[key] = _Row(row.times + 1, tokens, row.losses, answered)
-        if len(self._rows) > KEPT:
+        if len(self._rows) > MAX_TRACKED_CLIENTS:
             self._rows.popitem(last=False)
         # If a few tokens alternate, several clients are being refused.
         if row.times != ROW or len(row.tokens) not in (0, 1, ROW):
@@ -214,7 +214,7 @@ class PlainHttp(EndpointRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if _FIELD not in http.fields or scheme_of(http) not in ("", "bearer"):
             return ()
-        if not _is_exposed(http.upstream or http.target[:_LONGEST]):
+        if not _is_exposed(http.upstream or http.target[:_MAX_ADDRESS_CHARS]):
             return ()
         return self.in_request(http, session, "a token is sent to another machine over plain http")
 
@@ -239,7 +239,7 @@ def _client(http: HttpExchange, session: Session | None) -> object:
         info = request.meta.get(CLIENT_INFO) if request is not None else None
         name, version = member(info, "name"), member(info, "version")
         is_known = http.conn and isinstance(name, str) and isinstance(version, str)
-        return (http.conn, name[:KEPT], version[:KEPT]) if is_known else None
+        return (http.conn, name[:MAX_TRACKED_CLIENTS], version[:MAX_TRACKED_CLIENTS]) if is_known else None
     if http.session_id is not None:
         return http.session_id
     return http.uri_key if session is not None and session.is_legacy else None

@@ -12,7 +12,7 @@ from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import LISTEN
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, between
 from analysis.rules.base import NOTE, CaptureEnd, Rule
-from analysis.rules.cancel.targets import CANCELLED, KEPT, PAGE, named_id
+from analysis.rules.cancel.targets import CANCELLED, MAX_REMEMBERED_REQUESTS, PAGE, named_id
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd import Odd
 from analysis.rules.odd_exchange import OddExchange
@@ -204,13 +204,13 @@ class ByDisconnect(Rule):
     def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
         kept: _Left = self.state_for(seen.session, _Left)
         id_ = named_id(seen)
-        if id_ is not None and len(kept.cancelled) < KEPT:
+        if id_ is not None and len(kept.cancelled) < MAX_REMEMBERED_REQUESTS:
             kept.cancelled.add(id_)
         return ()
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterable[Finding]:
         kept: _Left = self.state_for(session, _Left)
-        if http.resumption == "known" and len(kept.resumed) < KEPT:
+        if http.resumption == "known" and len(kept.resumed) < MAX_REMEMBERED_REQUESTS:
             kept.resumed.add(http.stream)
         if http.ended_by != "client" or http.method != "POST":
             return ()
@@ -218,7 +218,7 @@ class ByDisconnect(Rule):
             request = seen.message
             if not isinstance(request, Request) or not self.versions.holds(seen.rank, seen.era):
                 continue
-            if len(kept.unanswered) < KEPT:
+            if len(kept.unanswered) < MAX_REMEMBERED_REQUESTS:
                 state = self.fold.tables["client"].state(RequestKey(request.frames[0].exchange, request.id))
                 if state is not IdState.ANSWERED:
                     kept.unanswered[request.seq] = seen, http.stream

@@ -16,7 +16,7 @@ from analysis.rules.support.tokens import is_of_session
 
 CANCELLED: Final = "notifications/cancelled"
 PAGE: Final = "2024-11-05 basic/utilities/cancellation"
-KEPT: Final = 10_000
+MAX_REMEMBERED_REQUESTS: Final = 10_000
 """The most requests of a session that created tasks and are remembered."""
 
 _POINTER: Final = "/params/requestId"
@@ -196,7 +196,7 @@ class TaskCancelled(Cancellation):
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
         if seen.answered is not None and seen.answered.outcome is _TASK:
             kept: dict[int, tuple[int, int]] = self.state_for(seen.session, dict)
-            if len(kept) < KEPT:
+            if len(kept) < MAX_REMEMBERED_REQUESTS:
                 kept[seen.answered.request.seq] = seen.message.seq, seen.message.t_ns
         return ()
 

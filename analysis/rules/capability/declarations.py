@@ -15,9 +15,9 @@ from analysis.rules.support.eras import member, short
 from analysis.rules.unchanged_content import Words
 
 _MODERN_POINTER: Final = "/params/_meta/" + CLIENT_CAPABILITIES.replace("/", "~1")
-_MOST: Final = 1000
+_MAX_CHECKED_NAMES: Final = 1000
 """The most names of one declaration that are checked."""
-_MOST_REPORTED: Final = 10
+_MAX_REPORTED_NAMES: Final = 10
 
 _KNOWN: Final[dict[Side, dict[str, Span]]] = {
     "client": {
@@ -164,7 +164,7 @@ class UnknownCapability(_DeclarationRule):
         if capabilities.keys() <= known.keys() and seen.rank is None:
             return
         count = 0
-        for name in islice(capabilities, _MOST):
+        for name in islice(capabilities, _MAX_CHECKED_NAMES):
             span = known.get(name)
             if span is None:
                 text = f"no revision defines the {seen.message.sender} capability {short(name)!r}"
@@ -174,7 +174,7 @@ class UnknownCapability(_DeclarationRule):
                 text = f"the capability {name} is {_when(span)}, not by {REVISIONS[_rank(seen) or 0]}"
             yield self.finding(seen, text, pointer=f"{pointer}/{step(short(name))}")
             count += 1
-            if count == _MOST_REPORTED:
+            if count == _MAX_REPORTED_NAMES:
                 return
 
 

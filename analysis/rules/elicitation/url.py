@@ -16,7 +16,7 @@ from analysis.rules.support.eras import member
 from analysis.rules.support.origins import is_local
 from analysis.rules.support.questions import ServerQuestionRule
 
-KEPT: Final = 10_000
+MAX_ELICITATIONS: Final = 10_000
 """The most elicitations of a session that are remembered."""
 LISTED: Final = 100
 """The most elicitations of one error that are checked."""
@@ -135,7 +135,7 @@ class _Identified(ServerQuestionRule):
         before, content = kept.known.get(ident), (params.get("url"), params.get("message"))
         if before is not None and before[:2] != content:
             yield from self.other(seen, before[2], pointer)
-        elif before is None and len(kept.known) < KEPT:
+        elif before is None and len(kept.known) < MAX_ELICITATIONS:
             kept.known[ident] = (*content, seen.message.seq)
         elif before is None:
             kept.is_all = False
@@ -227,7 +227,7 @@ class CompleteTwice(Rule):
         if ident in kept:
             text = "this elicitation was already complete"
             return [self.finding(seen, text, pointer="/params/elicitationId", related=(kept[ident],))]
-        if len(kept) < KEPT:
+        if len(kept) < MAX_ELICITATIONS:
             kept[ident] = seen.message.seq
         return ()
 

@@ -382,7 +382,7 @@ def data_of(seen: MessageContext) -> Any:
 
 def text_of(seen: MessageContext) -> str:
     """The beginning of an error's `message`, in lower case."""
-    return (text_of_error(seen.message) or "")[:_LONGEST].casefold()
+    return (text_of_error(seen.message) or "")[:_MAX_SEARCHED_CHARS].casefold()
 
 
 def is_probe(seen: MessageContext) -> bool:
@@ -408,7 +408,7 @@ def shown(code: int) -> str:
     return str(code) if abs(code) < 10**15 else "a huge code"
 
 
-_LONGEST: Final = 4096
+_MAX_SEARCHED_CHARS: Final = 4096
 """The most characters of a message that are searched."""
 _DOUBTFUL: Final = 16
 _WRONG: Final = 1_000

@@ -311,7 +311,7 @@ class ElicitationModeCode(Rule):
 _MISSING: Final = re.compile(r"\bnot found\b|\bunknown resource\b")
 # "Not found" about something other than a resource.
 _OTHERS: Final = re.compile(r"\b(?:session|method|handler|tool|prompt|client|server|task) (?:id )?(?:was )?not found\b")
-_LONGEST: Final = 4096
+_MAX_SEARCHED_CHARS: Final = 4096
 
 
 def says_missing(seen: MessageContext, uri: object) -> bool:
@@ -322,7 +322,9 @@ def says_missing(seen: MessageContext, uri: object) -> bool:
     texts = [text_of(seen)]
     values = data.values() if isinstance(data, dict) else (data,)
     texts += [
-        value[:_LONGEST].casefold() for _, value in zip(range(16), values, strict=False) if isinstance(value, str)
+        value[:_MAX_SEARCHED_CHARS].casefold()
+        for _, value in zip(range(16), values, strict=False)
+        if isinstance(value, str)
     ]
     return any(_MISSING.search(text) and not _OTHERS.search(text) for text in texts)
 

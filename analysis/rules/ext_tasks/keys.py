@@ -15,11 +15,11 @@ from analysis.rules.ext_tasks.reports import TASK_NOTIFICATION, inputs_in
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.digests import json_digest
 from analysis.rules.support.eras import member
-from analysis.rules.support.inputs import MOST
+from analysis.rules.support.inputs import MAX_INPUT_ENTRIES
 
-KEPT: Final = 1_000
+MAX_KEYS_PER_TASK: Final = 1_000
 """The most keys of one task that are remembered."""
-MOST_REPORTED: Final = 10
+MAX_KEY_FINDINGS: Final = 10
 """The most findings of a rule about one message."""
 
 _KEY: Final = "ext-tasks keys"
@@ -44,9 +44,9 @@ class Keys:
         if message.seq == self.seq:
             return self._faults
         self.seq, self._faults = message.seq, []
-        for key, question in islice(questions.items(), MOST):
+        for key, question in islice(questions.items(), MAX_INPUT_ENTRIES):
             digest, known = _digest(question), self._questions.get(key)
-            if known is None and len(self._questions) < KEPT:
+            if known is None and len(self._questions) < MAX_KEYS_PER_TASK:
                 self._questions[key] = digest
             elif known is not None and known != digest:
                 self._questions[key] = digest
@@ -59,12 +59,12 @@ class Keys:
         for key in self.done:
             if key not in questions:
                 self._gone.setdefault(key, message.t_ns)
-        self.current = frozenset(questions) if len(questions) <= MOST else None
+        self.current = frozenset(questions) if len(questions) <= MAX_INPUT_ENTRIES else None
         return self._faults
 
     def mark_accepted(self, replies: dict[str, Any]) -> None:
         """Mark the keys of answers that the server has accepted."""
-        self.done.update(key for key in islice(replies, MOST) if key in self._questions)
+        self.done.update(key for key in islice(replies, MAX_INPUT_ENTRIES) if key in self._questions)
 
 
 class _Keyed(Rule):
@@ -119,7 +119,7 @@ class KeyReused(_Keyed):
         part = "/result" if seen.answered is not None else "/params"
         return [
             self.finding(seen, text, pointer=f"{part}/inputRequests/{step(key, 200)}")
-            for key, text in faults[:MOST_REPORTED]
+            for key, text in faults[:MAX_KEY_FINDINGS]
         ]
 
 
@@ -145,11 +145,11 @@ class UnknownKey(_Keyed):
         keys = _keys(seen.task)
         if keys.current is None or keys.seq <= seen.session.lost_seq:
             return ()
-        unknown = [key for key in islice(replies, MOST) if key not in keys.current or key in keys.done]
+        unknown = [key for key in islice(replies, MAX_INPUT_ENTRIES) if key not in keys.current or key in keys.done]
         text = "the task does not ask this question"
         return [
             self.finding(seen, text, pointer=f"/params/inputResponses/{step(key, 200)}", related=(keys.seq,))
-            for key in unknown[:MOST_REPORTED]
+            for key in unknown[:MAX_KEY_FINDINGS]
         ]
 
 

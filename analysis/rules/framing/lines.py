@@ -14,7 +14,7 @@ from analysis.rules.support.message_text import BOM, NOT_JSON, SEVERAL, AnyFrame
 
 _LOOKED_AT: Final = 4096
 """The most bytes of a line that are used to guess what it is."""
-_LONGEST_HEADER: Final = 100
+_MAX_LSP_HEADER_BYTES: Final = 100
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _CLOSING_HEADER: Final = re.compile(rb"[}\]][ \t\r]*Content-Length:[ \t]*[0-9]+[ \t\r]*\Z", re.IGNORECASE)
 _CONTENT_TYPE: Final = re.compile(rb"[ \t]*Content-Type:", re.IGNORECASE)
@@ -334,7 +334,7 @@ def _announces(message: Message) -> bool:
     why = reason(message)
     if why == "framing/lsp-header":
         return True
-    return why in NOT_JSON and _CLOSING_HEADER.search(message.frames[0].raw[-_LONGEST_HEADER:]) is not None
+    return why in NOT_JSON and _CLOSING_HEADER.search(message.frames[0].raw[-_MAX_LSP_HEADER_BYTES:]) is not None
 
 
 def _is_utf_16(raw: bytes) -> bool:

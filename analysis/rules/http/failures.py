@@ -11,7 +11,7 @@ from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.failure import GATEWAYS, failed_by
 from analysis.conversation.http_exchange import STREAM, HttpExchange
 from analysis.conversation.message import Response
-from analysis.conversation.response_text import LONGEST
+from analysis.conversation.response_text import MAX_GIST_CHARS
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
 from analysis.rules.base import WARNING, Rule
@@ -366,7 +366,7 @@ class Unreachable(Rule):
             return ()
         place = http.sent[0] if http.sent else at
         related = (http.over.seq,) if http.over is not None else ()
-        text = http.reason[:LONGEST] or "the server cannot be reached"
+        text = http.reason[:MAX_GIST_CHARS] or "the server cannot be reached"
         return [self.finding(place, text, blames="transport", related=related, session=session)]
 
 

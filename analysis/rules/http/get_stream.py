@@ -18,9 +18,9 @@ _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _LAST: Final = "last-event-id"
 _TOGETHER_NS: Final = 1_000_000_000
 """How far apart equal notifications with one cause may be."""
-_KEPT: Final = 256
+_MAX_REMEMBERED_MESSAGES: Final = 256
 """The most messages that are remembered for the streams of a session."""
-_LONGEST: Final = 4096
+_MAX_NOTIFICATION_BYTES: Final = 4096
 """The most bytes of a notification that is remembered."""
 _SCOPED: Final = frozenset({PROGRESS, "notifications/message", "notifications/cancelled"})
 """Notifications that several requests may each cause."""
@@ -122,7 +122,7 @@ class Broadcast(Rule):
         kept: OrderedDict[Id, _Sent] = self._kept(seen.session)[0]
         before = kept.pop(message.id, None)
         kept[message.id] = _Sent(seen.body, http, message.t_ns, message.seq)
-        if len(kept) > _KEPT:
+        if len(kept) > _MAX_REMEMBERED_MESSAGES:
             kept.popitem(last=False)
         if before is None or seen.earlier is None or seen.earlier.state not in _WAITING or not _is_other(before, http):
             return ()
@@ -139,8 +139,8 @@ class Broadcast(Rule):
         raw = seen.message.frames[0].raw
         before = kept.pop(raw, None)
         kept[raw] = _Sent(seen.body, http, seen.message.t_ns, seen.message.seq)
-        if len(kept) > _KEPT or len(raw) > _LONGEST:
-            kept.popitem(last=len(raw) > _LONGEST)
+        if len(kept) > _MAX_REMEMBERED_MESSAGES or len(raw) > _MAX_NOTIFICATION_BYTES:
+            kept.popitem(last=len(raw) > _MAX_NOTIFICATION_BYTES)
         if before is None or before.http.over is not None or not _is_other(before, http):
             return ()
         if seen.message.t_ns - before.t_ns > _TOGETHER_NS:

@@ -28,7 +28,7 @@ from analysis.rules.support.origins import is_local, is_own
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _STREAMABLE: Final = since("2025-03-26")
 _UTF8: Final = frozenset({"", "utf-8", "utf8", "us-ascii"})
-_LONGEST: Final = 4096
+_MAX_HEADER_CHARS: Final = 4096
 """The most characters of a header that are checked."""
 _NONE_THERE: Final = frozenset({404, 405})
 
@@ -222,7 +222,7 @@ def _lack(http: HttpExchange, required: tuple[str, ...]) -> _Lack | None:
         return None  # only the last value is known
     worst, lacks = 2, ""
     for media in required:
-        cover = _cover(http.fields.get("accept", "")[:_LONGEST], media)
+        cover = _cover(http.fields.get("accept", "")[:_MAX_HEADER_CHARS], media)
         if cover < worst:
             worst, lacks = cover, media
     if worst == 2:

@@ -26,7 +26,7 @@ from analysis.rules.support.exchanges import (
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _NOT_THERE: Final = 405
-_MOST_REPORTED: Final = 100
+_MAX_UNKNOWN_SESSION_IDS: Final = 100
 """The most unknown ids that are reported, and that are compared with all known ids."""
 
 
@@ -151,7 +151,7 @@ class UnknownSessionId(ResponseStartRule):
             not id_
             or http.started is None
             or id_ in self._reported
-            or len(self._reported) >= _MOST_REPORTED
+            or len(self._reported) >= _MAX_UNKNOWN_SESSION_IDS
             or not http.is_whole
         ):
             return ()
@@ -173,7 +173,7 @@ class UnknownSessionId(ResponseStartRule):
 
     def _compares(self, id_: str) -> bool:
         """Whether to compare an id with all others: once, unless it is a hash, and up to a limit."""
-        if id_ in self._checked or id_.startswith("hmac:") or len(self._checked) >= _MOST_REPORTED:
+        if id_ in self._checked or id_.startswith("hmac:") or len(self._checked) >= _MAX_UNKNOWN_SESSION_IDS:
             return False
         self._checked.add(id_)
         return True

@@ -5,7 +5,7 @@ from typing import Final
 
 from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.failure import failed_by
-from analysis.conversation.http_exchange import SEEN_KEPT, STREAM, WITHOUT_BODY, HttpExchange
+from analysis.conversation.http_exchange import MAX_BODY_MESSAGES, STREAM, WITHOUT_BODY, HttpExchange
 from analysis.conversation.message import Invalid, Notification, Request, Response
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import since
@@ -55,7 +55,7 @@ class NotificationStatus(ExchangeEndRule):
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if not http.sent or isinstance(http.sent[0].message, Request) or len(http.sent) >= SEEN_KEPT:
+        if not http.sent or isinstance(http.sent[0].message, Request) or len(http.sent) >= MAX_BODY_MESSAGES:
             return ()
         if not all(isinstance(seen.message, (Notification, Response)) for seen in http.sent):
             return ()
@@ -266,7 +266,7 @@ class ResponseIdMismatch(Rule):
                 return ()
         if id_ is None or id_.type == "null" or seen.is_converted:
             return ()
-        if not 0 < len(requests_of(http)) < SEEN_KEPT or not http.is_streamable:
+        if not 0 < len(requests_of(http)) < MAX_BODY_MESSAGES or not http.is_streamable:
             return ()
         return [self.finding(seen, "the id of the response matches no request in its POST", pointer="/id")]
 

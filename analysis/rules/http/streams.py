@@ -5,7 +5,7 @@ from typing import ClassVar, Final
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.fold import Fold
-from analysis.conversation.http_exchange import SEEN_KEPT, STREAM, HttpExchange
+from analysis.conversation.http_exchange import MAX_BODY_MESSAGES, STREAM, HttpExchange
 from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Side
 from analysis.conversation.session import Session
@@ -28,7 +28,7 @@ CHANGES: Final = frozenset(
 )
 _LINGERS_NS: Final = 5_000_000_000
 """How long a stream may stay open after its last response."""
-_KEPT: Final = 1_000
+_MAX_STREAMS: Final = 1_000
 
 
 class StreamEndedUnanswered(HttpRule):
@@ -59,7 +59,9 @@ class StreamEndedUnanswered(HttpRule):
         if is_cut(http):
             return ()  # `sse/unterminated-event` reports it
         ended: list[HttpExchange] = self.state_for(session, list)
-        if len(ended) < _KEPT and any(is_open(seen, self.fold) and seen.method != LISTEN for seen in requests_of(http)):
+        if len(ended) < _MAX_STREAMS and any(
+            is_open(seen, self.fold) and seen.method != LISTEN for seen in requests_of(http)
+        ):
             ended.append(http)
         return ()
 
@@ -102,7 +104,7 @@ class StreamKeptOpen(HttpRule):
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         lasting: dict[int, HttpExchange] = self.state_for(session, dict) if session is not None else {}
-        if len(lasting) < _KEPT:
+        if len(lasting) < _MAX_STREAMS:
             lasting[http.number] = http
         return ()
 
@@ -226,7 +228,7 @@ class UnrelatedOnPostStream(WithTokens, _OnPostStream):
             or progress.task is not None
         ):
             return ()
-        if len(http.sent) >= SEEN_KEPT or any(_token(request) == progress.id for request in http.sent):
+        if len(http.sent) >= MAX_BODY_MESSAGES or any(_token(request) == progress.id for request in http.sent):
             return ()
         text = "progress of a request that did not open this stream"
         return [self.finding(seen, text, pointer="/params/progressToken", related=(progress.seq,))]
@@ -291,7 +293,7 @@ def _waited(seen: MessageContext, fold: Fold) -> str:
 def is_settled(http: HttpExchange, fold: Fold) -> bool:
     """Whether all requests of a POST have been answered, as far as they are known."""
     requests = requests_of(http)
-    if not requests or http.settled is None or len(http.sent) >= SEEN_KEPT:
+    if not requests or http.settled is None or len(http.sent) >= MAX_BODY_MESSAGES:
         return False
     if len(requests) == 1:
         return http.settled.request is requests[0].message

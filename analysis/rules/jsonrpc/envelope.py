@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from analysis.conversation.call import MessageContext
-from analysis.conversation.http_exchange import SEEN_KEPT, HttpExchange
+from analysis.conversation.http_exchange import MAX_BODY_MESSAGES, HttpExchange
 from analysis.conversation.message import MISSING, Invalid, Notification, Response
 from analysis.conversation.session import Session
 from analysis.protocol.methods import METHODS
@@ -298,7 +298,7 @@ class NotificationAnswered(Rule):
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
         is_success = http.status is not None and 200 <= http.status < 300
-        if not is_success or not 0 < len(http.sent) < SEEN_KEPT:
+        if not is_success or not 0 < len(http.sent) < MAX_BODY_MESSAGES:
             return
         if not all(isinstance(seen.message, Notification) for seen in http.sent):
             return

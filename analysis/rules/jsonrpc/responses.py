@@ -17,7 +17,7 @@ from captures.limits import MEMBERS
 
 _CONCISE: Final = 300
 """The most characters of an error message that counts as concise."""
-_KEPT: Final = 64
+_MAX_DOUBTS: Final = 64
 _GROUPS: Final = ("framing/", "jsonrpc/", "id/")
 
 
@@ -188,7 +188,7 @@ class ErrorWithoutId(Rule):
     def on_anomaly(self, seen: MessageContext) -> Iterable[Finding]:
         if is_hard_to_read(seen):
             excuses, side = self._doubts(seen.session).excuses, seen.message.sender
-            excuses[side] = min(excuses[side] + 1, _KEPT)
+            excuses[side] = min(excuses[side] + 1, _MAX_DOUBTS)
         return ()
 
     def on_invalid(self, seen: MessageContext) -> Iterable[Finding]:
@@ -213,7 +213,7 @@ class ErrorWithoutId(Rule):
         suspects = doubts.suspects[answer.sender]
         suspects.append(seen)
         self.watch(seen.session, True)
-        if len(suspects) > _KEPT:
+        if len(suspects) > _MAX_DOUBTS:
             yield self._finding(suspects.pop(0))
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
@@ -239,7 +239,7 @@ class ErrorWithoutId(Rule):
     def _doubts(self, session: Session) -> _Doubts:
         # If the capture began in mid-session, earlier messages may explain one error of each side; lost records, any
         # number.
-        first = 0 if session.observed_start else 1 if session.lost_seq < 0 else _KEPT
+        first = 0 if session.observed_start else 1 if session.lost_seq < 0 else _MAX_DOUBTS
         doubts = self.state_for(
             session, lambda: _Doubts({"client": first, "server": first}, {"client": [], "server": []}, {})
         )
@@ -382,7 +382,7 @@ def is_hard_to_read(seen: MessageContext) -> bool:
 def _probe(fold: Fold) -> int | None:
     """The number of the open probe for the modern era, unless the client has very many open requests."""
     table = fold.tables["client"]
-    waiting = table.waiting() if len(table) <= _KEPT else []
+    waiting = table.waiting() if len(table) <= _MAX_DOUBTS else []
     return next((call.request.seq for call in waiting if call.request.method == "server/discover"), None)
 
 

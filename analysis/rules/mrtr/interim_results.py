@@ -12,7 +12,7 @@ from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Era
 from analysis.rules.base import NOTE, ResultKind, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
-from analysis.rules.support.inputs import METHODS, MOST, input_requests
+from analysis.rules.support.inputs import MAX_INPUT_ENTRIES, METHODS, input_requests
 from analysis.shapes.shape import Problem
 
 ROUNDS: Final = 10
@@ -162,7 +162,7 @@ class EnvelopeInInputRequest(_Interim):
 
     def asks(self, seen: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
         questions = result.get("inputRequests")
-        for key, value in islice(questions.items() if isinstance(questions, dict) else (), MOST):
+        for key, value in islice(questions.items() if isinstance(questions, dict) else (), MAX_INPUT_ENTRIES):
             name = next((name for name in ("jsonrpc", "id") if isinstance(value, dict) and name in value), None)
             if name is not None:
                 pointer = f"{_POINTER}/{step(key, 200)}/{name}"

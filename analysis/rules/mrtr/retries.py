@@ -14,10 +14,10 @@ from analysis.protocol.revisions import MODERN, MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
-from analysis.rules.support.inputs import METHODS, MOST
+from analysis.rules.support.inputs import MAX_INPUT_ENTRIES, METHODS
 from analysis.shapes.validation import problems
 
-KEPT: Final = 10_000
+MAX_PENDING_RETRIES: Final = 10_000
 """The most calls of a session that are remembered until they continue."""
 
 _INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
@@ -249,7 +249,7 @@ class InvalidInputResponse(_Retry):
         self, seen: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
     ) -> Iterator[Finding]:
         questions, answers = round_.chain.input_requests, params.get("inputResponses")
-        for key, answer in islice(answers.items() if isinstance(answers, dict) else (), MOST):
+        for key, answer in islice(answers.items() if isinstance(answers, dict) else (), MAX_INPUT_ENTRIES):
             method = member(questions.get(key), "method")
             fault = _fault(method, answer) if isinstance(method, str) and method in _KINDS else None
             if fault is not None:
@@ -357,7 +357,7 @@ class NotRetried(Rule):
             chain = seen.round.chain
             if seen.answered is not None and seen.answered.outcome is _INPUT_REQUIRED:
                 kept[chain.number] = chain
-                if len(kept) > KEPT:
+                if len(kept) > MAX_PENDING_RETRIES:
                     kept.popitem(last=False)
             else:
                 kept.pop(chain.number, None)

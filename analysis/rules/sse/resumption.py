@@ -31,7 +31,7 @@ _GET: Final = frozenset({"GET"})
 _PAGE: Final = "2025-03-26 basic/transports"
 _POLLING: Final = "2025-11-25 basic/transports"
 _MS: Final = 1_000_000
-_KEPT: Final = 1_000
+_MAX_RESUMPTIONS: Final = 1_000
 _LASTS_NS: Final = 5_000_000_000
 """How long a resumed stream may be silent, if it is not ended."""
 _LINKS: Final = 100
@@ -252,7 +252,7 @@ class ResumptionIgnored(HttpRule):
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if session is not None and LAST_EVENT_ID in http.fields:
             resuming: list[HttpExchange] = self.state_for(session, list)
-            if len(resuming) < _KEPT:
+            if len(resuming) < _MAX_RESUMPTIONS:
                 resuming.append(http)
         return ()
 

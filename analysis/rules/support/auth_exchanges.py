@@ -21,7 +21,7 @@ SINCE_2025_06_18: Final = 2
 SINCE_2025_11_25: Final = 3
 
 _HIDDEN: Final = "hmac:"
-_LONGEST: Final = 8192
+_MAX_CHALLENGE_CHARS: Final = 8192
 _WORD: Final = re.compile(r"([\w!#$%&'*+.^`|~-]+)(?:[ \t]*=[ \t]*(\"[^\"\\]*(?:\\.[^\"\\]*)*\"|[^\s,\"]+))?", re.ASCII)
 
 
@@ -79,7 +79,7 @@ def challenges_of(http: HttpExchange) -> list[Challenge] | None:
     for value in http.challenges:
         if value.startswith(_HIDDEN):
             return None
-        for word in _WORD.finditer(value[:_LONGEST]):
+        for word in _WORD.finditer(value[:_MAX_CHALLENGE_CHARS]):
             name, text = word[1].lower(), word[2]
             if text is None:
                 challenges.append(Challenge(name, {}))

@@ -13,7 +13,7 @@ from analysis.protocol.revisions import MODERN, Era, Span, rank_of
 
 LISTED: Final = 1000
 """The most versions of one list that are examined."""
-LONGEST: Final = 60
+MAX_QUOTED_TEXT_CHARS: Final = 60
 """The most characters of untrusted text in a finding's message."""
 
 
@@ -73,7 +73,9 @@ def listed(response: Response) -> tuple[str, ...] | None:
     versions = data_of(response).get("supported") if response.is_error else member(response.result, "supportedVersions")
     if not isinstance(versions, list):
         return None
-    return tuple(version for version in versions[:LISTED] if isinstance(version, str) and len(version) <= LONGEST)
+    return tuple(
+        version for version in versions[:LISTED] if isinstance(version, str) and len(version) <= MAX_QUOTED_TEXT_CHARS
+    )
 
 
 def outcome_of(seen: MessageContext) -> Outcome | None:
@@ -99,4 +101,4 @@ def member(value: object, name: str) -> Any:
 
 def short(text: str) -> str:
     """Untrusted text, truncated."""
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= MAX_QUOTED_TEXT_CHARS else f"{text[: MAX_QUOTED_TEXT_CHARS - 1]}…"

@@ -34,8 +34,8 @@ FRESH_UNTIL: Final = "http tools until"
 """The key in a session's memory for the time when its list of tools expires; absent if it does not."""
 
 _SENTINEL: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL).fullmatch
-_DEEPEST: Final = 32
-_MOST: Final = 64
+_MAX_ARGUMENT_DEPTH: Final = 32
+_MAX_ANNOTATIONS: Final = 64
 """The most annotated members of a tool that are examined."""
 _KEY: Final = "header faults"
 
@@ -125,7 +125,7 @@ def _look_at_params(seen: MessageContext, request: Request, http: HttpExchange, 
     if entry is None or schema is None:
         return
     annotations = annotations_of(schema, entry.item["inputSchema"])
-    if len(annotations) > _MOST or any(annotation.fault is not None for annotation in annotations):
+    if len(annotations) > _MAX_ANNOTATIONS or any(annotation.fault is not None for annotation in annotations):
         return
     for annotation in annotations:
         path = _path(annotation.pointer)
@@ -161,10 +161,10 @@ def _path(pointer: str) -> list[str]:
 
 
 def _annotated(schema: Any, path: list[str]) -> str | None:
-    for name in path[:_DEEPEST]:
+    for name in path[:_MAX_ARGUMENT_DEPTH]:
         schema = member(member(schema, "properties"), name)
     header = member(schema, HEADER)
-    return header if isinstance(header, str) and len(path) <= _DEEPEST else None
+    return header if isinstance(header, str) and len(path) <= _MAX_ARGUMENT_DEPTH else None
 
 
 def _argument(arguments: Any, path: list[str]) -> Any:

@@ -10,7 +10,7 @@ from analysis.protocol.json_pointer import step
 from analysis.rules.support.eras import member
 from analysis.shapes.body_table import INTERIM
 
-MOST: Final = 100
+MAX_INPUT_ENTRIES: Final = 100
 """The most entries of one result that are examined."""
 METHODS: Final = INTERIM
 """Methods that may be answered with an interim result."""
@@ -34,8 +34,8 @@ def _entries(seen: MessageContext) -> Iterator[InputRequest]:
     questions = member(seen.body.get("result"), "inputRequests")
     if not isinstance(questions, dict):
         return
-    for key, value in islice(questions.items(), MOST):
+    for key, value in islice(questions.items(), MAX_INPUT_ENTRIES):
         method, params = member(value, "method"), member(value, "params")
         if isinstance(method, str):
-            pointer = f"/result/inputRequests/{step(key, MOST)}"
+            pointer = f"/result/inputRequests/{step(key, MAX_INPUT_ENTRIES)}"
             yield pointer, method, params if isinstance(params, dict) else {}

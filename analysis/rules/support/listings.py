@@ -26,7 +26,7 @@ from analysis.json_schema.validator import Schema, schema_of
 from analysis.protocol.revisions import REVISIONS
 from analysis.rules.unchanged_content import result_digest
 
-MOST: Final = 10_000
+MAX_LISTED_ITEMS: Final = 10_000
 """The most items of one list that are kept; a longer list is treated as unknown."""
 BYTES: Final = 32 << 20
 """The most bytes in the frames of a list."""
@@ -77,7 +77,7 @@ class ListPage(_Schemas):
 
     def __init__(self, items: list[Any], repeats: list[tuple[int, int]]) -> None:
         super().__init__()
-        self.items = items[:MOST]
+        self.items = items[:MAX_LISTED_ITEMS]
         """As received; they may be of any type."""
         self.repeats = repeats
         """Positions of items whose name an earlier item of the walk has, each with the number of the earlier
@@ -219,10 +219,10 @@ def _cursor(request: Request) -> Any:
 def _add(walk: _Walk, items: list[Any], name: str, seen: MessageContext) -> list[tuple[int, int]]:
     repeats: list[tuple[int, int]] = []
     walk.size += size_of(seen.message.frames)
-    if walk.size > BYTES or len(walk.entries) + len(items) > MOST:
+    if walk.size > BYTES or len(walk.entries) + len(items) > MAX_LISTED_ITEMS:
         walk.is_whole = False
         walk.entries.clear()
-    for index, item in enumerate(items[:MOST]):
+    for index, item in enumerate(items[:MAX_LISTED_ITEMS]):
         key = item.get(name) if isinstance(item, dict) else None
         if not isinstance(key, str):
             continue

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from analysis.conversation.assembly import MOST_ON_A_LINE
+from analysis.conversation.assembly import MAX_MESSAGES_PER_LINE
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Invalid, Message, is_as_written
 from analysis.facts import raw_of
@@ -18,15 +18,15 @@ from analysis.rules.base import Rule
 from analysis.rules.finding import Finding
 from captures.envelope import judge
 from captures.frame import Frame
-from captures.limits import READER_LIMIT
+from captures.limits import MAX_READER_JUDGED_BYTES
 
 BOM: Final = b"\xef\xbb\xbf"
 SEVERAL: Final = "framing/several-messages-on-a-line"
 NOT_JSON: Final = frozenset({"framing/stdout-not-json", "framing/stdin-not-json"})
-LONGEST_NAME: Final = 60
+MAX_QUOTED_NAME_CHARS: Final = 60
 """The most characters of an untrusted name that a finding repeats."""
 
-_LONGEST_POINTER: Final = 256
+_MAX_POINTER_CHARS: Final = 256
 _NO_VALUE: Final = NOT_JSON | {
     *("framing/invalid-utf8", "framing/lsp-header", "framing/blank-line", "framing/truncated-message"),
     *("framing/not-a-message", "framing/too-deep", "sse/data-not-json", "invalid", "unjudged"),
@@ -93,7 +93,9 @@ def is_first(message: Message) -> bool:
 @_LastRead
 def _behind_bom(frames: tuple[Frame, ...]) -> str:
     frame = frames[0]
-    verdict = judge(frame.raw.removeprefix(BOM), frame.dir, frame.unit, whole=frame.whole, limit=READER_LIMIT)
+    verdict = judge(
+        frame.raw.removeprefix(BOM), frame.dir, frame.unit, whole=frame.whole, limit=MAX_READER_JUDGED_BYTES
+    )
     return verdict.problem or verdict.kind
 
 
@@ -154,7 +156,7 @@ def _each(text: str, decode: Callable[[str, int], tuple[Any, int]]) -> list[Any]
     """The consecutive values in a text."""
     values: list[Any] = []
     at = _after_space(text, 0)
-    while at < len(text) and len(values) < MOST_ON_A_LINE:
+    while at < len(text) and len(values) < MAX_MESSAGES_PER_LINE:
         value, at = decode(text, at)
         values.append(value)
         at = _after_space(text, at)
@@ -163,7 +165,7 @@ def _each(text: str, decode: Callable[[str, int], tuple[Any, int]]) -> list[Any]
 
 def cut(name: str) -> str:
     """An untrusted name, truncated to what a finding may repeat."""
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+    return name if len(name) <= MAX_QUOTED_NAME_CHARS else f"{name[: MAX_QUOTED_NAME_CHARS - 1]}…"
 
 
 # ---- values that parsers hide
@@ -293,5 +295,5 @@ def _odd(key: str | int, value: Any) -> Iterator[tuple[str, str]]:
 def _place(path: list[str | int], name: str, has_items: bool) -> AnomalyLocation:
     item = path.pop(0) if has_items and path and isinstance(path[0], int) else None
     pointer = "".join(f"/{step(str(part))}" for part in path)
-    is_plain = len(pointer) <= _LONGEST_POINTER and not _HALF.search(pointer)
+    is_plain = len(pointer) <= _MAX_POINTER_CHARS and not _HALF.search(pointer)
     return AnomalyLocation(pointer if is_plain else "", name, item if isinstance(item, int) else None)

@@ -10,7 +10,7 @@ from analysis.rules.error.codes import params_of
 from analysis.rules.support.eras import member
 from analysis.rules.support.listings import ListedItem, prompts_of
 
-MOST: Final = 1000
+MAX_PROMPT_ARGUMENTS: Final = 1000
 """The most arguments of one prompt that are examined."""
 
 
@@ -37,7 +37,7 @@ def _required(item: dict[str, Any]) -> Iterator[str]:
 def arguments_of(item: object) -> Iterator[tuple[int, str]]:
     """The names of a prompt's arguments, each with its position."""
     arguments = member(item, "arguments")
-    for place, argument in enumerate(islice(arguments, MOST)) if isinstance(arguments, list) else ():
+    for place, argument in enumerate(islice(arguments, MAX_PROMPT_ARGUMENTS)) if isinstance(arguments, list) else ():
         name = member(argument, "name")
         if isinstance(name, str):
             yield place, name

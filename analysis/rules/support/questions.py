@@ -14,7 +14,7 @@ from analysis.protocol.json_pointer import step
 from analysis.rules.base import ResultKind, Rule, Who
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import member
-from analysis.rules.support.inputs import METHODS, MOST, input_requests
+from analysis.rules.support.inputs import MAX_INPUT_ENTRIES, METHODS, input_requests
 
 _RESULT: Final = Outcome.RESULT  # enumeration members are slow to look up
 _REPLIES: Final = frozenset({"inputResponses"})
@@ -81,11 +81,11 @@ class ClientReplyRule(Rule):
 
     def _in_round(self, seen: MessageContext, interim: dict[str, Any]) -> Iterator[Finding]:
         replies = member(member(seen.body, "params"), "inputResponses")
-        for key, reply in islice(replies.items() if isinstance(replies, dict) else (), MOST):
+        for key, reply in islice(replies.items() if isinstance(replies, dict) else (), MAX_INPUT_ENTRIES):
             question = interim.get(key)
             params = member(question, "params")
             if member(question, "method") == self.about and isinstance(reply, dict):
-                pointer = f"/params/inputResponses/{step(key, MOST)}"
+                pointer = f"/params/inputResponses/{step(key, MAX_INPUT_ENTRIES)}"
                 yield from self.check_reply(seen, params if isinstance(params, dict) else {}, reply, pointer)
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:

@@ -15,7 +15,7 @@ from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Notification, Response, Side, id_of
 from analysis.conversation.session import Session
-from analysis.conversation.tasks import LISTED, LONGEST, OVER, REQUESTS, StatusReport, Task, has_stub
+from analysis.conversation.tasks import LISTED, MAX_STATUS_CHARS, OVER, REQUESTS, StatusReport, Task, has_stub
 from analysis.facts import code_of
 from analysis.protocol.error_codes import INVALID_PARAMS
 from analysis.protocol.revisions import Span, only
@@ -116,7 +116,7 @@ class TerminalStatusChanged(TaskReportRule):
         task, status = report.task, report.body.get("status")
         if task is None or task.ended_ns is None or not isinstance(status, str):
             return ()
-        end, status = end_of(task), status[:LONGEST]
+        end, status = end_of(task), status[:MAX_STATUS_CHARS]
         if end is None or end.seq >= seen.message.seq or status == end.status or task.memory.get(self.id) == status:
             return ()
         if may_cross(seen, end.t_ns):

@@ -21,7 +21,7 @@ from analysis.conversation.session import Session
 from analysis.conversation.tasks import Task
 from analysis.rules.support.eras import member
 
-KEPT: Final = 10_000
+MAX_PROGRESS_TOKENS: Final = 10_000
 """The most tokens of a session that are kept."""
 
 WORD: Final = b"progressToken"
@@ -143,7 +143,7 @@ class Tokens:
         self._all[name] = new
         self._last.pop((new.asker, new.id), None)
         self._last[new.asker, new.id] = new
-        if len(self._all) <= KEPT:
+        if len(self._all) <= MAX_PROGRESS_TOKENS:
             return
         _, old = self._all.popitem(last=False)
         if self._last.get((old.asker, old.id)) is old:

@@ -13,7 +13,7 @@ from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.task_reports import PAGE, STATUS, TASKS, is_creating
 
-MOST: Final = 100
+MAX_UNKNOWN_TASKS: Final = 100
 """The most unknown tasks that are reported in a session, and the most open requests that are searched."""
 
 _ABOUT: Final = frozenset({"tasks/get", "tasks/list", "tasks/cancel", STATUS})
@@ -57,7 +57,7 @@ class RelatedTaskUnknown(Rule):
             return ()
         reported: set[Id] = self.state_for(session, set)
         key = id_of(id_)
-        if key in reported or len(reported) >= MOST:
+        if key in reported or len(reported) >= MAX_UNKNOWN_TASKS:
             return ()
         if is_creating(session, "client", self.fold) or is_creating(session, "server", self.fold):
             return ()
@@ -151,7 +151,7 @@ def _meta(message: object) -> dict[str, Any]:
 def _may_work_for(session: Session, side: Side, fold: Fold) -> bool:
     """Whether a side works on an ordinary request, and may ask on its behalf."""
     table = fold.tables["server" if side == "client" else "client"]
-    if len(table) > MOST:
+    if len(table) > MAX_UNKNOWN_TASKS:
         return True
     methods = [call.request.method for call in table.waiting() if call.session is session]
     return any(method != "ping" and not method.startswith("tasks/") for method in methods)

@@ -28,9 +28,9 @@ from analysis.rules.support.task_reports import (
 from analysis.rules.support.walks import cursor_of
 from analysis.shapes.shape import Problem
 
-MOST: Final = 10
+MAX_REPORT_FINDINGS: Final = 10
 """The most findings of one rule about one message."""
-LONGEST: Final = 64
+MAX_TIME_CHARS: Final = 64
 """The most characters of a valid time."""
 WALKS: Final = 16
 """The most lists of one side that are requested at the same time."""
@@ -73,7 +73,7 @@ class InvalidShape(TaskReportRule):
         )
 
     def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        return [*super().on_result(seen)][:MOST]
+        return [*super().on_result(seen)][:MAX_REPORT_FINDINGS]
 
     def on_report(self, seen: MessageContext, report: TaskReport) -> Iterator[Finding]:
         for name in _TIMES:
@@ -285,12 +285,12 @@ def _is_of_task(seen: MessageContext, problem: Problem) -> bool:
 
 
 def _is_time(text: str) -> bool:
-    return len(text) <= LONGEST and (_ISO(text) is not None or _moment(text) is not None)
+    return len(text) <= MAX_TIME_CHARS and (_ISO(text) is not None or _moment(text) is not None)
 
 
 def _moment(value: object) -> datetime | None:
     """The time in a text; None if it is not a time."""
-    if not isinstance(value, str) or len(value) > LONGEST:
+    if not isinstance(value, str) or len(value) > MAX_TIME_CHARS:
         return None
     try:
         return datetime.fromisoformat(value)

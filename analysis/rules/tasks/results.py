@@ -10,7 +10,7 @@ from analysis.rules.support.eras import member
 from analysis.rules.support.task_reports import PAGE, STATUS, TASKS, TaskReport, TaskReportRule
 from analysis.shapes.validation import problems
 
-MOST = 10
+MAX_RESULT_FINDINGS = 10
 """The most findings about the shape of one result."""
 
 _RESULT = "tasks/result"
@@ -86,7 +86,7 @@ class ResultShape(_Result):
             self.finding(
                 seen, f"the result of {request.method}: {fault.text}", pointer=fault.pointer, related=(request.seq,)
             )
-            for fault in wrong[:MOST]
+            for fault in wrong[:MAX_RESULT_FINDINGS]
         ]
 
 

@@ -12,7 +12,7 @@ from analysis.rules.support.listings import ListPage, tools_of
 from analysis.rules.unchanged_content import Words
 
 _NAME: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
-_LONGEST: Final = 128
+_MAX_TOOL_NAME_CHARS: Final = 128
 _SCHEMAS: Final = ("inputSchema", "outputSchema")
 _2020: Final = "2020-12"
 
@@ -81,11 +81,11 @@ class Name(Plain):
     def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, item in enumerate(page.items):
             name = item.get("name") if isinstance(item, dict) else None
-            if not isinstance(name, str) or (0 < len(name) <= _LONGEST and _NAME.issuperset(name)):
+            if not isinstance(name, str) or (0 < len(name) <= _MAX_TOOL_NAME_CHARS and _NAME.issuperset(name)):
                 continue
             fault = (
                 f"has {len(name)} characters"
-                if not 0 < len(name) <= _LONGEST
+                if not 0 < len(name) <= _MAX_TOOL_NAME_CHARS
                 else "has characters that are not allowed"
             )
             yield self.finding(seen, f"the name of a tool {fault}", pointer=f"/result/tools/{index}/name")

@@ -19,7 +19,7 @@ from analysis.rules.support.tool_definitions import CALL
 
 REPEATED: Final = 3
 """How many equal calls are reported."""
-KEPT: Final = 1_000
+MAX_DISTINCT_CALLS: Final = 1_000
 """The most different calls of a session that are remembered, and as many repeated ones."""
 _CANCELLED: Final = "notifications/cancelled"
 _RELATED: Final = 10
@@ -148,18 +148,18 @@ class _Calls:
         alike = self._often.get(key)
         if alike is None:
             alike = self._once.pop(key, None) or _Alike()
-            is_often = alike.count + 1 >= REPEATED and len(self._often) < KEPT
+            is_often = alike.count + 1 >= REPEATED and len(self._often) < MAX_DISTINCT_CALLS
             if is_often:
                 alike.name = short(request.params["name"])
                 self._often[key] = alike
             else:
                 self._once[key] = alike  # the most recent one is the last
-                if len(self._once) > KEPT:
+                if len(self._once) > MAX_DISTINCT_CALLS:
                     self._once.popitem(last=False)
         seq, index = request.seq, request.index
         alike.add_request(request, seq)
         self._open[seq if index is None else (seq, index)] = alike
-        if len(self._open) > KEPT:
+        if len(self._open) > MAX_DISTINCT_CALLS:
             self._open.popitem(last=False)
 
     def repeated(self) -> list[_Alike]:

@@ -17,7 +17,7 @@ from analysis.rules.unchanged_content import Words
 _VERSIONING: Final = "2026-07-28 basic/versioning"
 _PROMPT_NS: Final = 1_000_000_000
 """Clients certainly wait this long for an answer."""
-_KEPT: Final = 1000
+_MAX_REMEMBERED_ENTRIES: Final = 1000
 _MIXED: Final = "version/mixed-on-connection of both eras"
 _SPARED: Final = frozenset({401, 403, 429})
 
@@ -76,7 +76,7 @@ class DiscoverMissing(Rule):
             return
         if self._is_modern:
             yield self._finding(seen)
-        elif len(self._refused) < _KEPT:
+        elif len(self._refused) < _MAX_REMEMBERED_ENTRIES:
             self._refused.append(self._finding(seen))
 
     def _finding(self, seen: MessageContext) -> Finding:
@@ -523,5 +523,5 @@ def _keep(table: dict[Any, Any], key: object, value: object) -> None:
     """Remember the latest values; the oldest are forgotten first."""
     table.pop(key, None)
     table[key] = value
-    if len(table) > _KEPT:
+    if len(table) > _MAX_REMEMBERED_ENTRIES:
         del table[next(iter(table))]

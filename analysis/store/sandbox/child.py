@@ -26,7 +26,7 @@ from analysis.child_process import Parent
 from analysis.store.connection import connect
 from analysis.store.open import Source, prepare
 from analysis.store.renamed import present_name, tables_in
-from analysis.store.sandbox.protocol import OVER_MEMORY, ROW_LIMIT, Cells, Column, QueryError, encoders
+from analysis.store.sandbox.protocol import MAX_ROW_BYTES, OVER_MEMORY, Cells, Column, QueryError, encoders
 from analysis.store.sandbox.read_only import refuse_changes
 
 THREADS: Final = 4
@@ -34,12 +34,12 @@ BATCH: Final = 256 << 10
 """Bytes of rows in one message, but for a row that is larger by itself."""
 ROWS: Final = 2048
 """Rows in one message."""
-TEXT_LIMIT: Final = 4000
+MAX_ERROR_CHARS: Final = 4000
 """Characters of an error; some repeat the statement."""
 NEAREST: Final = 3
 """Names that are offered for one that is not known."""
 
-_LONGEST_MS: Final = 3_600_000
+_MAX_EXECUTION_MS: Final = 3_600_000
 _OVERHEAD: Final = 1 << 30
 """Address space of the process itself if the system does not report it; on Linux 800 MB, most of it never touched."""
 INSIST_S: Final = 0.02
@@ -237,7 +237,7 @@ select table_name, column_name from duckdb_columns() where not internal and data
 def _lock(connection: duckdb.DuckDBPyConnection) -> None:
     """Lock the connection down. Order matters: each setting would be rejected if made after the next one."""
     # The parent's clock is stricter. This one also counts the time in which no rows are fetched.
-    connection.execute(f"set max_execution_time = {_LONGEST_MS}")
+    connection.execute(f"set max_execution_time = {_MAX_EXECUTION_MS}")
     connection.execute("set enable_external_access = false")
     # A file that is attached stays on DuckDB's list of those allowed, and could be attached again to be written.
     connection.execute("set disabled_filesystems = 'LocalFileSystem'")
@@ -300,8 +300,8 @@ def _batches(cursor: duckdb.DuckDBPyConnection, encode: list[Callable[[Cells], C
         cells = [to(column) for to, column in zip(encode, zip(*rows, strict=True), strict=True)]
         for row in zip(*cells, strict=True):
             line = orjson.dumps(row)
-            if len(line) > ROW_LIMIT:
-                problem = f"a row of more than {ROW_LIMIT >> 20} MiB; take a part of it, as with left(text, 1000)"
+            if len(line) > MAX_ROW_BYTES:
+                problem = f"a row of more than {MAX_ROW_BYTES >> 20} MiB; take a part of it, as with left(text, 1000)"
                 raise QueryError("row size", problem)
             if batch and size + len(line) > BATCH:
                 yield batch
@@ -319,7 +319,7 @@ def _error_members(error: Exception) -> dict[str, Any]:
     name = "OutOfMemory" if isinstance(error, MemoryError) else type(error).__name__.removesuffix("Exception")
     kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
     kind = {"out of memory": "memory", "interrupt": "interrupted"}.get(kind, kind)
-    text = str(error)[:TEXT_LIMIT]
+    text = str(error)[:MAX_ERROR_CHARS]
     if isinstance(error, ValueError) and "StatementType" in text:
         # CONNECT: the library has no name for its kind, and refuses it before it runs.
         return {"kind": "permission", "text": "this kind of statement is not for queries"}

@@ -23,7 +23,7 @@ import orjson
 
 from analysis.child_process import PythonChild
 from analysis.store.sandbox.protocol import (
-    MESSAGE_LIMIT,
+    MAX_SANDBOX_MESSAGE_BYTES,
     OVER_MEMORY,
     Cells,
     Column,
@@ -105,7 +105,7 @@ class Sandbox:
         self._counts_reader = False
         self._turn = 0
         self._is_busy = False
-        self._process = PythonChild("analysis.store.sandbox.child", bare=True, longest=MESSAGE_LIMIT)
+        self._process = PythonChild("analysis.store.sandbox.child", bare=True, longest=MAX_SANDBOX_MESSAGE_BYTES)
         setup = {
             # The child has another working directory, so relative paths would break. In digits, as the bytes of
             # a path need be no UTF-8.

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple
 
-ROW_LIMIT: Final = 64 << 20
+MAX_ROW_BYTES: Final = 64 << 20
 """Bytes of one row as JSON."""
-MESSAGE_LIMIT: Final = ROW_LIMIT + (1 << 20)
+MAX_SANDBOX_MESSAGE_BYTES: Final = MAX_ROW_BYTES + (1 << 20)
 OVER_MEMORY: Final = 70
 """The exit code of a child that found itself over its memory."""
 

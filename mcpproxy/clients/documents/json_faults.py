@@ -14,7 +14,7 @@ from mcpproxy.clients.documents.edits import ConfigError
 
 MAX_DEPTH: Final = 200
 """How deep values are followed: the reader calls itself for each level."""
-MAX_EXAMINED: Final = 2 << 20
+MAX_EXAMINED_CHARS: Final = 2 << 20
 """Larger texts are not read once more: it takes a second for each MiB."""
 COMMENTS: Final = ("//", "/*")
 
@@ -33,7 +33,7 @@ def fault(text: str, plain: str, *, strict: bool) -> ConfigError:
         plain: the text without comments and trailing commas, every character at its place.
         strict: whether the client refuses comments and trailing commas.
     """
-    if len(text) <= MAX_EXAMINED:
+    if len(text) <= MAX_EXAMINED_CHARS:
         try:
             _Examiner(text, strict).document()
         except ConfigError as error:

@@ -21,7 +21,7 @@ from urllib3.exceptions import HTTPError
 
 from mcpproxy.sanitise import sanitise
 
-LARGEST_ANSWER: Final = 64 << 10
+MAX_ANSWER_BYTES: Final = 64 << 10
 """Bytes of an answer that are kept; that of a collector is empty, or a short message."""
 BODY_S: Final = 1.0
 """How long to wait for the rest of an answer once its head has come."""
@@ -144,8 +144,8 @@ def _beginning(answer: HTTPResponse) -> bytes:
     """What follows the head, up to the limit. The connection stays open for the next request if that was all."""
     kept = b""
     try:
-        if int(answer.headers.get("Content-Length", 0)) <= LARGEST_ANSWER:
-            kept = answer.read(LARGEST_ANSWER, decode_content=False)
+        if int(answer.headers.get("Content-Length", 0)) <= MAX_ANSWER_BYTES:
+            kept = answer.read(MAX_ANSWER_BYTES, decode_content=False)
             if not answer.read(1, decode_content=False):
                 return kept
     except (HTTPError, OSError, ValueError):

@@ -38,9 +38,9 @@ NO_ERRORS: Final = frozenset({PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, IN
 """Codes that blame the caller, so that the span of the server is not an error."""
 LATEST: Final = (1 << 63) - 1
 """Nanoseconds since 1970, and any other number: what readers of OTLP can hold."""
-LONGEST: Final = 4096
+MAX_ATTRIBUTE_CHARS: Final = 4096
 """The most characters of an attribute."""
-LONGEST_PAYLOAD: Final = 65_536
+MAX_PAYLOAD_CHARS: Final = 65_536
 """The same for arguments and results, which are only exported on request."""
 
 Value: TypeAlias = str | int | float
@@ -265,7 +265,7 @@ def parsed_traceparent(value: str | None) -> tuple[bytes, bytes] | None:
     return bytes.fromhex(match[1]), bytes.fromhex(match[2])
 
 
-def text(value: str, longest: int = LONGEST) -> str:
+def text(value: str, longest: int = MAX_ATTRIBUTE_CHARS) -> str:
     """Text of a peer as an attribute: valid Unicode, and not too long."""
     cut = value if len(value) <= longest else value[: longest - 1] + "…"
     return cut.encode("utf-8", "replace").decode()
@@ -307,7 +307,7 @@ def _payloads(ended: EndedCall) -> Attributes:
     elif ended.call.request.method == "prompts/get" and isinstance(given, dict):
         for name, value in list(given.items())[:64]:
             shown = value if isinstance(value, str) else _json(value)
-            attributes[f"gen_ai.prompt.variable.{text(name, 256)}"] = text(shown, LONGEST_PAYLOAD)
+            attributes[f"gen_ai.prompt.variable.{text(name, 256)}"] = text(shown, MAX_PAYLOAD_CHARS)
     return attributes
 
 
@@ -316,7 +316,7 @@ def _json(value: Any) -> str:
         written = orjson.dumps(value).decode()
     except orjson.JSONEncodeError:  # a lone surrogate, or an integer above 64 bits
         written = json.dumps(value)
-    return text(written, LONGEST_PAYLOAD)
+    return text(written, MAX_PAYLOAD_CHARS)
 
 
 def _string(value: object, name: str) -> str:

@@ -1,6 +1,6 @@
 """The four histograms of the conventions: how long operations and sessions took, for each side.
 
-Memory is bounded: peers choose the names of methods and tools, so beyond `SERIES_KEPT` series everything is counted in
+Memory is bounded: peers choose the names of methods and tools, so beyond `MAX_SERIES` series everything is counted in
 one that carries `otel.metric.overflow`, as the SDK specification wants it.
 """
 
@@ -12,7 +12,7 @@ from mcpproxy.exporters.otlp.conventions import Attributes, CallSpan, Service, V
 
 BOUNDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 """Seconds: the bucket boundaries that the conventions advise."""
-SERIES_KEPT: Final = 2_000
+MAX_SERIES: Final = 2_000
 
 OPERATION: Final = "operation"
 SESSION: Final = "session"
@@ -85,7 +85,7 @@ class Histograms:
     ) -> None:
         metric = f"mcp.{'server' if is_server else 'client'}.{what}.duration"
         key = Key(service, metric, tuple(attributes.items()))
-        if key not in self._series and len(self._series) >= SERIES_KEPT:
+        if key not in self._series and len(self._series) >= MAX_SERIES:
             # The service may be the peer's invention, too; and a series for each capture would have no bound.
             key = Key(Service("unknown", "", ""), metric, tuple(_OVERFLOW.items()))
         series = self._series.get(key)

@@ -26,7 +26,7 @@ BATCH_BYTES: Final = 8 << 20
 QUEUE_BYTES: Final = 32 << 20
 SPAN_COST: Final = 2_000
 """Bytes that a span takes besides the text of its attributes."""
-LONGEST_PAUSE_S: Final = 30.0
+MAX_PAUSE_S: Final = 30.0
 GRACE_S: Final = 2.0
 """How long `close` waits for a request that it has interrupted."""
 
@@ -145,7 +145,7 @@ class Sender:
             self._put_back(batch)
             self._tell_down()
             self._rest(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            pause_s = min(2 * pause_s, MAX_PAUSE_S)
 
     def _next_batch(self) -> list[CallSpan]:
         batch: list[CallSpan] = []

@@ -16,7 +16,7 @@ from typing import Final
 from mcpproxy.relay.http.observer import Event, Rewritten
 from mcpproxy.wire.response import ResponseBody, ResponseHead, ResponseTap
 
-MAX_LINE: Final = 16 << 10
+MAX_EVENT_LINE_BYTES: Final = 16 << 10
 """Bytes of a line of an event stream that are examined; no address is longer."""
 
 _DEFAULT_PORT: Final = {"http": 80, "https": 443}
@@ -209,7 +209,7 @@ class Rewriter:
             elif text.startswith(_TYPE):
                 self._type = text.removeprefix(_TYPE).removeprefix(b" ")
             self._line.clear()
-        elif len(line) > MAX_LINE:
+        elif len(line) > MAX_EVENT_LINE_BYTES:
             self._awaits_endpoint = False
         elif line and is_endpoint and _DATA.startswith(line[: len(_DATA)]):
             return

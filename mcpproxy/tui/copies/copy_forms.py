@@ -13,9 +13,9 @@ from mcpproxy.wording.json_lines import harmless, row_of, wall_of
 from mcpproxy.wording.resending import Posted, command, posted_by, pretty, raw_text
 from mcpproxy.wording.units import size
 
-LARGEST: Final = 74_000
+MAX_CLIPBOARD_BYTES: Final = 74_000
 """Bytes that common terminals accept into the clipboard at once."""
-LARGEST_FILE: Final = 2 << 20
+MAX_COPIED_ROW_BYTES: Final = 2 << 20
 """Bytes of a row that goes to a file in place of the clipboard; more than that is for an export."""
 
 _NO_SHELL: Final = "unsafe in a shell"
@@ -41,13 +41,13 @@ class CopyForm(NamedTuple):
     @property
     def fits(self) -> bool:
         """Whether common terminals accept it into the clipboard."""
-        return len(self.text.encode()) <= LARGEST
+        return len(self.text.encode()) <= MAX_CLIPBOARD_BYTES
 
 
 def forms(reading: Reading, row: int) -> Sequence[CopyForm]:
     """The ways to copy a row; reads the file, so do not call it in the drawing thread."""
     entry = reading.index.entry(row)
-    if entry.size > LARGEST_FILE:
+    if entry.size > MAX_COPIED_ROW_BYTES:
         return [CopyForm("", "", "", f"{size(entry.size)}: too large to copy; e exports to a file")]
     item, record = reading.index.read_item(row), reading.index.read_first_part(row)
     if record is None or not isinstance(item, Frame | Record):
@@ -77,7 +77,9 @@ def _commands(reading: Reading, row: int, frame: Frame) -> list[CopyForm]:
     """How to resend a message in a session of its own; for a response, its request."""
     partner = reading.partner(row)
     if frame.dir == "s2c" and partner is not None:
-        request = reading.index.read_item(partner) if reading.index.entry(partner).size <= LARGEST_FILE else None
+        request = (
+            reading.index.read_item(partner) if reading.index.entry(partner).size <= MAX_COPIED_ROW_BYTES else None
+        )
         if not isinstance(request, Frame) or request.dir != "c2s":
             return []
         row, frame = partner, request
@@ -101,7 +103,7 @@ def _initialize(reading: Reading, row: int) -> Frame | None:
     }
     rows = (calls.request[number] for number, kind in enumerate(calls.kind) if kind in kinds)
     found = max((one for one in rows if one < row and session(one) == session(row)), default=None)
-    if found is None or reading.index.entry(found).size > LARGEST:
+    if found is None or reading.index.entry(found).size > MAX_CLIPBOARD_BYTES:
         return None
     item = reading.index.read_item(found)
     return item if isinstance(item, Frame) else None

@@ -14,7 +14,7 @@ LEAST: Final = 20
 """The number of responses from which a kind has a usual time."""
 _GROWN: Final = 1.1
 """The usual time is computed again after this much growth."""
-_LONGEST: Final = (1 << 63) - 1
+_MAX_DURATION_NS: Final = (1 << 63) - 1
 _CODES: Final = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 _QUIET: Final = frozenset({_CODES[Outcome.CANCELLED], _CODES[Outcome.NOT_RECORDED]})
 """Ends without a response that are no error of the request."""
@@ -63,13 +63,13 @@ class CallCells:
         abandoned_ns = call.abandoned_ns if calls.is_cancelled[number] else None
         is_news = abandoned_ns is not None and calls.abandoned_ns[number] < 0
         if abandoned_ns is not None:
-            calls.abandoned_ns[number] = min(abandoned_ns, _LONGEST)
+            calls.abandoned_ns[number] = min(abandoned_ns, _MAX_DURATION_NS)
         if is_news and call.response is None:
             filling.mark(calls.request[number], BAD)
         before = calls.outcome[number]
         response = call.response
         if response is not None and calls.response[number] == NONE:
-            latency_ns = min(call.latency_ns or 0, _LONGEST)
+            latency_ns = min(call.latency_ns or 0, _MAX_DURATION_NS)
             calls.response[number] = filling.row_of(response.seq, row)
             calls.latency_ns[number] = latency_ns
             self._note_duration(calls.kind[number], latency_ns)

@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple, Self
 from analysis.conversation.call import Call
 from analysis.conversation.message import Side
 
-MOST: Final = 5000
+MAX_CALL_KINDS: Final = 5000
 """Kinds that are distinguished; a side's other kinds count as one."""
-KEPT: Final = 256
+MAX_CALL_NAME_CHARS: Final = 256
 """Characters of a method or name that are kept."""
 
 
@@ -34,14 +34,18 @@ class CallKind(NamedTuple):
             ValueError: it is no kind.
         """
         texts = method, "" if name is None else name
-        if side not in ("client", "server") or not all(isinstance(text, str) and len(text) <= KEPT for text in texts):
+        if side not in ("client", "server") or not all(
+            isinstance(text, str) and len(text) <= MAX_CALL_NAME_CHARS for text in texts
+        ):
             raise ValueError("no kind of requests")
         return cls(side, method, name, bool(is_rest))
 
     @property
     def is_whole(self) -> bool:
         """Whether its texts are those of the request, and not cut."""
-        return not self.is_rest and len(self.method) < KEPT and len(self.name or "") < KEPT
+        return (
+            not self.is_rest and len(self.method) < MAX_CALL_NAME_CHARS and len(self.name or "") < MAX_CALL_NAME_CHARS
+        )
 
     @property
     def text(self) -> str:
@@ -73,12 +77,14 @@ class CallKinds:
     def number(self, call: Call) -> int:
         """The number of the kind of a call."""
         request, name = call.request, call.name
-        kind = CallKind(request.sender, request.method[:KEPT], None if name is None else name[:KEPT])
+        kind = CallKind(
+            request.sender, request.method[:MAX_CALL_NAME_CHARS], None if name is None else name[:MAX_CALL_NAME_CHARS]
+        )
         number = self._numbers.get(kind)
         return self._add(kind) if number is None else number
 
     def _add(self, kind: CallKind) -> int:
-        if len(self.all) >= MOST:
+        if len(self.all) >= MAX_CALL_KINDS:
             kind = _REST[kind.side]
             if kind in self._numbers:
                 return self._numbers[kind]
@@ -92,7 +98,7 @@ def pattern(text: str) -> str:
 
     A character that the filter box would show as an escape becomes a single-character wildcard.
     """
-    is_cut = len(text) >= KEPT
+    is_cut = len(text) >= MAX_CALL_NAME_CHARS
     if text.isprintable() and not is_cut:
         quoted = text.replace("\\", "\\\\").replace('"', '\\"')
         return text if text.replace("/", "").replace("_", "").isalnum() and text.isascii() else f'"{quoted}"'

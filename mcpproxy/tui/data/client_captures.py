@@ -41,7 +41,7 @@ LAUNCHERS: Final = frozenset(
     )
 )
 """Programs through which a client may start a server."""
-_LONGEST: Final = 1 << 20
+_MAX_HEADER_BYTES: Final = 1 << 20
 """Bytes of a header."""
 _OF_LAUNCHERS: Final = ("npm ", "npm exec", "pnpm ", "yarn ")
 NO_CLIENTS: Final = frozenset(
@@ -102,7 +102,7 @@ def header_of(path: Path) -> Mapping[str, Any]:
         NotACapture, NewerFormat, OSError: as `Capture`.
     """
     with open_capture(segments(path)[0]) as file:
-        line = file.readline(_LONGEST)
+        line = file.readline(_MAX_HEADER_BYTES)
     record = record_in(line[:-1], 0) if line.endswith(b"\n") else None
     if record is None or record.rec != "header" or version_of(record) != FORMAT_VERSION:
         return Capture(path).header.members

@@ -52,11 +52,11 @@ judged, because lines before it are lost."""
 
 AT_ONCE: Final = 1000
 """The most cells of a column in a part of a batch."""
-MOST_BYTES: Final = 60 << 10
+MAX_BATCH_BYTES: Final = 60 << 10
 """The most bytes of a batch, unless one part is larger."""
-MOST_WORDS: Final = 1_100_000
+MAX_COLUMN_WORDS: Final = 1_100_000
 """The most words of messages that are unusual, or that span lines; above what the worker remembers."""
-MOST_PLACES: Final = 1 << 20
+MAX_MESSAGES_PER_ROW: Final = 1 << 20
 """The most messages of a row that are told apart."""
 _NUMBER: Final = 21
 """Bits of the number of a row or of a call; all set for no call."""
@@ -180,7 +180,7 @@ class Columns:
     def add_unusual(self, row: int, place: int, unusual: Unusual) -> int:
         """Note an unusual message at a place among those of its row; returns the word to send."""
         call = _NUMBERS if unusual.call == NONE else unusual.call
-        word = row << _OF_ROW | min(place, MOST_PLACES - 1) << _NUMBER + 2 | unusual.taken << _NUMBER | call
+        word = row << _OF_ROW | min(place, MAX_MESSAGES_PER_ROW - 1) << _NUMBER + 2 | unusual.taken << _NUMBER | call
         insert(self._unusual, word)
         return word
 
@@ -230,7 +230,7 @@ class Columns:
             if not is_merged:
                 column[first : first + count] = cells
                 continue
-            if len(column) + count > MOST_WORDS:
+            if len(column) + count > MAX_COLUMN_WORDS:
                 raise ValueError("more words than the worker may tell")
             for word in cells:
                 insert(column, word)

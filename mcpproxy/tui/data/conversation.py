@@ -21,7 +21,7 @@ PEERS: Final = 10_000
 """Sessions whose two sides are remembered."""
 NOTED: Final = 100_000
 """Calls and messages of which something of a sort is noted; the worker tells of no more."""
-_MOST: Final = 1 << 128
+_MAX_NUMBER: Final = 1 << 128
 """Above all sums of numbers that a capture can hold."""
 
 
@@ -166,7 +166,7 @@ def as_number(told: object) -> int:
     Raises:
         ValueError: it is none, or greater than any that a screen can show.
     """
-    if type(told) is not int or not 0 <= told < _MOST:
+    if type(told) is not int or not 0 <= told < _MAX_NUMBER:
         raise ValueError("no number")
     return told
 

@@ -15,7 +15,7 @@ from mcpproxy.tui.data.columns import (
     CALLS,
     CHANGED,
     JOINED,
-    MOST_BYTES,
+    MAX_BATCH_BYTES,
     NONE,
     OF_ROWS,
     SETTLED,
@@ -30,7 +30,7 @@ from mcpproxy.tui.data.columns import (
 )
 from mcpproxy.tui.data.notes import Notes
 
-MOST_UNUSUAL: Final = 1_000_000
+MAX_UNUSUAL_MESSAGES: Final = 1_000_000
 """Unusual messages that are remembered; a filter takes the others for ordinary ones."""
 
 
@@ -107,7 +107,7 @@ class Filling:
     def add_unusual(self, row: int, unusual: Unusual) -> None:
         """Add a message that its row alone does not show, for filters."""
         place = self._places.get(row, 0)
-        if len(self.columns._unusual) >= MOST_UNUSUAL:
+        if len(self.columns._unusual) >= MAX_UNUSUAL_MESSAGES:
             return
         self._places[row] = place + 1
         self._unusual.append(self.columns.add_unusual(row, place, unusual))
@@ -137,7 +137,7 @@ class Filling:
         """What has changed since the last time, as parts of batches that are not too large."""
         parts, size = list[bytes](), 0
         for part in self._parts():
-            if size + len(part) > MOST_BYTES:
+            if size + len(part) > MAX_BATCH_BYTES:
                 yield b"".join(parts)
                 parts, size = [], 0
             parts.append(part)

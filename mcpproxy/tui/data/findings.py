@@ -16,7 +16,7 @@ from captures.index import Index
 from mcpproxy.tui.data.sorted_rows import holds, insert
 from mcpproxy.wording.spans import Role
 
-MOST: Final = 25_000
+MAX_FINDINGS_WITH_TEXT: Final = 25_000
 """The maximum number of findings kept with their text."""
 MARKS: Final = 4_000_000
 """The maximum number of findings whose rows are kept."""
@@ -42,7 +42,7 @@ class Findings:
             index: of the capture: maps records to rows; None if findings are only counted.
         """
         self.kept: list[Finding] = []
-        """The first `MOST`, in the order in which the rules reported them."""
+        """The first `MAX_FINDINGS_WITH_TEXT`, in the order in which the rules reported them."""
         self.counts: Counter[tuple[Level, str]] = Counter()
         """All of them, by level and rule."""
         self.tally = Tally()
@@ -110,7 +110,7 @@ class Findings:
 
     def add_finding(self, finding: Finding) -> None:
         """Add a finding with its text."""
-        is_kept = len(self.kept) < MOST
+        is_kept = len(self.kept) < MAX_FINDINGS_WITH_TEXT
         if is_kept:
             self.kept.append(finding)
         self.counts[finding.level, finding.rule] += finding.stands_for

@@ -11,11 +11,11 @@ from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.wording.records import is_routine_stream
 
-MOST: Final = 1_250_000
+MAX_STORED_EXCHANGES: Final = 1_250_000
 """Numbers above are not stored."""
 OPEN: Final = 10_000
 """Open GET requests, and open streams with a response, of which that many are remembered."""
-_MOST_EVENTS: Final = (1 << 32) - 1
+_MAX_EVENTS: Final = (1 << 32) - 1
 _STAGES: Final = ("request", "response", "end")
 _NO_ROW: Final = (1 << 32) - 1
 
@@ -77,7 +77,7 @@ class HttpExchanges:
             self._note_exchange(row, record, number)
         elif record.rec == "stream" and record.members.get("event") == "ended" and self._has_room(number):
             events = record.members.get("events")
-            self._events[number] = min(events, _MOST_EVENTS) if type(events) is int and events > 0 else 0
+            self._events[number] = min(events, _MAX_EVENTS) if type(events) is int and events > 0 else 0
 
     def is_in_answer(self, record: Record) -> bool:
         """Whether the row of a response says what this record of a stream says."""
@@ -104,7 +104,7 @@ class HttpExchanges:
             self._status[number] = status
 
     def _has_room(self, number: int) -> bool:
-        if number >= MOST:
+        if number >= MAX_STORED_EXCHANGES:
             return False
         if number >= len(self._events):
             missing = number + 1 - len(self._events)

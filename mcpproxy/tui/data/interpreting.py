@@ -21,7 +21,7 @@ from mcpproxy.tui.data.message_cells import MessageCells
 
 LOSSES: Final = 1000
 """Ranges of missing records that are distinguished."""
-LONGEST: Final = 1000
+MAX_PEER_TEXT_CHARS: Final = 1000
 """Characters of a name or version that are sent."""
 KINDS_AT_ONCE: Final = 100
 """Kinds of requests in a message."""
@@ -147,4 +147,4 @@ def _cut(value: object) -> object:
     """What a peer says of itself, no longer than needed."""
     if isinstance(value, tuple):
         return [_cut(text) for text in value]
-    return value[:LONGEST] if isinstance(value, str) else value
+    return value[:MAX_PEER_TEXT_CHARS] if isinstance(value, str) else value

@@ -1,5 +1,6 @@
 """Kept: which captures are read once only, and on what the files depend that hold what was read
-(`analysis.output_cache`)."""
+(`analysis.output_cache`).
+"""
 
 from collections.abc import Iterable
 from pathlib import Path

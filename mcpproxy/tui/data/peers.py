@@ -14,7 +14,7 @@ from captures.frame import Frame
 from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.reading import Reading
 
-LARGEST: Final = 1 << 20
+MAX_PEER_FRAME_BYTES: Final = 1 << 20
 """Bytes of a frame that is read for this."""
 LOOKED_AT: Final = 50
 """Requests that are searched for an introduction in their `_meta`, if the capture has no handshake."""
@@ -113,7 +113,7 @@ def _unasked(reading: Reading) -> Iterator[PeerInfo]:
 
 def _message(reading: Reading, row: int) -> object:
     """The message in a row; a text that says why not."""
-    if reading.index.entry(row).size > LARGEST:
+    if reading.index.entry(row).size > MAX_PEER_FRAME_BYTES:
         return "the frame is too large to be shown here"
     try:
         item = reading.index.read_item(row)

@@ -55,11 +55,11 @@ from mcpproxy.wording.records import Remark, remark_on
 
 AWAITED_S: Final = 0.05
 """How long the thread waits for the worker before it looks for more rows."""
-MOST_WAITING: Final = 256 << 20
+MAX_WAITING_BATCH_BYTES: Final = 256 << 20
 """Bytes of batches that wait for their rows; the worker never gets so far ahead."""
 OF_BATCH: Final = 300
 """Bytes of one besides its parts."""
-MOST_KINDS: Final = 10_000
+MAX_ACCEPTED_KINDS: Final = 10_000
 """The most kinds of requests that are believed; the worker distinguishes half as many."""
 _BAD: Final = re.compile(rb"[\x80-\xff]")
 _GOOD: Final = bytes(range(BAD))
@@ -443,7 +443,7 @@ class Reading:
         self._waiting.append(batch)
         self._waiting_bytes += len(batch.parts) + OF_BATCH
         self._write_due()
-        if self._is_refused or self._waiting_bytes > MOST_WAITING:
+        if self._is_refused or self._waiting_bytes > MAX_WAITING_BATCH_BYTES:
             raise ValueError("cells that refer to nothing")
         self._news.set()
 
@@ -456,7 +456,7 @@ class Reading:
         if "kinds" in news:
             first = news["first"]
             kinds = [CallKind.from_worker(*kind) for kind in news["kinds"]]
-            if not 0 <= first <= len(self.kinds.all) <= MOST_KINDS:
+            if not 0 <= first <= len(self.kinds.all) <= MAX_ACCEPTED_KINDS:
                 raise ValueError("kinds of requests at a place that does not exist")
             self.kinds.all[first : first + len(kinds)] = kinds
         self.conversation.update(news)

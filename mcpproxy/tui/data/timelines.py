@@ -29,9 +29,9 @@ LOOKED_AT: Final = 5000
 """Rows at the beginning that are searched for the parts of a startup."""
 INSIDE: Final = 300
 """Requests after a call began that are examined to find how long it waited."""
-MOST_TIMELINES: Final = 24
+MAX_TIMELINES: Final = 24
 """The maximum number of captures shown: those that began nearest to the open capture."""
-MOST_ENTRIES: Final = ROWS
+MAX_TIMELINE_ENTRIES: Final = ROWS
 """Entries of all captures together that are kept in memory; beyond that, only the open capture is read further."""
 FIND_S: Final = 2.0
 """Seconds between searches for more captures."""
@@ -290,7 +290,7 @@ class Timelines:
         entries = sum(len(timeline.reading.index) for timeline in self.all)
         for timeline in self.all:
             if timeline is not self.own:
-                is_cut = entries > MOST_ENTRIES and not timeline.reading.has_ended
+                is_cut = entries > MAX_TIMELINE_ENTRIES and not timeline.reading.has_ended
                 if is_cut and not timeline.is_cut:
                     self._checking.drop(timeline.reading.findings)
                 timeline.is_cut = timeline.is_cut or is_cut
@@ -327,7 +327,7 @@ class Timelines:
             (capture for capture in self.captures.related if capture[0] not in open_paths),
             key=lambda capture: abs(capture[1]),
         )
-        for path, apart_ns in captures[: max(0, MOST_TIMELINES - len(open_paths))]:
+        for path, apart_ns in captures[: max(0, MAX_TIMELINES - len(open_paths))]:
             try:
                 timeline = Timeline(Reading(path), apart_ns)
             except CaptureError:

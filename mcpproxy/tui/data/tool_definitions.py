@@ -12,7 +12,7 @@ from analysis.conversation.call import Outcome
 from analysis.conversation.message import Response, messages
 from analysis.store.definitions import Definition, definitions_in
 from captures.frame import Frame
-from mcpproxy.tui.data.call_kinds import KEPT
+from mcpproxy.tui.data.call_kinds import MAX_CALL_NAME_CHARS
 from mcpproxy.tui.data.columns import NONE, OUTCOMES
 from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.reading import Reading
@@ -23,7 +23,7 @@ from mcpproxy.tui.text.messages import write_tool
 from mcpproxy.tui.widgets.tree import Tree, branches
 from mcpproxy.wording.exact_json import parse
 
-MOST: Final = 5000
+MAX_TOOLS: Final = 5000
 """Tools that are distinguished."""
 VERSIONS: Final = 50
 """Definitions of one tool that are distinguished; further ones are only counted."""
@@ -124,7 +124,7 @@ class Tools:
 
     def _take(self, row: int) -> None:
         for place, definition in enumerate(self._definitions(row)):
-            name = definition.name[:KEPT]
+            name = definition.name[:MAX_CALL_NAME_CHARS]
             at = self._at(name)
             if at is None:
                 self.left_out += 1
@@ -151,7 +151,7 @@ class Tools:
 
     def _at(self, name: str) -> int | None:
         at = self._numbers.get(name)
-        if at is None and len(self.rows) < MOST:
+        if at is None and len(self.rows) < MAX_TOOLS:
             self.rows.append(Tool(name))
             at = self._numbers[name] = len(self.rows) - 1
         return at

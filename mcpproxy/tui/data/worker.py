@@ -49,7 +49,7 @@ WITH_TEXT: Final = 10_000
 """Findings of a capture that are reported with their text."""
 OWN: Final = 50
 """Findings of each rule whose text is always reported, however many came before."""
-LONGEST: Final = 1000
+MAX_SENT_TEXT_CHARS: Final = 1000
 """Characters of a text."""
 RELATED: Final = 20
 """Record numbers reported with a finding."""
@@ -159,9 +159,9 @@ class FindingSender:
         self._found = self._seen
         if is_with_text:
             cut = finding._replace(
-                message=finding.message[:LONGEST],
-                pointer=finding.pointer[:LONGEST],
-                method=finding.method[:LONGEST],
+                message=finding.message[:MAX_SENT_TEXT_CHARS],
+                pointer=finding.pointer[:MAX_SENT_TEXT_CHARS],
+                method=finding.method[:MAX_SENT_TEXT_CHARS],
                 related=finding.related[:RELATED],
             )
             report: dict[str, Any] = {"found": cut}
@@ -417,7 +417,7 @@ def _work(parent: Parent, tasks: dict[int, Task]) -> bool:
             except Exception as error:  # noqa: BLE001 - a capture that cannot be read must not stop the others
                 task.close()
                 del tasks[task.number]
-                _fail(parent, task.number, f"{type(error).__name__}: {error}"[:LONGEST])
+                _fail(parent, task.number, f"{type(error).__name__}: {error}"[:MAX_SENT_TEXT_CHARS])
                 return True
             if task.passes_left < passes:
                 gc.collect()  # what a pass held is in cycles, and the next one needs as much

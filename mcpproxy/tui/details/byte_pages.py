@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from mcpproxy.sanitise import sanitise_bytes
-from mcpproxy.tui.details.find import MOST, Flow, Matches, MatchPosition, Ranges, pattern_of
+from mcpproxy.tui.details.find import MAX_MATCHES, Flow, Matches, MatchPosition, Ranges, pattern_of
 from mcpproxy.tui.on_demand import OnDemand
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.wording.spans import Span
@@ -74,7 +74,7 @@ class BytePage(OnDemand[Sequence[Span]]):
             if not is_wanted():
                 break
             for start, _ in self._spans(pattern, part, after):
-                if len(places) >= MOST:
+                if len(places) >= MAX_MATCHES:
                     return self.mark(text, Matches(places=places, is_cut=True))
                 places.append(MatchPosition(0, start=start, page=page))
         return self.mark(text, Matches(places=places))

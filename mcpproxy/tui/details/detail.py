@@ -31,7 +31,7 @@ from mcpproxy.wording.names import peer_text
 from mcpproxy.wording.spans import Role, Span
 from mcpproxy.wording.statuses import verdict, waiting
 
-LARGEST_TREE: Final = 1 << 20
+MAX_TREE_BYTES: Final = 1 << 20
 """Bytes. A larger frame is shown as raw text, page by page."""
 VIEWS: Final = ("text", "pretty", "raw", "hex", "headers", "exchange", "findings")
 
@@ -81,7 +81,7 @@ def _view(reading: Reading, row: int, view: str, page: int, width: int) -> Detai
         if writing is not None:
             return Detail(writing.lines)
     index = reading.index
-    if index.entry(row).size > LARGEST_TREE and index.giant(row) is not None:
+    if index.entry(row).size > MAX_TREE_BYTES and index.giant(row) is not None:
         return _bytes(lambda: index.giant(row) or (), view, page, width, row, index.entry(row).size)
     item = reading.index.read_item(row)
     if item is None:
@@ -105,7 +105,7 @@ def _bytes(pieces: Callable[[], Iterable[bytes]], view: str, page: int, width: i
 def _pretty(reading: Reading, row: int, item: Frame | Record) -> Detail | None:
     if isinstance(item, Record):
         return Detail(tree=Tree(branches(record_value(item)))) if item.rec != "stderr" else None
-    if len(item.raw) > LARGEST_TREE:
+    if len(item.raw) > MAX_TREE_BYTES:
         return None
     frames = message_at(reading, row, item).frames
     try:

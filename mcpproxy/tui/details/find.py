@@ -13,7 +13,7 @@ from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.tui.widgets.tree import Tree
 from mcpproxy.wording.spans import Span
 
-MOST: Final = 10_000
+MAX_MATCHES: Final = 10_000
 """Matches that are found."""
 
 Lines: TypeAlias = Sequence[Sequence[Span]]
@@ -111,7 +111,7 @@ def _in_text(lines: TextLines, pattern: re.Pattern[str]) -> Matches:
     places: list[MatchPosition] = []
     ranges: Ranges = {}
     for match in pattern.finditer(flow.text):
-        if len(places) >= MOST:
+        if len(places) >= MAX_MATCHES:
             return Matches(pattern, places, ranges, is_cut=True)
         places.append(flow.place(match.start()))
         flow.mark(ranges, *match.span())
@@ -123,7 +123,7 @@ def _in_lines(lines: Lines, pattern: re.Pattern[str]) -> Matches:
     ranges: Ranges = {}
     for number, spans in enumerate(lines):
         for match in pattern.finditer("".join(span.text for span in spans)):
-            if len(places) >= MOST:
+            if len(places) >= MAX_MATCHES:
                 return Matches(pattern, places, ranges, is_cut=True)
             places.append(MatchPosition(number, start=match.start()))
             ranges.setdefault(number, []).append(match.span())
@@ -141,6 +141,6 @@ def _in_tree(tree: Tree, pattern: re.Pattern[str]) -> Matches:
         else:
             spans = "".join(span.text for span in branch.spans)
             places += [MatchPosition(line) for _ in pattern.finditer(spans)]
-        if len(places) > MOST:
-            return Matches(pattern, places[:MOST], is_cut=True)
+        if len(places) > MAX_MATCHES:
+            return Matches(pattern, places[:MAX_MATCHES], is_cut=True)
     return Matches(pattern, places)

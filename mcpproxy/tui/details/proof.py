@@ -14,7 +14,7 @@ from mcpproxy.wording.excerpts import excerpt
 from mcpproxy.wording.spans import Span
 from mcpproxy.wording.units import size
 
-LARGEST: Final = 1 << 20
+MAX_SEARCHED_FRAME_BYTES: Final = 1 << 20
 """Bytes of a frame in which a place is looked for."""
 RELATED: Final = 3
 """Other frames that are shown."""
@@ -49,7 +49,7 @@ def _place_in_list(reading: Reading, finding: Finding, seq: int) -> str | None:
 def _small(reading: Reading, seq: int) -> bytes:
     """The bytes of a frame; none of a large one, or of one that is gone."""
     row = reading.index.entry_of_seq(seq)
-    if row is None or reading.index.entry(row).size > LARGEST:
+    if row is None or reading.index.entry(row).size > MAX_SEARCHED_FRAME_BYTES:
         return b""
     try:
         return _raw(reading, row)
@@ -63,7 +63,7 @@ def _excerpt_lines(reading: Reading, seq: int, pointer: str | None, width: int, 
     if row is None:
         return []
     length = reading.index.entry(row).size
-    if length > LARGEST:
+    if length > MAX_SEARCHED_FRAME_BYTES:
         return [[Span(f"{' ' * INDENT}a frame of {size(length)}: open it in the traffic", "dim")]]
     try:
         raw = _raw(reading, row)

@@ -24,7 +24,7 @@ from textual.keys import _character_to_key
 from captures.paths import config_directory
 from mcpproxy.tui.screen_entries import entries
 
-LARGEST: Final = 64 << 10
+MAX_KEYS_FILE_BYTES: Final = 64 << 10
 NEEDED: Final = frozenset(
     ("quit", "back", "help", "open", "up", "down", "page-up", "page-down", "first", "last", "panes", "filter")
 )
@@ -57,7 +57,7 @@ def read() -> Keys:
         with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return Keys({}, f"{path} is not a regular file")
-            text = file.read(LARGEST).decode()
+            text = file.read(MAX_KEYS_FILE_BYTES).decode()
         table = tomllib.loads(text)
     except FileNotFoundError:
         return Keys({})

@@ -20,7 +20,7 @@ from textual.message_pump import MessagePump
 
 ROUNDS: Final = 3
 """How often the probe takes that path: a key causes a message, which causes another."""
-LONGEST_S: Final = 2.0
+MAX_KEY_WAIT_S: Final = 2.0
 """How long a key waits at most, so that keys work even if a widget is stuck."""
 MOVES: Final = frozenset(("up", "down", "page-up", "page-down", "first", "last"))
 """The ids of bindings that only move a cursor."""
@@ -56,7 +56,7 @@ class KeyQueue:
             await self._hand_on(event)
             return
         self._typed.append(event)
-        if self._at is None or monotonic() - self._since > LONGEST_S:
+        if self._at is None or monotonic() - self._since > MAX_KEY_WAIT_S:
             self._at = None
             await self._go_on()
 

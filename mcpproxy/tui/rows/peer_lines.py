@@ -15,11 +15,11 @@ from mcpproxy.wording.wrapping import wrapped
 
 LABEL: Final = 14
 """Cells of the names before the values."""
-LONGEST: Final = 300
+MAX_VALUE_CHARS: Final = 300
 """Characters of a value."""
-MOST: Final = 200
+MAX_LISTED_CAPABILITIES: Final = 200
 """Capabilities of a side, and settings of a capability, that are listed."""
-LONGEST_TEXT: Final = 20_000
+MAX_INSTRUCTIONS_CHARS: Final = 20_000
 """Characters of instructions."""
 _INFO: Final = ("title", "description", "websiteUrl")
 
@@ -38,14 +38,18 @@ def _introduction(said: PeerInfo, width: int) -> Lines:
     place = f"  {sanitise(said.method, 60)}, frame {said.frame:,}"
     lines: Lines = [[Span(said.side.upper(), "accent"), Span(place, "dim")]]
     if said.note:
-        return [*lines, [Span(f"  {sanitise(said.note, LONGEST)}", "bad")]]
+        return [*lines, [Span(f"  {sanitise(said.note, MAX_VALUE_CHARS)}", "bad")]]
     info = said.info if isinstance(said.info, dict) else {}
     lines += _pair("name", " ".join(_text(info[key]) for key in ("name", "version") if key in info) or "–", width)
     for key in _INFO:
         if key in info:
             lines += _pair("website" if key == "websiteUrl" else key, _text(info[key]), width)
     revisions = said.revision if isinstance(said.revision, list) else [said.revision]
-    text = ", ".join(_text(revision) for revision in revisions[:MOST]) if said.revision is not None else "–"
+    text = (
+        ", ".join(_text(revision) for revision in revisions[:MAX_LISTED_CAPABILITIES])
+        if said.revision is not None
+        else "–"
+    )
     lines += _pair("asks for" if said.side == "client" else "speaks", text, width)
     lines += _capabilities(said, width)
     if said.instructions is not None:
@@ -60,14 +64,14 @@ def _capabilities(said: PeerInfo, width: int) -> Lines:
     if not said.capabilities:
         return _pair("capabilities", "none", width)
     lines: Lines = [[Span("  capabilities", "dim")]]
-    for name, settings in list(said.capabilities.items())[:MOST]:
-        label = fit(sanitise(name, LONGEST), max(LABEL, width // 2))
+    for name, settings in list(said.capabilities.items())[:MAX_LISTED_CAPABILITIES]:
+        label = fit(sanitise(name, MAX_VALUE_CHARS), max(LABEL, width // 2))
         room = max(8, width - 6 - max(LABEL, cells(label)))
         for number, line in enumerate(wrapped(_settings(settings), room)):
             head = Span(f"    {'' if number else label}{' ' * (LABEL - cells(label) if not number else LABEL)}  ")
             lines.append([head, Span(line, "dim")])
-    if len(said.capabilities) > MOST:
-        lines.append([Span(f"    … {len(said.capabilities) - MOST:,} more", "dim")])
+    if len(said.capabilities) > MAX_LISTED_CAPABILITIES:
+        lines.append([Span(f"    … {len(said.capabilities) - MAX_LISTED_CAPABILITIES:,} more", "dim")])
     missing = [name for name in _known(said.side) if name not in said.capabilities]
     if missing:
         lines += [[Span(f"    {line}", "dim")] for line in wrapped(f"not declared: {', '.join(missing)}", width - 4)]
@@ -78,9 +82,12 @@ def _settings(settings: object) -> str:
     """What is declared with a capability: the members that are true, and the others with their values."""
     if not isinstance(settings, dict):
         return "" if settings is True else _text(settings)
-    parts = [name if value is True else f"{name}: {_text(value)}" for name, value in list(settings.items())[:MOST]]
-    more = f", … {len(settings) - MOST:,} more" if len(settings) > MOST else ""
-    return sanitise(", ".join(parts), 4 * LONGEST) + more
+    parts = [
+        name if value is True else f"{name}: {_text(value)}"
+        for name, value in list(settings.items())[:MAX_LISTED_CAPABILITIES]
+    ]
+    more = f", … {len(settings) - MAX_LISTED_CAPABILITIES:,} more" if len(settings) > MAX_LISTED_CAPABILITIES else ""
+    return sanitise(", ".join(parts), 4 * MAX_VALUE_CHARS) + more
 
 
 def _known(side: Side) -> list[str]:
@@ -97,8 +104,10 @@ def _known(side: Side) -> list[str]:
 def _instructions(text: object, width: int) -> list[str]:
     if not isinstance(text, str):
         return [_text(text)]
-    lines = [piece for line in text[:LONGEST_TEXT].split("\n") for piece in wrapped(sanitise(line, None), width)]
-    more = len(text) - LONGEST_TEXT
+    lines = [
+        piece for line in text[:MAX_INSTRUCTIONS_CHARS].split("\n") for piece in wrapped(sanitise(line, None), width)
+    ]
+    more = len(text) - MAX_INSTRUCTIONS_CHARS
     return [*lines, f"… {more:,} more characters: see the frame"] if more > 0 else lines
 
 
@@ -109,8 +118,8 @@ def _pair(name: str, text: str, width: int) -> Lines:
 
 def _text(value: object) -> str:
     if isinstance(value, str):
-        return sanitise(value, LONGEST)
+        return sanitise(value, MAX_VALUE_CHARS)
     try:
-        return sanitise(orjson.dumps(value, default=str).decode(), LONGEST)
+        return sanitise(orjson.dumps(value, default=str).decode(), MAX_VALUE_CHARS)
     except (TypeError, RecursionError):  # nested too deeply, or with a lone surrogate
         return "…"

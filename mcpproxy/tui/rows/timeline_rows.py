@@ -13,7 +13,7 @@ from mcpproxy.wording.spans import Span
 from mcpproxy.wording.statuses import verdict, waiting
 from mcpproxy.wording.units import brief
 
-MOST_BARS: Final = 200
+MAX_BARS: Final = 200
 """The maximum number of exchanges of a server that get a row each; more are drawn as density."""
 SHORTEST_NS: Final = 10_000
 """The shortest stretch that is drawn."""
@@ -44,7 +44,7 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
             rows.append((timeline, HEAD))
             if timeline in self.folded:
                 continue
-            numbers = timeline.within(*self.window, MOST_BARS)
+            numbers = timeline.within(*self.window, MAX_BARS)
             if numbers is None:
                 numbers = self._heat(timeline)
             rows += [(timeline, number) for number in numbers]

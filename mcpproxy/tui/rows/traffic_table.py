@@ -27,7 +27,7 @@ from mcpproxy.wording.units import since_start
 
 PATIENCE_S: Final = 0.025
 """How long the drawing thread may wait for rows to be read."""
-KEPT: Final = 2000
+MAX_CACHED_ROWS: Final = 2000
 """Rows that are kept."""
 NOTE: Final = 24
 """Cells that a note needs."""
@@ -244,7 +244,7 @@ class TrafficRows:
     def _fetch(self, rows: Sequence[int], until: float) -> None:
         for row in rows:
             self._texts[row] = self._text_of(row)
-        while len(self._texts) > KEPT:
+        while len(self._texts) > MAX_CACHED_ROWS:
             self._texts.popitem(last=False)
         if time.monotonic() > until:
             self._ready()

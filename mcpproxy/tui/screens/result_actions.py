@@ -8,7 +8,7 @@ from typing import Final
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.client import WrittenResult
 from mcpproxy.tui.copies.clipboard import copy
-from mcpproxy.tui.copies.copy_forms import LARGEST, CopyForm
+from mcpproxy.tui.copies.copy_forms import MAX_CLIPBOARD_BYTES, CopyForm
 from mcpproxy.tui.data.capture_ids import capture_with_id
 from mcpproxy.tui.rows.sql_rows import AnswerRows, FrameRef, row_lines
 from mcpproxy.tui.safe_text import notify
@@ -71,7 +71,12 @@ class ResultActions:
         choices = [
             CopyForm("c", "CSV", "csv", "all rows, formulas quoted; unsafe in a shell"),
             CopyForm("j", "JSON lines", "json", "all rows; unsafe in a shell"),
-            CopyForm("r", "this row, as shown", shown if len(shown.encode()) <= LARGEST else "", "unsafe in a shell"),
+            CopyForm(
+                "r",
+                "this row, as shown",
+                shown if len(shown.encode()) <= MAX_CLIPBOARD_BYTES else "",
+                "unsafe in a shell",
+            ),
         ]
 
         def take(form: CopyForm | None) -> None:
@@ -109,7 +114,7 @@ class ResultActions:
 
     def _write(self, sql: str, form: str, place: Path | None) -> None:
         self._written_to, self._written_as = place, form
-        self._screen.app.sql.write(self._paths, sql, form, place, LARGEST)
+        self._screen.app.sql.write(self._paths, sql, form, place, MAX_CLIPBOARD_BYTES)
         self._screen.show_title()
 
     def take_written(self, written: WrittenResult) -> None:
@@ -131,7 +136,7 @@ class ResultActions:
 
 def _fitting(lines: Iterable[str]) -> Iterator[str]:
     """The lines that fit into the clipboard together."""
-    room = LARGEST
+    room = MAX_CLIPBOARD_BYTES
     for line in lines:
         room -= len(line.encode()) + 1
         if room < 0:

@@ -48,7 +48,7 @@ COLUMNS: Final = (
 )
 COUNT_S: Final = 0.3
 """How long a session must be selected before its findings are counted, so that passing over it costs nothing."""
-LARGEST_COUNTED: Final = 20_000
+MAX_COUNTABLE_FRAMES: Final = 20_000
 """Frames of a capture whose findings are counted without being selected."""
 _UNKNOWN: Final = (Span("…", "dim"),)
 
@@ -134,7 +134,7 @@ def _revisions(summary: Summary) -> Sequence[Span]:
 
 def _is_countable(capture: ListedCapture) -> bool:
     """Whether the findings of a capture are unknown, and counting them takes some seconds at most."""
-    is_small = capture.summary is not None and capture.summary.frames <= LARGEST_COUNTED
+    is_small = capture.summary is not None and capture.summary.frames <= MAX_COUNTABLE_FRAMES
     return capture.is_readable and capture.is_summed and not capture.is_live and capture.tally is None and is_small
 
 

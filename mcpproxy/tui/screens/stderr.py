@@ -34,7 +34,7 @@ NEARBY_COLUMNS: Final = (
     Column("what", "meanwhile", 16, stretch=True),
     Column("status", "status", 12, drop=1),
 )
-LONGEST: Final = 1000
+MAX_FULL_LINE_CHARS: Final = 1000
 """The number of characters up to which a cut line is shown in full."""
 
 
@@ -200,7 +200,7 @@ class StderrScreen(CaptureScreen):
             full.display = False
             return
         try:
-            line_text = text_of(self.reading, entry, LONGEST)
+            line_text = text_of(self.reading, entry, MAX_FULL_LINE_CHARS)
         except OSError:
             line_text = None
         full.display = line_text is not None and cells(line_text[0]) > room and self.size.height >= 12

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.timelines import Timeline, Timelines
 from mcpproxy.tui.messages import CaptureGrown, Progressed
-from mcpproxy.tui.rows.timeline_rows import HEAD, KINDS, MOST_BARS, SHORTEST_NS, TimelineRows
+from mcpproxy.tui.rows.timeline_rows import HEAD, KINDS, MAX_BARS, SHORTEST_NS, TimelineRows
 from mcpproxy.tui.rows.waterfall import HEAT_LEGEND, LEGEND, Window, axis, legend
 from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
@@ -154,9 +154,9 @@ class TimelineScreen(CaptureScreen):
     def _aim(self) -> None:
         """Show the stretch around the row from which the screen was opened, if all has too many exchanges for bars."""
         own, number = self.timelines.own, self._goal_number()
-        is_long = len(own.reading.index) > 2 * MOST_BARS or own.count(*self.timelines.extent()) > MOST_BARS
+        is_long = len(own.reading.index) > 2 * MAX_BARS or own.count(*self.timelines.extent()) > MAX_BARS
         if number is not None and self._window is None and is_long:
-            self._window = own.around(number, MOST_BARS // 2)
+            self._window = own.around(number, MAX_BARS // 2)
 
     def _go_to_goal(self) -> None:
         number = self._goal_number()

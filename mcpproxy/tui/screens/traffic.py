@@ -31,7 +31,7 @@ from mcpproxy.tui.widgets.traffic_list import TrafficList
 from mcpproxy.wording.counts import begins_text, guesses_text, unrecorded_text
 from mcpproxy.wording.spans import Span
 
-MOST_LOST: Final = 3
+MAX_LOSS_LINES: Final = 3
 """Lines about losses that are shown."""
 LOWEST: Final = 5
 """Lines of title, heading, two rows and footer."""
@@ -225,7 +225,7 @@ class TrafficScreen(CaptureScreen):
         warnings += [f"▲ {text}" for text in self.reading.forgotten]
         lost = self.query_one("#lost", SafeText)
         # In a low terminal, two rows of the list come before these lines.
-        room = min(MOST_LOST, self.size.height - LOWEST)
+        room = min(MAX_LOSS_LINES, self.size.height - LOWEST)
         lost.display = bool(warnings) and room > 0
         if lost.display:
             lost.styles.max_height = room

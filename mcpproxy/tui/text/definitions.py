@@ -7,7 +7,7 @@ from mcpproxy.tui.text.values import STEP, write_value
 from mcpproxy.wording.exact_json import Pairs, member, name_text, scalar, without
 from mcpproxy.wording.parameter_types import TYPES, is_in_words, type_words
 
-DEEPEST: Final = 6
+MAX_PARAMETER_DEPTH: Final = 6
 """Levels of parameters inside of parameters; deeper ones are written as values."""
 
 
@@ -81,7 +81,7 @@ def _parameter(lines: TextLines, name: str, schema: Any, *, is_required: bool, i
     if isinstance(items, Pairs) and not without(items, "type"):
         known.append("items")
     rest = without(schema, *known)
-    if isinstance(member(rest, "properties"), Pairs) and depth < DEEPEST:
+    if isinstance(member(rest, "properties"), Pairs) and depth < MAX_PARAMETER_DEPTH:
         _members(lines, rest, indent + STEP, depth + 1)
     elif rest:
         write_value(lines, rest, indent + STEP)

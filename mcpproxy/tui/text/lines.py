@@ -13,9 +13,9 @@ from mcpproxy.tui.on_demand import OnDemand
 from mcpproxy.wording.cells import fit, is_narrow, pieces
 from mcpproxy.wording.spans import Role, Span
 
-MOST_LINES: Final = 200_000
+MAX_TEXT_LINES: Final = 200_000
 """Lines of one text."""
-MOST_CHARACTERS: Final = 8 << 20
+MAX_TEXT_CHARS: Final = 8 << 20
 """Characters of one text; the rest is in the raw bytes."""
 TAB: Final = 4
 """Cells between the stops of a tab."""
@@ -153,10 +153,10 @@ class TextLines(OnDemand[Sequence[Span]]):
         deepest = self.width // 2
         indent, hanging = min(indent, deepest), min(hanging, deepest)
         self._characters += len(text)
-        if self._characters > MOST_CHARACTERS:
+        if self._characters > MAX_TEXT_CHARS:
             raise TextLimitReached
         for piece in wrap(text, self.width - indent, self.width - hanging):
-            if len(self._texts) >= MOST_LINES:
+            if len(self._texts) >= MAX_TEXT_LINES:
                 raise TextLimitReached
             self._texts.append(piece)
             self._indents.append(indent)

@@ -9,13 +9,13 @@ from mcpproxy.tui.text.content import WORD, MessageWriter
 from mcpproxy.tui.text.definitions import write_definition
 from mcpproxy.tui.text.lines import TextLimitReached
 from mcpproxy.tui.text.values import STEP, write_value
-from mcpproxy.wording.exact_json import MOST_VALUES, Pairs, is_array, member, parse, scalar, without
+from mcpproxy.wording.exact_json import MAX_PARSED_VALUES, Pairs, is_array, member, parse, scalar, without
 from mcpproxy.wording.gists import log_source, progress_text
 from mcpproxy.wording.records import remark_on
 from mcpproxy.wording.spans import Role
 from mcpproxy.wording.statuses import error_word, verdict
 
-MOST_MESSAGES: Final = 1000
+MAX_BATCH_MESSAGES: Final = 1000
 """Messages of one batch."""
 
 _LOUD: Final = frozenset(("error", "critical", "alert", "emergency"))
@@ -23,7 +23,7 @@ _LOUD: Final = frozenset(("error", "critical", "alert", "emergency"))
 
 def write_frame(writing: MessageWriter, raw: bytes) -> None:
     """All that people read in the bytes of a frame; never raises."""
-    if sum(map(raw.count, (b"[", b"{", b","))) > MOST_VALUES:
+    if sum(map(raw.count, (b"[", b"{", b","))) > MAX_PARSED_VALUES:
         write_raw(writing, raw)
         return
     try:
@@ -33,10 +33,10 @@ def write_frame(writing: MessageWriter, raw: bytes) -> None:
         return
     try:
         if is_array(value):
-            for number, part in enumerate(value[:MOST_MESSAGES], 1):
+            for number, part in enumerate(value[:MAX_BATCH_MESSAGES], 1):
                 writing.lines.write_line(f"message {number:,} of {len(value):,}", "dim")
                 _message(writing, part)
-            if len(value) > MOST_MESSAGES:
+            if len(value) > MAX_BATCH_MESSAGES:
                 raise TextLimitReached
             return
         _message(writing, value)

@@ -10,7 +10,7 @@ from mcpproxy.tui.rows.row_calls import message_at
 from mcpproxy.tui.text.content import MessageWriter
 from mcpproxy.tui.text.messages import write_frame, write_raw, write_record
 
-LARGEST: Final = 8 << 20
+MAX_FORMATTED_FRAME_BYTES: Final = 8 << 20
 """Bytes. A larger frame is shown as raw text, page by page."""
 
 
@@ -22,7 +22,7 @@ def row_text(reading: Reading, row: int, width: int) -> MessageWriter | None:
         row: the entry.
         width: cells of a line.
     """
-    item = reading.index.read_item(row) if reading.index.entry(row).size <= LARGEST else None
+    item = reading.index.read_item(row) if reading.index.entry(row).size <= MAX_FORMATTED_FRAME_BYTES else None
     writing = MessageWriter(width)
     if isinstance(item, Frame):
         is_whole = reading.joined_to(row) is None

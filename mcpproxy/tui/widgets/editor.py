@@ -15,7 +15,7 @@ from textual.widgets import TextArea
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.completion import Completion, completion_of
 
-LONGEST: Final = 65_536
+MAX_PASTE_CHARS: Final = 65_536
 """Characters accepted at once."""
 NEW_LINE: Final = ("ctrl+j", "shift+enter", "alt+enter")
 
@@ -130,5 +130,5 @@ class Editor(TextArea):
 
 def _plain(text: str) -> str:
     """Text in which every character is visible, line by line."""
-    lines = text[:LONGEST].expandtabs(4).splitlines()
+    lines = text[:MAX_PASTE_CHARS].expandtabs(4).splitlines()
     return "\n".join(sanitise(line, None) for line in lines)

@@ -11,7 +11,7 @@ from textual.widgets import Input
 from mcpproxy.history import filters_of, remember_filter
 from mcpproxy.sanitise import sanitise
 
-LONGEST: Final = 4096
+MAX_INPUT_CHARS: Final = 4096
 REMEMBERED: Final = 50
 
 
@@ -32,12 +32,12 @@ class LineBox(Input):
             id: of the widget.
         """
         super().__init__(
-            placeholder=placeholder, id=id, max_length=LONGEST, compact=True, select_on_focus=not is_edited
+            placeholder=placeholder, id=id, max_length=MAX_INPUT_CHARS, compact=True, select_on_focus=not is_edited
         )
 
     def open(self, text: str = "") -> None:
         """Show the box with a text, and give it the focus."""
-        self.value = sanitise(text, LONGEST)
+        self.value = sanitise(text, MAX_INPUT_CHARS)
         self.cursor_position = len(self.value)
         self.display = True
         self.focus()
@@ -50,7 +50,7 @@ class LineBox(Input):
         """Sanitise pasted text, which may contain anything."""
         event.prevent_default()
         event.stop()
-        self.insert_text_at_cursor(sanitise(event.text.splitlines()[0] if event.text else "", LONGEST))
+        self.insert_text_at_cursor(sanitise(event.text.splitlines()[0] if event.text else "", MAX_INPUT_CHARS))
 
 
 class FilterBox(LineBox):
@@ -85,7 +85,7 @@ class FilterBox(LineBox):
     def on_mount(self) -> None:
         """Load the history."""
         if self._of:
-            self.history.extend(text[:LONGEST] for text in reversed(filters_of(self._of)[-REMEMBERED:]))
+            self.history.extend(text[:MAX_INPUT_CHARS] for text in reversed(filters_of(self._of)[-REMEMBERED:]))
 
     def open(self, text: str = "") -> None:
         """Show the box with a text, and give it the focus."""
@@ -109,7 +109,7 @@ class FilterBox(LineBox):
     def complete(self, word: str, text: str) -> None:
         """Replace the word before the cursor by a text."""
         at = self.cursor_position
-        self.value = self.value[: at - len(word)] + sanitise(text, LONGEST) + self.value[at:]
+        self.value = self.value[: at - len(word)] + sanitise(text, MAX_INPUT_CHARS) + self.value[at:]
         self.cursor_position = at - len(word) + len(text)
 
     def action_earlier(self, by: int) -> None:
@@ -117,5 +117,5 @@ class FilterBox(LineBox):
         at = self._at + by
         if -1 <= at < len(self.history):
             self._at = at
-            self.value = sanitise(self.history[at], LONGEST) if at >= 0 else ""
+            self.value = sanitise(self.history[at], MAX_INPUT_CHARS) if at >= 0 else ""
             self.cursor_position = len(self.value)

@@ -10,9 +10,9 @@ from mcpproxy.tui.text.lines import TextLimitReached, TextLines
 from mcpproxy.wording.exact_json import Pairs, quoted
 from mcpproxy.wording.spans import Span
 
-MOST_LINES: Final = 20_000
+MAX_TREE_LINES: Final = 20_000
 """Lines of one value; the rest is in the raw bytes."""
-LONGEST: Final = 4096
+MAX_STRING_CHARS: Final = 4096
 """Characters of one string."""
 _INDENT: Final = 2
 _UNKNOWN: Final = 80
@@ -42,7 +42,7 @@ def branches(value: Any) -> list[Branch]:
     while levels:
         level = levels[-1]
         depth = lines[level.line].depth
-        item = next(level.rest, None) if len(lines) <= MOST_LINES else None
+        item = next(level.rest, None) if len(lines) <= MAX_TREE_LINES else None
         if item is not None:
             _put(lines, levels, depth + 1, item)
             continue
@@ -98,10 +98,10 @@ def _put(lines: list[Branch], levels: list[_Level], depth: int, item: _Item) -> 
 
 def _scalar(value: object) -> str:
     if isinstance(value, Number):
-        return sanitise(value.token, LONGEST)
+        return sanitise(value.token, MAX_STRING_CHARS)
     if isinstance(value, str):
-        more = f"… ({len(value):,} characters)" if len(value) > LONGEST else ""
-        return quoted(value[:LONGEST]) + more
+        more = f"… ({len(value):,} characters)" if len(value) > MAX_STRING_CHARS else ""
+        return quoted(value[:MAX_STRING_CHARS]) + more
     return {True: "true", False: "false"}.get(value, "null") if isinstance(value, bool) else "null"
 
 

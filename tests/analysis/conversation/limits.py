@@ -8,11 +8,11 @@ from analysis.conversation import call_table, http_exchange, http_exchanges
 class Limits(NamedTuple):
     """How many are kept at most."""
 
-    requests: int = call_table.OPEN_LIMIT
-    requests_over_http: int = call_table.OPEN_HTTP_LIMIT
-    lasting: int = http_exchange.LASTING_KEPT
+    requests: int = call_table.MAX_OPEN_REQUESTS
+    requests_over_http: int = call_table.MAX_OPEN_HTTP_REQUESTS
+    lasting: int = http_exchange.MAX_OPEN_HTTP_EXCHANGES
     """Exchanges that are open."""
-    ended: int = http_exchange.KEPT
+    ended: int = http_exchange.MAX_HTTP_EXCHANGES
     """Exchanges that have ended."""
     bytes_: int = http_exchanges.SEEN_BYTES
     """Of the messages of these."""

@@ -88,7 +88,7 @@ def test_directions_do_not_mix() -> None:
 
 
 def test_lines_without_end_are_let_go_and_take_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembly, "MOST_LINES", 400)
+    monkeypatch.setattr(assembly, "MAX_MESSAGE_LINES", 400)
 
     def without_end(count: int) -> None:
         assert len(read("[", *["1,"] * count)) == count + 1
@@ -98,7 +98,7 @@ def test_lines_without_end_are_let_go_and_take_linear_time(monkeypatch: pytest.M
 
 @pytest.mark.soak
 def test_very_many_lines_without_end_are_let_go_and_take_linear_time() -> None:
-    assert_linear(lambda count: read("[", *["1,"] * count), assembly.MOST_LINES, 5 * assembly.MOST_LINES)
+    assert_linear(lambda count: read("[", *["1,"] * count), assembly.MAX_MESSAGE_LINES, 5 * assembly.MAX_MESSAGE_LINES)
 
 
 @given(

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from analysis.conversation.response_text import LONGEST, gist
+from analysis.conversation.response_text import MAX_GIST_CHARS, gist
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_gist(text: str, said: str) -> None:
 
 
 def test_it_is_short() -> None:
-    assert len(gist("x" * 100_000)) == LONGEST
+    assert len(gist("x" * 100_000)) == MAX_GIST_CHARS
 
 
 def test_time_is_linear_in_a_hostile_text() -> None:

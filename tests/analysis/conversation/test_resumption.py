@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.http_exchange import KEPT, CrossStreamEvent, HttpExchange
+from analysis.conversation.http_exchange import MAX_HTTP_EXCHANGES, CrossStreamEvent, HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges
 from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import id_of
@@ -164,7 +164,7 @@ def test_an_exchange_that_is_forgotten_is_resumed_by_its_number(streams: Streams
     first = streams.begin(1)
     streams.send(first, "a")
     second = streams.begin(2, "GET", after="a")
-    for number in (1, *range(10, KEPT + 20)):
+    for number in (1, *range(10, MAX_HTTP_EXCHANGES + 20)):
         streams.exchanges.on_record({"exchange": number, "stage": "end"})
     assert streams.exchanges.known(1) is None
     assert (second.resumes, second.resumed) == (None, 1)

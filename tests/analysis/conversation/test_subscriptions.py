@@ -11,7 +11,7 @@ from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Id, Invalid, Notification, Request, Response
 from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import (
-    LONGEST,
+    MAX_PREFIX_URI_CHARS,
     NOTIFICATIONS,
     REQUESTS,
     ListenSubscription,
@@ -321,11 +321,11 @@ def test_covering_agrees_with_a_plain_model(script: list[tuple[bool, str]], uri:
 
 
 def test_a_giant_uri_stands_for_itself_alone() -> None:
-    uris = UriPrefixSet(["x" * LONGEST, "y" * (LONGEST + 1)])
-    assert uris.covering("x" * (LONGEST + 9)) == "x" * LONGEST
-    assert uris.covering("y" * (LONGEST + 1)) is not None
-    assert uris.covering("y" * (LONGEST + 9)) is None
-    uris.discard("y" * (LONGEST + 1))
+    uris = UriPrefixSet(["x" * MAX_PREFIX_URI_CHARS, "y" * (MAX_PREFIX_URI_CHARS + 1)])
+    assert uris.covering("x" * (MAX_PREFIX_URI_CHARS + 9)) == "x" * MAX_PREFIX_URI_CHARS
+    assert uris.covering("y" * (MAX_PREFIX_URI_CHARS + 1)) is not None
+    assert uris.covering("y" * (MAX_PREFIX_URI_CHARS + 9)) is None
+    uris.discard("y" * (MAX_PREFIX_URI_CHARS + 1))
     assert len(uris) == 1
 
 

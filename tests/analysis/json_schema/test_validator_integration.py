@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from analysis import child_process
 from analysis.json_schema.dialects import dialect
 from analysis.json_schema.fast_path import certainly_fits, proof_of
-from analysis.json_schema.validator import LARGEST, WORKER, SchemaFault, schema_of
-from analysis.json_schema.worker import DEATHS, MOST, Worker
+from analysis.json_schema.validator import MAX_SCHEMA_OR_VALUE_BYTES, WORKER, SchemaFault, schema_of
+from analysis.json_schema.worker import DEATHS, MAX_QUESTION_BYTES, Worker
 from tests.examples import examples
 from tests.harness import DEADLINE_S, is_alive, wait_until
 
@@ -178,9 +178,9 @@ def test_a_schema_that_takes_for_ever_is_given_up() -> None:
     assert refusal({"multipleOf": 2}, 3) is not None, "the next child answers"
 
 
-@pytest.mark.parametrize("value", [2**70, "\ud800", float("nan"), {"a": {1}}, "x" * (LARGEST + 1)])
+@pytest.mark.parametrize("value", [2**70, "\ud800", float("nan"), {"a": {1}}, "x" * (MAX_SCHEMA_OR_VALUE_BYTES + 1)])
 def test_what_is_no_json_or_too_large_is_unknown(value: Any) -> None:
-    assert refusal({"multipleOf": 2, "maxLength": LARGEST}, value) is None
+    assert refusal({"multipleOf": 2, "maxLength": MAX_SCHEMA_OR_VALUE_BYTES}, value) is None
 
 
 def test_what_is_no_schema_or_too_large_is_none() -> None:
@@ -189,7 +189,7 @@ def test_what_is_no_schema_or_too_large_is_none() -> None:
         deep = {"not": deep}
     others: list[Any] = [None, 1, [], deep, {"const": 2**70}]
     assert [schema_of(one) for one in others] == [None] * 5
-    assert schema_of({"description": "x" * LARGEST}) is None
+    assert schema_of({"description": "x" * MAX_SCHEMA_OR_VALUE_BYTES}) is None
 
 
 def test_a_worker_whose_child_dies_again_and_again_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,8 +201,8 @@ def test_a_worker_whose_child_dies_again_and_again_gives_up(monkeypatch: pytest.
 
 
 LIES = [
-    MOST.to_bytes(4) + b"x" * MOST,
-    (MOST + 1).to_bytes(4),
+    MAX_QUESTION_BYTES.to_bytes(4) + b"x" * MAX_QUESTION_BYTES,
+    (MAX_QUESTION_BYTES + 1).to_bytes(4),
     b"\0\0\0\x09[1,true,\xff",
     b"\0\0\0\x02{}",
     b'\0\0\0\x10["x",true,"",""]',

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from analysis.rules.base import MOST_COUNTED, MOST_REPORTED, Rule
+from analysis.rules.base import MAX_COUNTED_FINDINGS, MAX_REPORTED_FINDINGS, Rule
 from analysis.rules.discovery import rules
 from analysis.rules.finding import Finding, Level
 from tests.analysis.conversation.test_crowds import Tape
@@ -38,18 +38,23 @@ def tools(count: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("rule", ["tool/schema-dialect", "tool/name"])
 @pytest.mark.parametrize(
     ("count", "counted"),
-    [(1, 1), (MOST_REPORTED, MOST_REPORTED), (MOST_REPORTED + 1, MOST_REPORTED + 1), (3 * MOST_COUNTED, MOST_COUNTED)],
+    [
+        (1, 1),
+        (MAX_REPORTED_FINDINGS, MAX_REPORTED_FINDINGS),
+        (MAX_REPORTED_FINDINGS + 1, MAX_REPORTED_FINDINGS + 1),
+        (3 * MAX_COUNTED_FINDINGS, MAX_COUNTED_FINDINGS),
+    ],
 )
 def test_what_is_beyond_those_that_are_told_is_counted(rule: str, count: int, counted: int) -> None:
     found = found_in_list(rule, *tools(count))
-    assert len(found) == min(count, MOST_REPORTED)
+    assert len(found) == min(count, MAX_REPORTED_FINDINGS)
     assert [one.more for one in found] == [0] * (len(found) - 1) + [counted - len(found)]
     assert len({one.pointer for one in found}) == len(found)
 
 
 def test_of_shapes_too_what_is_beyond_those_that_are_told_is_counted() -> None:
     found = found_in_list("schema/invalid-result", *[{"inputSchema": {"type": "object"}}] * 57)
-    assert (len(found), sum(one.stands_for for one in found)) == (MOST_REPORTED, 57)
+    assert (len(found), sum(one.stands_for for one in found)) == (MAX_REPORTED_FINDINGS, 57)
     assert found[-1].message.endswith("name is missing")
 
 
@@ -63,4 +68,8 @@ def test_no_more_findings_are_made_than_are_counted() -> None:
             yield Finding("tool/name", Level.NOTE, "server", 1, made, "")
 
     kept = Rule.capped(findings(), 3)
-    assert ([one.frame for one in kept], kept[-1].more, made) == ([1, 2, 3], MOST_COUNTED - 3, MOST_COUNTED)
+    assert ([one.frame for one in kept], kept[-1].more, made) == (
+        [1, 2, 3],
+        MAX_COUNTED_FINDINGS - 3,
+        MAX_COUNTED_FINDINGS,
+    )

@@ -10,8 +10,8 @@ from analysis.conversation.message import Notification
 from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
 from analysis.conversation.tasks import RELATED
 from analysis.rules.discovery import group_of
-from analysis.rules.ext_tasks.keys import KEPT, Keys
-from analysis.rules.tasks.related_tasks import MOST
+from analysis.rules.ext_tasks.keys import MAX_KEYS_PER_TASK, Keys
+from analysis.rules.tasks.related_tasks import MAX_UNKNOWN_TASKS
 from tests.analysis.talk import Talk
 from tests.analysis.traces import Found, check, grave, stdio
 from tests.examples import examples
@@ -161,18 +161,18 @@ def rules_in(found: list[Found]) -> dict[str, int]:
 def test_unknown_tasks_are_told_of_up_to_a_bound() -> None:
     flood = [
         told("notifications/message", level="info", data="x", _meta={RELATED: {"taskId": f"t{n}"}})
-        for n in range(MOST * 3)
+        for n in range(MAX_UNKNOWN_TASKS * 3)
     ]
-    assert rules_in(check(stdio("flood", *HANDSHAKE, *flood))) == {"tasks/related-task-unknown": MOST}
+    assert rules_in(check(stdio("flood", *HANDSHAKE, *flood))) == {"tasks/related-task-unknown": MAX_UNKNOWN_TASKS}
 
 
 def test_keys_are_remembered_up_to_a_bound() -> None:
     talk, keys = Talk("stdio"), Keys()
     question = {"method": "roots/list"}
-    for n in range(KEPT // 50):
+    for n in range(MAX_KEYS_PER_TASK // 50):
         seen = talk.tell("notifications/tasks", taskId="t", status="input_required")
         assert isinstance(seen.message, Notification)
         asked = {f"{n}/{m}": question for m in range(100)}
         assert keys.add_questions(seen.message, asked, is_http=False) == []
         keys.mark_accepted(asked)
-    assert len(keys.done) == KEPT
+    assert len(keys.done) == MAX_KEYS_PER_TASK

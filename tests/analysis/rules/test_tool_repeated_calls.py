@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from analysis.rules.finding import Finding, Level
 from analysis.rules.tool import repeated_calls
-from analysis.rules.tool.repeated_calls import KEPT
+from analysis.rules.tool.repeated_calls import MAX_DISTINCT_CALLS
 from captures.envelope import judge
 from captures.frame import Frame
 from captures.record import Record
@@ -103,7 +103,7 @@ def test_what_is_remembered_is_bounded_and_what_is_repeated_is_kept() -> None:
         talk.call(id_, q="often")
     talk.call(4, q="seldom")
     talk.call(5, q="seldom")
-    for number in range(KEPT):
+    for number in range(MAX_DISTINCT_CALLS):
         talk.call(10 + number, n=number)
     talk.call(6, q="seldom")
     talk.call(7, q="often")

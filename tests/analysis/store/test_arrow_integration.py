@@ -17,7 +17,7 @@ from nanoarrow.c_array_stream import c_array_stream
 from analysis.conversation.call import Outcome
 from analysis.store.arrow import Batch
 from analysis.store.tables import GIVEN, START
-from analysis.store.values import LARGEST, text
+from analysis.store.values import MAX_BIGINT, text
 from captures.ambiguity import DUPLICATE
 
 
@@ -29,9 +29,9 @@ class Number(IntEnum):
     SEVEN = 7
 
 
-SMALLEST: Final = -LARGEST - 1
+SMALLEST: Final = -MAX_BIGINT - 1
 INTEGERS: Final = st.integers(-(2**31), 2**31 - 1)
-BIGINTS: Final = st.integers(SMALLEST, LARGEST) | st.sampled_from([0, SMALLEST, LARGEST, Number.SEVEN])
+BIGINTS: Final = st.integers(SMALLEST, MAX_BIGINT) | st.sampled_from([0, SMALLEST, MAX_BIGINT, Number.SEVEN])
 TEXTS: Final = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
     ["", "\0", "a\0b", "é", "\U0010ffff", "x" * 13, "ü" * 300, Colour.RED, Outcome.RESULT, DUPLICATE]
 )
@@ -91,7 +91,7 @@ def test_any_rows_are_those_of_the_appender(rows: list[tuple[Any, ...]]) -> None
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 2048, 2049])
 def test_rows_of_nothing_but_null_or_without_null(type_: str, size: int) -> None:
     some: dict[str, Any] = {
-        "BIGINT": LARGEST,
+        "BIGINT": MAX_BIGINT,
         "BIGINT[]": [1, 2],
         "BLOB": b"\xff\0",
         "BOOLEAN": True,
@@ -116,12 +116,12 @@ def test_lone_surrogates_come_as_the_loader_writes_them() -> None:
 @pytest.mark.parametrize(
     ("type_", "value"),
     [
-        ("BIGINT", LARGEST + 1),
+        ("BIGINT", MAX_BIGINT + 1),
         ("BIGINT", SMALLEST - 1),
         ("BIGINT", 1.0),
         ("BIGINT", "1"),
         ("BIGINT", b"1"),
-        ("BIGINT[]", [LARGEST + 1]),
+        ("BIGINT[]", [MAX_BIGINT + 1]),
         ("BIGINT[]", [None]),
         ("BIGINT[]", ["1"]),
         ("BLOB", "1"),

@@ -22,11 +22,11 @@ from analysis.store import load as load_module
 from analysis.store.inserts import BATCHES, ROW_BYTES
 from analysis.store.load import Loader, create
 from analysis.store.tables import NAMES
-from analysis.store.values import DEEPEST
+from analysis.store.values import MAX_JSON_DEPTH
 from captures.damage import Damage
 from captures.errors import CaptureError, NewerFormat, NotACapture
 from captures.frame import Frame
-from captures.gaps import MOST_LOST
+from captures.gaps import MAX_LOST_RECORDS
 from captures.identity import capture_id, path_id
 from captures.reader import Capture, read_frames
 from captures.record import members, seal
@@ -535,7 +535,7 @@ NOT_JSON = (
 
 def test_message_is_json_only_where_no_query_can_fail_on_it(tmp_path: Path) -> None:
     talk = Written(tmp_path / "a.mcpcap", "a")
-    deep = b"[" * DEEPEST + b"]" * DEEPEST
+    deep = b"[" * MAX_JSON_DEPTH + b"]" * MAX_JSON_DEPTH
     good = [
         b'{"jsonrpc":"2.0","id":1,"method":"a"}',
         b' {"jsonrpc": "2.0", "id": 12345678901234567890123, "method": "a", "params": {"x": 1e400}} ',
@@ -709,7 +709,7 @@ def test_the_numbers_that_a_column_holds_end_between_two_frames(tmp_path: Path) 
     path.write_bytes(b"".join([header, *frames]))
     with loaded(path) as connection:
         assert rows(connection, "select seq - 9223372036854775800 from frames") == [(6,), (7,)]
-        assert rows(connection, "select frames, lost from captures") == [(2, MOST_LOST)]
+        assert rows(connection, "select frames, lost from captures") == [(2, MAX_LOST_RECORDS)]
 
 
 def test_rows_and_counts_are_the_same_however_often_they_are_inserted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.store.values import DEEPEST, integer, is_shallow, json_text, text, wall
+from analysis.store.values import MAX_JSON_DEPTH, integer, is_shallow, json_text, text, wall
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def _is_odd(value: Any) -> bool:
 def test_depth_is_told_exactly(depth: int, opening: bytes) -> None:
     closing = b"]" if opening == b"[" else b"}"
     raw = opening * depth + b"1" + closing * depth + b'"' + b"[{" * 300 + b'"'
-    assert is_shallow(raw) == (depth <= DEEPEST)
+    assert is_shallow(raw) == (depth <= MAX_JSON_DEPTH)
 
 
 @given(st.one_of(st.integers(), st.floats(), st.booleans(), st.none()))

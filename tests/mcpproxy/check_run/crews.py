@@ -59,7 +59,7 @@ def they_find_the_same_in_the_same_order(*captures: Path) -> None:
 def events_of_later_captures_wait_within_a_limit(*captures: Path) -> None:
     """A limit of nothing."""
     alone = by_capture([*captures], CheckOptions(), 0)
-    worker_pool.MOST_WAITING = 0  # type: ignore[misc]
+    worker_pool.MAX_WAITING_EVENT_BYTES = 0  # type: ignore[misc]
     assert by_capture([*captures], CheckOptions(), 3) == alone
 
 

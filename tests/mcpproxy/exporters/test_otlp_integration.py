@@ -319,9 +319,9 @@ def test_times_that_no_reader_can_hold_are_bounded(wall_ns: Any, tmp_path: Path)
 def test_names_of_peers_cannot_make_series_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert histograms.SERIES_KEPT == 2_000
+    assert histograms.MAX_SERIES == 2_000
     kept = 50
-    monkeypatch.setattr(histograms, "SERIES_KEPT", kept)
+    monkeypatch.setattr(histograms, "MAX_SERIES", kept)
     one = Written(tmp_path / "one.mcpcap", "files", 1, 1_795_000_000_000_000_000)
     one.handshake()
     for number in range(kept + 200):

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import analysis
 from captures.frame import Frame
 from captures.reader import Capture
-from captures.record import MAX_LINE
+from captures.record import MAX_LINE_BYTES
 from mcpproxy.importers.capture_lines import CaptureLines
-from mcpproxy.importers.mitmproxy import LARGEST, read
+from mcpproxy.importers.mitmproxy import MAX_FLOW_BYTES, read
 from mcpproxy.importers.source import InvalidLine
 from tests.examples import examples
 from tests.harness import DEADLINE_S, Place, frames, members_of
@@ -186,7 +186,7 @@ def test_the_largest_heads_make_a_sound_capture(value: str, tmp_path: Path) -> N
 
 def test_a_record_that_no_reader_accepts_is_never_written() -> None:
     with pytest.raises(InvalidLine, match=r"record 0 would have 8,\d{3},\d{3} bytes, and 8,388,608 fit"):
-        CaptureLines().header("har", "http", "x" * (MAX_LINE - 100))
+        CaptureLines().header("har", "http", "x" * (MAX_LINE_BYTES - 100))
 
 
 @pytest.mark.parametrize("by", ["client", "server", "error", "proxy"])
@@ -312,7 +312,7 @@ def netstring(value: Any) -> bytes:
         (b"", "expected a flow"),
         (b"x", "byte 0: expected a flow"),
         (b"99999999999:", "byte 0: expected a flow"),
-        (b"%d:" % (LARGEST + 1), "byte 0: expected a flow"),
+        (b"%d:" % (MAX_FLOW_BYTES + 1), "byte 0: expected a flow"),
         (b"10:abc", "ends within a flow"),
         (b"3:abc,", "flow 0: expected a flow"),
         (b"3:abc?", "expected the type"),

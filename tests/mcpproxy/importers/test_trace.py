@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from captures.frame import Frame
 from captures.reader import read_frames
-from captures.record import MAX_LINE, Record, decode
+from captures.record import MAX_LINE_BYTES, Record, decode
 from mcpproxy.importers.trace import Case, Refused, cases
 from tests.captures.samples import tables
 
@@ -50,7 +50,7 @@ def told(of: Case) -> list[Told]:
     for index, line in of.records():
         record = decode(line.removesuffix(b"\n"), 0, orjson.loads)
         assert record is not None
-        assert len(line) <= MAX_LINE
+        assert len(line) <= MAX_LINE_BYTES
         assert record.seq == len(found)
         assert not found or record.t_ns >= found[-1][1].t_ns
         found.append((index, record))

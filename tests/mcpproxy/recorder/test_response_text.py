@@ -5,7 +5,7 @@ import time
 import pytest
 
 from captures.addresses import clean_address
-from mcpproxy.recorder.response_text import KEPT_BYTES, Cleaner
+from mcpproxy.recorder.response_text import MAX_BODY_TEXT_BYTES, Cleaner
 from mcpproxy.wire.framing import Fields
 
 TARGET = b"/mcp/tenant-4711?api_key=query%2Bsecret&verbose=1"
@@ -192,7 +192,7 @@ def test_only_text_is_kept_and_not_without_end() -> None:
 
 
 def test_a_secret_that_is_cut_is_not_kept_in_part() -> None:
-    for at in range(KEPT_BYTES - 16, KEPT_BYTES + 2):
+    for at in range(MAX_BODY_TEXT_BYTES - 16, MAX_BODY_TEXT_BYTES + 2):
         said = cleaner().body(b" " * (at - 1) + b"x" + SECRETS[1].encode() * 2, b"text/plain")
         assert "cook" not in (said or ""), at
 
@@ -237,5 +237,5 @@ def test_time_is_linear_in_a_hostile_body() -> None:
     )
     for body in hostile:
         began = time.process_time()
-        cleaner().body(body[:KEPT_BYTES], b"")
+        cleaner().body(body[:MAX_BODY_TEXT_BYTES], b"")
         assert time.process_time() - began < 10, body[:20]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mcpproxy.wire.framing import MAX_FIELDS
-from mcpproxy.wire.http1 import MAX_HEAD, MAX_TARGET
+from mcpproxy.wire.http1 import MAX_REQUEST_HEAD_BYTES, MAX_TARGET_BYTES
 from tests.harness import Place, records, wait_until
 from tests.http_harness import (
     GET,
@@ -286,10 +286,10 @@ def test_other_protocols_are_refused_plainly(place: Place) -> None:
 
 def test_too_much_of_a_head_is_refused_and_the_client_can_read_why(place: Place) -> None:
     bombs = {
-        "a long value": (431, get(b"Host: localhost", b"X: " + b"x" * MAX_HEAD)),
-        "a long name": (431, get(b"Host: localhost", b"x" * MAX_HEAD + b": x")),
+        "a long value": (431, get(b"Host: localhost", b"X: " + b"x" * MAX_REQUEST_HEAD_BYTES)),
+        "a long name": (431, get(b"Host: localhost", b"x" * MAX_REQUEST_HEAD_BYTES + b": x")),
         "many fields": (431, get(b"Host: localhost", *[b"X: y"] * MAX_FIELDS)),
-        "a long target": (414, get(b"Host: localhost", target=b"/" + b"x" * MAX_TARGET)),
+        "a long target": (414, get(b"Host: localhost", target=b"/" + b"x" * MAX_TARGET_BYTES)),
         "a line without end": (414, b"G" * (8 << 20)),
         "a field without end": (431, b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * (8 << 20)),
         "fields without end": (431, b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * (1 << 20)),
@@ -303,8 +303,8 @@ def test_too_much_of_a_head_is_refused_and_the_client_can_read_why(place: Place)
 
 def test_a_head_at_the_limit_goes_on(place: Place) -> None:
     start = b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n"
-    request = start + b"X: " + b"x" * (MAX_HEAD - len(start) - 7) + b"\r\n\r\n"
-    assert len(request) == MAX_HEAD
+    request = start + b"X: " + b"x" * (MAX_REQUEST_HEAD_BYTES - len(start) - 7) + b"\r\n\r\n"
+    assert len(request) == MAX_REQUEST_HEAD_BYTES
     with Upstream(answering(OK)) as upstream, serving(place, upstream) as served, served.client() as client:
         client.say(request)
         assert client.hear(len(OK)) == OK

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.relay.http.observer import Event, Rewritten
-from mcpproxy.relay.http.rewrite import MAX_LINE, Origin, Rewriter
+from mcpproxy.relay.http.rewrite import MAX_EVENT_LINE_BYTES, Origin, Rewriter
 from mcpproxy.wire.response import Lost, ResponseBody, ResponseEnd, ResponseHead, ResponseTap
 
 ORIGIN = Origin("http", "up.example", 8000)
@@ -323,7 +323,7 @@ def test_only_the_first_event_in_answer_to_a_get_is_looked_at() -> None:
         (chunked(sent).replace(b"Content-Type", b"Content-Encoding: x\r\nContent-Type"), GET),
         (chunked(sent).replace(b"event-stream", b"plain"), GET),
         (chunked(sent).replace(b"200 OK", b"404 No"), GET),
-        (chunked(b"event: endpoint\ndata: " + b"x" * (2 * MAX_LINE))[:-1], GET),
+        (chunked(b"event: endpoint\ndata: " + b"x" * (2 * MAX_EVENT_LINE_BYTES))[:-1], GET),
     ):
         assert relayed(data, [], methods).out == data
         assert relayed(data, list(range(0, len(data), 7)), methods).out == data
@@ -346,6 +346,6 @@ def test_a_line_without_end_is_forwarded() -> None:
     relay = Relayed(GET)
     relay.read(STREAM + b"fffff\r\nevent: endpoint\ndata: ")
     piece = b"y" * 1000
-    held = [relay.read(piece) for _ in range(MAX_LINE // len(piece) + 2)]
+    held = [relay.read(piece) for _ in range(MAX_EVENT_LINE_BYTES // len(piece) + 2)]
     assert held[0] == b""
     assert relay.out.endswith(b"data: " + piece * len(held))

@@ -16,7 +16,7 @@ from captures.exact_judge import judge_exactly
 from captures.frame import Frame
 from captures.integrity import inspect_file
 from captures.reader import Capture, read_frames
-from captures.record import MAX_RAW, decode, frame_members, members, part_members, seal
+from captures.record import MAX_RAW_BYTES, decode, frame_members, members, part_members, seal
 from mcpproxy.sharing import ShareOptions, redacted_copy
 from mcpproxy.sharing.account import Account
 from mcpproxy.sharing.choices import ShareChoices
@@ -131,7 +131,7 @@ def test_a_frame_in_parts_keeps_its_parts_and_its_meaning(tmp_path: Path) -> Non
     text = "prose " * 250_000 + TOKEN + " more" * 100_000
     raw = json.dumps({"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": text}]}}).encode()
     cut = raw.index(TOKEN.encode()) + 5
-    pieces = [raw[:MAX_RAW], raw[MAX_RAW:cut], raw[cut:]]
+    pieces = [raw[:MAX_RAW_BYTES], raw[MAX_RAW_BYTES:cut], raw[cut:]]
     lines = written([("c2s", {"id": 2, "method": "tools/call", "params": {"name": "a"}})])[:-1]
     for number, piece in enumerate(pieces, 1):
         lines.append(seal(len(lines), len(lines), "part", part_members("s2c", number, piece)))

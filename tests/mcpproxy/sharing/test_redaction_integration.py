@@ -12,7 +12,7 @@ import pytest
 
 import mcpproxy.sharing.frames as sharing_frames
 from captures import exact_judge
-from captures.limits import MOST_VALUES
+from captures.limits import MAX_STRUCTURAL_CHARS
 from mcpproxy.sharing import redaction
 from mcpproxy.sharing.choices import ShareChoices
 from mcpproxy.sharing.encodings import decoded_base64, encoded
@@ -270,14 +270,14 @@ def check_list_of_secrets(redactor: Redactor, most: int) -> None:
 
 
 def test_a_list_of_secrets_is_replaced_whole(redactor: Redactor, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert redaction.MOST == 100_000
-    monkeypatch.setattr(redaction, "MOST", 1000)
+    assert redaction.MAX_FRAME_SECRETS == 100_000
+    monkeypatch.setattr(redaction, "MAX_FRAME_SECRETS", 1000)
     check_list_of_secrets(redactor, 1000)
 
 
 @pytest.mark.soak
 def test_a_list_of_all_secrets_that_one_may_hold_is_replaced_whole(redactor: Redactor) -> None:
-    check_list_of_secrets(redactor, redaction.MOST)
+    check_list_of_secrets(redactor, redaction.MAX_FRAME_SECRETS)
 
 
 def check_many_values(redactor: Redactor, most: int) -> None:
@@ -295,16 +295,16 @@ def check_many_values(redactor: Redactor, most: int) -> None:
 def test_json_in_a_string_with_too_many_values_is_replaced_whole_and_unjudged_stays_so(
     redactor: Redactor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert redaction.MOST_PLACES == MOST_VALUES == 1_000_000
-    monkeypatch.setattr(redaction, "MOST_PLACES", 10_000)
+    assert redaction.MAX_JSON_TOKENS == MAX_STRUCTURAL_CHARS == 1_000_000
+    monkeypatch.setattr(redaction, "MAX_JSON_TOKENS", 10_000)
     for module in (exact_judge, sharing_frames):
-        monkeypatch.setattr(module, "MOST_VALUES", 10_000)
+        monkeypatch.setattr(module, "MAX_STRUCTURAL_CHARS", 10_000)
     check_many_values(redactor, 10_000)
 
 
 @pytest.mark.soak
 def test_json_in_a_string_with_a_million_values_is_replaced_whole(redactor: Redactor) -> None:
-    check_many_values(redactor, redaction.MOST_PLACES)
+    check_many_values(redactor, redaction.MAX_JSON_TOKENS)
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,11 @@ def test_a_worker_is_no_more_believed_than_needed(tmp_path: Path) -> None:
     reading = read(captured(tmp_path))
     findings = Findings(reading.index)
     one = Finding("id/unknown-response", Level.ERROR, "server", 1, 3, "x")
-    for _ in range(found_module.MOST + 5):
+    for _ in range(found_module.MAX_FINDINGS_WITH_TEXT + 5):
         findings.add_finding(one)
     for seq in (1 << 62, -1, 10**30):
         findings.add_finding(one._replace(frame=seq))
-    assert len(findings.kept) == found_module.MOST
+    assert len(findings.kept) == found_module.MAX_FINDINGS_WITH_TEXT
     assert findings.at(3) == (Level.ERROR, found_module.COUNTED)
     reading.close()
 

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.store.definitions import definitions_in
 from captures.file import CaptureFile
-from mcpproxy.tui.data.tool_definitions import MOST, VERSIONS, Tools, changed_members
+from mcpproxy.tui.data.tool_definitions import MAX_TOOLS, VERSIONS, Tools, changed_members
 from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.alone import Alone as Reading
 from tests.mcpproxy.tui.hostile import calling
@@ -103,10 +103,10 @@ class TestTools:
         reading.close()
 
     def test_it_is_bounded(self, tmp_path: Path) -> None:
-        many = listed(1, *({"name": f"t{number}"} for number in range(MOST + 7)))
+        many = listed(1, *({"name": f"t{number}"} for number in range(MAX_TOOLS + 7)))
         often = [one for at in range(VERSIONS + 9) for one in listed(100 + at, {"name": "t0", "description": str(at)})]
         tools, reading = counted(record(tmp_path / "x.mcpcap", [("header", header()), *many, *often, END]))
-        assert len(tools.rows) == MOST
+        assert len(tools.rows) == MAX_TOOLS
         assert tools.left_out == 7
         assert len(tools.rows[0].versions) == VERSIONS
         assert tools.rows[0].last is not None

@@ -3,7 +3,7 @@
 import json
 
 from mcpproxy.tui.details.byte_pages import PAGE, HexPage, RawPage
-from mcpproxy.tui.details.find import MOST, MatchPosition, find, pattern_of
+from mcpproxy.tui.details.find import MAX_MATCHES, MatchPosition, find, pattern_of
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.tui.widgets.tree import Tree, branches
 from mcpproxy.wording.exact_json import parse
@@ -35,7 +35,7 @@ class TestBytes:
 
     def test_it_is_bounded_and_ends_when_it_is_not_wanted(self) -> None:
         page = RawPage(lambda: (b"x" * 100_000,), 0, 80, 0)
-        assert len(page.find("x").places) == MOST
+        assert len(page.find("x").places) == MAX_MATCHES
         assert page.find("x").is_cut
         assert page.find("x", lambda: False).places == []
 
@@ -72,6 +72,6 @@ class TestFinding:
         lines = TextLines(80)
         lines.foreign("x" * 100_000)
         found = find(lines, pattern_of("x"))
-        assert len(found.places) == MOST
+        assert len(found.places) == MAX_MATCHES
         assert found.is_cut
         assert find(lines, None).places == ()

@@ -130,7 +130,7 @@ async def enter_goes_to_the_frame_escape_back_and_the_way_back_does_not_grow_wit
     await stage.press("enter")
     await on_traffic(stage, 7)
     await findings_above(stage)
-    assert len(stage.app.screen_stack) <= app_module.DEEPEST + 1
+    assert len(stage.app.screen_stack) <= app_module.MAX_SCREEN_DEPTH + 1
     await stage.press("G", "enter")
     await on_traffic(stage, 8)
     # The place is selected when the frame is opened.
@@ -199,7 +199,7 @@ async def what_is_folded_stays_folded_when_the_check_comes_by(stage: Stage) -> N
 
 @pytest.mark.costly("every key of the list, with the screens that it leads to and back")
 def test_the_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app_module, "DEEPEST", 5)
+    monkeypatch.setattr(app_module, "MAX_SCREEN_DEPTH", 5)
     acts = (
         what_is_folded_stays_folded_when_the_check_comes_by,  # first: what is checked already does not come by
         the_list_folds_is_filtered_and_leads_to_the_pages_of_its_rules,

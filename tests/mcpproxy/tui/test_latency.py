@@ -14,7 +14,7 @@ from analysis.filter import Facts, parse
 from captures.envelope import judge
 from captures.file import CaptureFile
 from captures.frame import Frame
-from mcpproxy.tui.data.call_kinds import MOST, CallKind, CallKinds
+from mcpproxy.tui.data.call_kinds import MAX_CALL_KINDS, CallKind, CallKinds
 from mcpproxy.tui.data.columns import OUTCOMES
 from mcpproxy.tui.data.course import SLICES, Course
 from mcpproxy.tui.data.latencies import Latencies
@@ -156,11 +156,11 @@ class TestCounts:
             return call
 
         kinds = CallKinds()
-        numbers = [kinds.number(named(number)) for number in range(MOST + 50)]
-        assert len(kinds.all) == MOST + 1
-        assert set(numbers[MOST:]) == {MOST}
+        numbers = [kinds.number(named(number)) for number in range(MAX_CALL_KINDS + 50)]
+        assert len(kinds.all) == MAX_CALL_KINDS + 1
+        assert set(numbers[MAX_CALL_KINDS:]) == {MAX_CALL_KINDS}
         assert kinds.number(named(3)) == 3
-        assert kinds.all[MOST].filter is None
+        assert kinds.all[MAX_CALL_KINDS].filter is None
 
     def test_its_filter_selects_a_kind(self, tmp_path: Path) -> None:
         path = record(

@@ -16,7 +16,7 @@ from mcpproxy.tui.copies.saving import saved
 from mcpproxy.tui.details.detail import detail
 from mcpproxy.tui.text import lines as lines_module
 from mcpproxy.tui.text.content import Attachment, MessageWriter
-from mcpproxy.tui.text.lines import MOST_LINES, TextLines, wrap
+from mcpproxy.tui.text.lines import MAX_TEXT_LINES, TextLines, wrap
 from mcpproxy.tui.text.messages import write_frame
 from tests.captures.samples import header
 from tests.mcpproxy.tui.alone import Alone as Reading
@@ -231,15 +231,15 @@ class TestSafety:
             assert piece.endswith(" ") or " " not in piece.strip() or following.startswith(" ")
 
     def test_much_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(lines_module, "MOST_LINES", MOST_LINES // 100)
+        monkeypatch.setattr(lines_module, "MAX_TEXT_LINES", MAX_TEXT_LINES // 100)
         for name, value in much(100).items():
-            assert 0 < len(result(block(value))) <= MOST_LINES // 100 + 1, name
+            assert 0 < len(result(block(value))) <= MAX_TEXT_LINES // 100 + 1, name
 
     @pytest.mark.soak
     @pytest.mark.parametrize("name", ["long", "lines", "odd", "deep", "many", "marks"])
     def test_very_much_is_bounded_and_quick(self, name: str) -> None:
         value, began = much()[name], time.process_time()
-        assert 0 < len(result(block(value))) <= MOST_LINES + 1
+        assert 0 < len(result(block(value))) <= MAX_TEXT_LINES + 1
         assert time.process_time() - began < 30
 
     @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=9),

@@ -10,8 +10,8 @@ from captures.record import members, seal, stderr_members
 from mcpproxy.tui.data.checking import Checking
 from mcpproxy.tui.data.heat import OUTLIERS
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.data.timelines import MOST_TIMELINES, Timelines
-from mcpproxy.tui.rows.timeline_rows import HEAD, KINDS, MOST_BARS
+from mcpproxy.tui.data.timelines import MAX_TIMELINES, Timelines
+from mcpproxy.tui.rows.timeline_rows import HEAD, KINDS, MAX_BARS
 from mcpproxy.tui.screens.timeline import TimelineScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.table import layout
@@ -205,7 +205,7 @@ async def too_many_are_a_map_of_latencies_with_the_slowest_on_top(stage: Stage) 
     await stage.see("method:tools/call name:search")
     await stage.press("escape", "plus", "plus")
     await stage.see("  tools/call search", "5.0ms", "waits for")
-    assert len(screen.table.rows) <= MOST_BARS + 1
+    assert len(screen.table.rows) <= MAX_BARS + 1
     assert KINDS not in [number for _, number in screen._rows.items]
 
 
@@ -264,8 +264,8 @@ def test_a_server_alone(tmp_path: Path) -> None:
     paths = [
         session(tmp_path, "library"),
         called(tmp_path, "some", 30, {}),
-        called(tmp_path, "map", MOST_BARS + 100, {40: 900, 170: 4000}, 299),
-        called(tmp_path, "many", 3 * MOST_BARS, {}),
+        called(tmp_path, "map", MAX_BARS + 100, {40: 900, 170: 4000}, 299),
+        called(tmp_path, "many", 3 * MAX_BARS, {}),
     ]
     play_each(acts, *paths)
 
@@ -301,7 +301,7 @@ def conversationless() -> list[tuple[str, bytes]]:
 
 def test_lanes_are_bounded_and_a_worker_reads_them(tmp_path: Path) -> None:
     own = session(tmp_path, "own", capture="a")
-    for number in range(MOST_TIMELINES + 5):
+    for number in range(MAX_TIMELINES + 5):
         path = tmp_path / "own" / f"{number}.mcpcap"
         timed(path, served(str(number), mono_ms=number, capture=f"{number:032}"), startup(5))
     reading, checking = Reading(own), Checking(lambda: None)
@@ -314,9 +314,9 @@ def test_lanes_are_bounded_and_a_worker_reads_them(tmp_path: Path) -> None:
         return timelines.has_looked and all(timeline.reading.has_ended for timeline in timelines.all)
 
     wait_until(is_read)
-    assert len(timelines.all) == MOST_TIMELINES
+    assert len(timelines.all) == MAX_TIMELINES
     assert timelines.left_out == 6
-    assert max(timeline.offset_ns for timeline in timelines.all) == (MOST_TIMELINES - 2) * MS
+    assert max(timeline.offset_ns for timeline in timelines.all) == (MAX_TIMELINES - 2) * MS
     assert all(timeline.startup().listed_ns is not None for timeline in timelines.all)
     timelines.close()
     checking.close()

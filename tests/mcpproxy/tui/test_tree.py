@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.widgets.tree import MOST_LINES, Tree, branches
+from mcpproxy.tui.widgets.tree import MAX_TREE_LINES, Tree, branches
 from mcpproxy.wording.exact_json import parse
 
 VALUES = st.recursive(
@@ -46,7 +46,7 @@ def test_nothing_in_a_text_acts() -> None:
 @pytest.mark.parametrize("text", ["[" + "[]," * 100_000 + "1]", "[" * 400 + "]" * 400, '{"a":' * 400 + "1" + "}" * 400])
 def test_large_and_deep_values_are_bounded(text: str) -> None:
     lines = branches(parse(text))
-    assert len(lines) <= MOST_LINES + 1000
+    assert len(lines) <= MAX_TREE_LINES + 1000
     assert all(line.end < len(lines) for line in lines)
 
 

@@ -22,8 +22,8 @@ from mcpproxy.wire import content
 from mcpproxy.wire.content import (
     FLOOR,
     MAX_CODINGS,
+    MAX_DECODED_BYTES,
     MAX_RATIO,
-    MAX_TOTAL,
     MEMBER_COST,
     Corrupt,
     Decoder,
@@ -70,7 +70,7 @@ def cut(data: bytes, at: Iterable[int]) -> list[bytes]:
     return [data[start:stop] for start, stop in pairwise(places)]
 
 
-def made(*codings: bytes, max_total: int = MAX_TOTAL) -> Decoder:
+def made(*codings: bytes, max_total: int = MAX_DECODED_BYTES) -> Decoder:
     """A decoder that there has to be."""
     found = decoder(codings, max_total)
     assert found is not None
@@ -380,8 +380,8 @@ def test_the_total_is_capped_and_costs_no_more_than_itself() -> None:
     block = os.urandom(MIB // 16) + bytes(MIB - MIB // 16)
     sent = repeated(block, 64)
     body = made(b"gzip")
-    with cheap(MAX_TOTAL + MAX_TOTAL // 4):
-        assert len(body.feed(sent)) == MAX_TOTAL
+    with cheap(MAX_DECODED_BYTES + MAX_DECODED_BYTES // 4):
+        assert len(body.feed(sent)) == MAX_DECODED_BYTES
     with pytest.raises(OutputLimitReached):
         body.feed(repeated(block, 65)[len(sent) :])
 

@@ -10,8 +10,24 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcpproxy.wire.framing import MAX_CHUNK_LINE, MAX_EXTENSIONS, MAX_FIELDS, MAX_TRAILERS, Body, End, Fields
-from mcpproxy.wire.http1 import MAX_HEAD, MAX_TARGET, Event, Head, Refusal, RequestSplitter, forwarded
+from mcpproxy.wire.framing import (
+    MAX_CHUNK_LINE_BYTES,
+    MAX_EXTENSION_BYTES,
+    MAX_FIELDS,
+    MAX_TRAILER_BYTES,
+    Body,
+    End,
+    Fields,
+)
+from mcpproxy.wire.http1 import (
+    MAX_REQUEST_HEAD_BYTES,
+    MAX_TARGET_BYTES,
+    Event,
+    Head,
+    Refusal,
+    RequestSplitter,
+    forwarded,
+)
 
 GOOD = b"GET /good HTTP/1.1\r\nHost: a\r\n\r\n"
 CHUNKED = b"POST /mcp HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -538,9 +554,9 @@ def padded(size: int) -> bytes:
 
 
 def test_a_head_has_at_most_its_maximum() -> None:
-    assert len(head_of(padded(MAX_HEAD)).wire) == MAX_HEAD
+    assert len(head_of(padded(MAX_REQUEST_HEAD_BYTES)).wire) == MAX_REQUEST_HEAD_BYTES
     for more in range(1, 5):
-        assert refusal_of(padded(MAX_HEAD + more)).status == 431
+        assert refusal_of(padded(MAX_REQUEST_HEAD_BYTES + more)).status == 431
 
 
 def test_a_head_has_at_most_so_many_fields() -> None:
@@ -550,14 +566,14 @@ def test_a_head_has_at_most_so_many_fields() -> None:
 
 
 def test_a_target_has_at_most_its_maximum() -> None:
-    target = b"/" + b"a" * (MAX_TARGET - 1)
+    target = b"/" + b"a" * (MAX_TARGET_BYTES - 1)
     assert head_of(asked(b"GET %b HTTP/1.1" % target)).target == target
     assert refusal_of(asked(b"GET %ba HTTP/1.1" % target)).status == 414
     assert refusal_of(asked(b"GET %b HTTP/1.1" % (target * 9))).status == 414
 
 
 def test_a_chunk_size_line_has_at_most_its_maximum() -> None:
-    size = b"1;" + b"x" * (MAX_CHUNK_LINE - 2)
+    size = b"1;" + b"x" * (MAX_CHUNK_LINE_BYTES - 2)
     assert fed([CHUNKED + size + b"\r\na\r\n"])[1:] == [Body(size + b"\r\na\r\n", b"a")]
     assert refusal_of(CHUNKED + size + b"x\r\n").status == 400
 
@@ -579,7 +595,7 @@ def test_a_long_quoted_extension_that_is_not_closed_is_refused() -> None:
 
 def test_chunk_extensions_may_not_be_most_of_the_message() -> None:
     chunk = b"1;" + b"x" * 99 + b"\r\na\r\n"
-    refusal_of(CHUNKED + chunk * (MAX_EXTENSIONS // 99 + 1))
+    refusal_of(CHUNKED + chunk * (MAX_EXTENSION_BYTES // 99 + 1))
     fair = b"64;" + b"x" * 99 + b"\r\n" + b"a" * 100 + b"\r\n"
     assert isinstance(fed([CHUNKED + fair * 1000 + b"0\r\n\r\n"])[-1], End)
 
@@ -588,9 +604,9 @@ def test_trailers_have_at_most_their_maximum() -> None:
     def trailers(size: int) -> bytes:
         return CHUNKED + b"0\r\nx:" + b"y" * (size - 9) + b"\r\n\r\n"
 
-    assert len(fed([trailers(MAX_TRAILERS)])[-1][0]) == MAX_TRAILERS  # type: ignore[arg-type]
+    assert len(fed([trailers(MAX_TRAILER_BYTES)])[-1][0]) == MAX_TRAILER_BYTES  # type: ignore[arg-type]
     for more in range(1, 5):
-        assert refusal_of(trailers(MAX_TRAILERS + more)).status == 431
+        assert refusal_of(trailers(MAX_TRAILER_BYTES + more)).status == 431
     assert isinstance(fed([CHUNKED + b"0\r\n" + b"x:\r\n" * MAX_FIELDS + b"\r\n"])[-1], End)
     assert refusal_of(CHUNKED + b"0\r\n" + b"x:\r\n" * (MAX_FIELDS + 1) + b"\r\n").status == 431
 
@@ -611,12 +627,12 @@ def test_trailers_have_at_most_their_maximum() -> None:
 def test_a_line_without_end_is_refused_once_it_is_too_long(start: bytes, status: int) -> None:
     splitter = RequestSplitter()
     splitter.feed(start)
-    for fed_so_far in range(0, MAX_HEAD + 1024, 1024):
+    for fed_so_far in range(0, MAX_REQUEST_HEAD_BYTES + 1024, 1024):
         for event in splitter.feed(b"1" * 1024):
             assert isinstance(event, Refusal)
             assert event.status == status
             return
-        assert fed_so_far < MAX_HEAD
+        assert fed_so_far < MAX_REQUEST_HEAD_BYTES
     pytest.fail("no refusal")
 
 

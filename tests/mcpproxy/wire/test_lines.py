@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcpproxy.wire.lines import MAX_PENDING, LineSplitter, Piece
+from mcpproxy.wire.lines import MAX_PENDING_BYTES, LineSplitter, Piece
 
 SMALL = 8
 """Bytes of a line that is not giant here."""
@@ -108,7 +108,7 @@ def test_what_waits_is_never_more_than_the_maximum(data: bytes, at: list[int]) -
 @pytest.mark.parametrize("separator", ["\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"])
 def test_nothing_but_a_newline_ends_a_line(separator: str) -> None:
     line = f'{{"a":"x{separator}y"}}'.encode()
-    assert fed([line + b"\n"], MAX_PENDING) == [Piece(line, b"\n")]
+    assert fed([line + b"\n"], MAX_PENDING_BYTES) == [Piece(line, b"\n")]
 
 
 def test_a_giant_line_comes_out_while_it_comes_in() -> None:
@@ -116,8 +116,8 @@ def test_a_giant_line_comes_out_while_it_comes_in() -> None:
     chunk = "€".encode() * 21845
     pieces = [piece for _ in range(64) for piece in lines.feed(chunk)]
     assert [(piece.part, piece.last) for piece in pieces] == [(1, False), (2, False), (3, False)]
-    assert all(len(piece.raw) <= MAX_PENDING for piece in pieces)
-    assert len(pieces[0].raw) > MAX_PENDING - 4
+    assert all(len(piece.raw) <= MAX_PENDING_BYTES for piece in pieces)
+    assert len(pieces[0].raw) > MAX_PENDING_BYTES - 4
     (last,) = lines.feed(b"\n")
     assert (last.part, last.last, last.delim) == (4, True, b"\n")
 

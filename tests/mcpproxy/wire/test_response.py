@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcpproxy.wire.framing import MAX_TRAILERS, Fields
+from mcpproxy.wire.framing import MAX_TRAILER_BYTES, Fields
 from mcpproxy.wire.response import (
     MAX_AWAITED,
-    MAX_HEAD,
+    MAX_RESPONSE_HEAD_BYTES,
     Event,
     Lost,
     ResponseAborted,
@@ -298,7 +298,7 @@ def test_a_head_that_cannot_be_read_loses_the_tap(data: bytes) -> None:
 
 @pytest.mark.parametrize(
     "rest",
-    [b"x\r\n", b"1\na", b"1\r\nab", b"1 \r\n", b"0\r\na\r\n", b"1;" * 200, b"0\r\na:" + b"b" * MAX_TRAILERS],
+    [b"x\r\n", b"1\na", b"1\r\nab", b"1 \r\n", b"0\r\na\r\n", b"1;" * 200, b"0\r\na:" + b"b" * MAX_TRAILER_BYTES],
 )
 def test_a_bad_chunk_loses_the_tap_with_what_was_good_before_it_told(rest: bytes) -> None:
     head, body, lost = events_of(CHUNKED + b"1\r\na\r\n2\r\nbc\r\n" + rest)
@@ -323,12 +323,16 @@ def test_a_response_that_nobody_asked_for_loses_the_tap() -> None:
 
 def test_a_head_has_at_most_its_maximum() -> None:
     start = b"HTTP/1.1 204 No\r\nA: "
-    fits = start + b"x" * (MAX_HEAD - len(start) - 4) + b"\r\n\r\n"
+    fits = start + b"x" * (MAX_RESPONSE_HEAD_BYTES - len(start) - 4) + b"\r\n\r\n"
     assert [type(event) for event in heard([b"GET"], [fits])] == [ResponseHead, ResponseEnd]
     for more in range(1, 5):
         data = fits.replace(b"A: ", b"A: " + b"y" * more)
-        for chunks in ([data], cut(data, range(0, len(data), 1000)), cut(data, [MAX_HEAD - 1, MAX_HEAD, MAX_HEAD + 1])):
-            assert heard([b"GET"], chunks) == [Lost(f"a response head is longer than {MAX_HEAD} bytes")]
+        for chunks in (
+            [data],
+            cut(data, range(0, len(data), 1000)),
+            cut(data, [MAX_RESPONSE_HEAD_BYTES - 1, MAX_RESPONSE_HEAD_BYTES, MAX_RESPONSE_HEAD_BYTES + 1]),
+        ):
+            assert heard([b"GET"], chunks) == [Lost(f"a response head is longer than {MAX_RESPONSE_HEAD_BYTES} bytes")]
 
 
 @pytest.mark.parametrize("start", [b"HTTP/1.1 200 OK\r\nA: ", CHUNKED, CHUNKED + b"1\r\na", CHUNKED + b"0\r\n"])
@@ -336,7 +340,7 @@ def test_what_waits_without_end_loses_the_tap(start: bytes) -> None:
     tap = ResponseTap()
     tap.expect(b"GET")
     tap.feed(start)
-    for _ in range(0, MAX_HEAD + 2048, 1024):
+    for _ in range(0, MAX_RESPONSE_HEAD_BYTES + 2048, 1024):
         if events := tap.feed(b"1" * 1024):
             assert [type(event) for event in events] == [Lost]
             return

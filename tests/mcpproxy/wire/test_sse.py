@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcpproxy.wire.sse import MAX_FIELD, MAX_RETRY, Event, EventSplitter
+from mcpproxy.wire.sse import MAX_FIELD_BYTES, MAX_RETRY_MS, Event, EventSplitter
 from tests.mcpproxy.wire.growth import check_linear
 
 SMALL = 8
@@ -112,11 +112,11 @@ class Block:
         elif name == b"retry" and value and set(value) <= set(b"0123456789") and not over:
             self.retry = 0
             for digit in value:
-                self.retry = min(self.retry * 10 + digit - ord("0"), MAX_RETRY)
+                self.retry = min(self.retry * 10 + digit - ord("0"), MAX_RETRY_MS)
         return None
 
 
-def expected(stream: bytes, kept: int = MAX_FIELD) -> list[Event]:
+def expected(stream: bytes, kept: int = MAX_FIELD_BYTES) -> list[Event]:
     """Slow and obvious: section 9.2.6, and the few things that we tell beside it."""
     events = []
     block, comments, begun = Block(), 0, False
@@ -263,9 +263,9 @@ CASES: dict[str, tuple[bytes, list[Event]]] = {
     "retry that is none": (b"retry: 1s\nretry: -1\nretry: 1.5\nretry: +1\nretry:  1\nretry\n\n", []),
     "retry in other digits": ("retry: ٣\n\n".encode(), []),
     "a wrong retry leaves the right one": (b"retry: 5\nretry: x\n\n", [Event(retry=5)]),
-    "greatest retry": (b"retry: 9007199254740991\n\n", [Event(retry=MAX_RETRY)]),
-    "retry above it": (b"retry: 9007199254740992\n\n", [Event(retry=MAX_RETRY)]),
-    "retry that int refuses": (b"retry: " + b"9" * 5000 + b"\n\n", [Event(retry=MAX_RETRY)]),
+    "greatest retry": (b"retry: 9007199254740991\n\n", [Event(retry=MAX_RETRY_MS)]),
+    "retry above it": (b"retry: 9007199254740992\n\n", [Event(retry=MAX_RETRY_MS)]),
+    "retry that int refuses": (b"retry: " + b"9" * 5000 + b"\n\n", [Event(retry=MAX_RETRY_MS)]),
     # Comments.
     "comment": (b": ping\n\n", []),
     "empty comment": (b":\n\n", []),
@@ -356,19 +356,19 @@ def test_data_of_exactly_the_maximum_is_whole_and_one_byte_more_is_not() -> None
 
 @pytest.mark.parametrize("name", [b"event", b"id"])
 def test_of_a_long_value_the_beginning_is_kept_and_the_event_says_so(name: bytes) -> None:
-    line = name + b": " + b"v" * MAX_FIELD
+    line = name + b": " + b"v" * MAX_FIELD_BYTES
     for chunks in (
         [line + b"\ndata: a\n\ndata: b\n\n"],
         cut(line + b"\ndata: a\n\ndata: b\n\n", range(0, 70_000, 999)),
     ):
         first, second = fed(chunks)
         kept = first.event or first.id
-        assert kept == line[len(name) + 2 : MAX_FIELD]
+        assert kept == line[len(name) + 2 : MAX_FIELD_BYTES]
         assert (first.data, first.cut, second.data, second.cut) == (b"a", True, b"b", False)
 
 
 def test_a_nul_far_behind_still_voids_an_id() -> None:
-    assert fed([b"id: " + b"v" * MAX_FIELD, b"v\0v", b"v\ndata: a\n\n"]) == [Event(b"a")]
+    assert fed([b"id: " + b"v" * MAX_FIELD_BYTES, b"v\0v", b"v\ndata: a\n\n"]) == [Event(b"a")]
 
 
 ENDLESS = [b"data: ", b"data", b"x", b": ", b"event: ", b"id: ", b"retry: 9", b"\n", b"data\n", b"id: 1\n", b":\n"]

@@ -8,7 +8,7 @@ import pytest
 from mcpproxy.clients.documents import json_faults
 from mcpproxy.clients.documents.document import Document, Format
 from mcpproxy.clients.documents.edits import ConfigError
-from mcpproxy.clients.documents.json_faults import MAX_EXAMINED
+from mcpproxy.clients.documents.json_faults import MAX_EXAMINED_CHARS
 from tests.mcpproxy.clients.documents.test_documents import wrap
 
 LARGE: list[tuple[Format, str, str]] = [
@@ -21,10 +21,10 @@ LARGE: list[tuple[Format, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize("size", [20_000, MAX_EXAMINED])
+@pytest.mark.parametrize("size", [20_000, MAX_EXAMINED_CHARS])
 def test_a_large_file_that_does_not_parse_is_refused_with_its_place(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_faults, "MAX_EXAMINED", size)
-    for form, end, reason in LARGE if size < MAX_EXAMINED else LARGE[:1]:
+    monkeypatch.setattr(json_faults, "MAX_EXAMINED_CHARS", size)
+    for form, end, reason in LARGE if size < MAX_EXAMINED_CHARS else LARGE[:1]:
         with pytest.raises(ConfigError) as refused:
             Document(('{"h": ["' + "x" * size + '"],\n' + end).encode(), form)
         assert reason in str(refused.value), (form, end[:20])
@@ -54,11 +54,11 @@ def refusing_s(unit: str, size: int) -> float:
     return time.process_time() - began
 
 
-@pytest.mark.parametrize("examined", [MAX_EXAMINED, 1000])
+@pytest.mark.parametrize("examined", [MAX_EXAMINED_CHARS, 1000])
 def test_the_time_to_refuse_a_hostile_file_grows_with_its_size_and_no_faster(
     examined: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(json_faults, "MAX_EXAMINED", examined)
+    monkeypatch.setattr(json_faults, "MAX_EXAMINED_CHARS", examined)
     for unit in HOSTILE:
         small = min(refusing_s(unit, 40_000) for _ in range(2))
         # Eight times as much; what grows with the square takes sixty-four times as long.
