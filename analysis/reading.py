@@ -107,7 +107,7 @@ class Step(NamedTuple):
     @property
     def abandoned(self) -> list[Call]:
         """The calls that their sender abandons with it; in the last step, those that their client left for good."""
-        ended = [seen.cancelled for seen in self.messages if seen.cancelled is not None]
+        ended = [context.cancelled for context in self.messages if context.cancelled is not None]
         if isinstance(self.item, Record):
             ended += self.left
         if self.end is not None:
@@ -128,8 +128,8 @@ class AbandonedCount:
     def take(self, step: Step) -> None:
         """Count the calls of the next step."""
         may_abandon = type(step.item) is not Frame
-        for seen in step.messages:
-            may_abandon = may_abandon or seen.cancelled is not None
+        for context in step.messages:
+            may_abandon = may_abandon or context.cancelled is not None
         if may_abandon:
             self.calls += sum(map(self._is_counted, step.abandoned))
         for call in step.changed:

@@ -64,8 +64,10 @@ def _key_of(facts: Facts) -> _Key | None:
 
 
 class _Selection:
-    """What the filter selects; memory grows with that, and with the last `MAX_OPEN_REQUESTS` requests without a
-    response."""
+    """What the filter selects.
+
+    Memory grows with that, and with the last `MAX_OPEN_REQUESTS` requests without a response.
+    """
 
     def __init__(self, only: Filter) -> None:
         self._only = only
@@ -76,29 +78,29 @@ class _Selection:
 
     def on_step(self, step: Step) -> None:
         """Process the next step."""
-        for seen in step.messages:
-            self._note(seen)
+        for context in step.messages:
+            self._note(context)
         item = step.item
         if isinstance(item, Frame) and item.verdict.kind == "batch":
             self._choose(facts_of_batch(item))
         if step.end is not None:
-            for seen in self._open.values():
-                self._choose(facts_of(seen, _known(seen.call), is_open=step.end == "open"))
+            for context in self._open.values():
+                self._choose(facts_of(context, _known(context.call), is_open=step.end == "open"))
 
-    def _note(self, seen: MessageContext) -> None:
-        message = seen.message
+    def _note(self, context: MessageContext) -> None:
+        message = context.message
         if isinstance(message, Request):
-            self._open[message.seq, message.index] = seen
+            self._open[message.seq, message.index] = context
             if len(self._open) > MAX_OPEN_REQUESTS:
                 # The fold has forgotten it as well, or soon will: nothing more will be known of it.
                 oldest = self._open.pop(next(iter(self._open)))
                 self._choose(facts_of(oldest, oldest.call if oldest.call is not None and oldest.call.settled else None))
             return
-        self._choose(facts_of(seen))
-        if seen.answered is not None:
-            asked = self._open.pop((seen.answered.request.seq, seen.answered.request.index), None)
+        self._choose(facts_of(context))
+        if context.answered is not None:
+            asked = self._open.pop((context.answered.request.seq, context.answered.request.index), None)
             if asked is not None:
-                self._choose(facts_of(asked, seen.answered))
+                self._choose(facts_of(asked, context.answered))
 
     def _choose(self, facts: Facts) -> None:
         if self._only.matches(facts):

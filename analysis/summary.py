@@ -124,8 +124,8 @@ class Summarizer:
             status, signal = entry.members.get("status"), entry.members.get("signal")
             self._status = status if type(status) is int else self._status
             self._signal = signal if isinstance(signal, str) else self._signal
-        for seen in step.messages:
-            self._hear(seen.session.client, self.fold.t_ns)
+        for context in step.messages:
+            self._hear(context.session.client, self.fold.t_ns)
         self._abandoned.take(step)
         for call in step.changed:
             self.errors += call.settled is not None and call.is_error

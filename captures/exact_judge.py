@@ -244,8 +244,10 @@ _STRETCH: Final = 64 << 10
 
 
 def is_too_much(raw: bytes, limit: int) -> bool:
-    """Whether a frame is too large to be judged: it has more bytes than `limit`, or more values than
-    `MAX_STRUCTURAL_CHARS`."""
+    """Whether a frame is too large to be judged.
+
+    It has more bytes than `limit`, or more structural characters than `MAX_STRUCTURAL_CHARS`.
+    """
     size = len(raw)
     if size <= MAX_STRUCTURAL_CHARS or size > limit:
         return size > limit

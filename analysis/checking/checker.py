@@ -147,85 +147,85 @@ class Checker:
 
     # ---- calling the rules
 
-    def _check(self, seen: tuple[MessageContext, ...], item: object) -> list[Finding]:
+    def _check(self, context: tuple[MessageContext, ...], item: object) -> list[Finding]:
         findings: list[Finding] = []
-        for message in seen:
+        for message in context:
             findings += self._settled(self._look_at(message))
-        if len(seen) > 1 and isinstance(item, Frame) and item.verdict.kind == "batch" and not seen[0].is_again:
+        if len(context) > 1 and isinstance(item, Frame) and item.verdict.kind == "batch" and not context[0].is_again:
             reported: list[Finding] = []
-            self._run(self._bound.of_message("batch", seen[0], "").usual, seen, reported)
+            self._run(self._bound.of_message("batch", context[0], "").usual, context, reported)
             findings += self._settled(reported)
         return findings
 
-    def _look_at(self, seen: MessageContext) -> list[Finding]:
-        kind, method = kind_of(seen)
+    def _look_at(self, context: MessageContext) -> list[Finding]:
+        kind, method = kind_of(context)
         if self._shown is not None:
-            self._shown(seen)
-        if seen.is_again:
+            self._shown(context)
+        if context.is_again:
             return []
-        plan = self._bound.of_message(kind, seen, method)
+        plan = self._bound.of_message(kind, context, method)
         findings: list[Finding] = []
-        if self._watching and seen.session.number in self._watching:
-            findings += self._tell_watchers(seen)
-        if plan.outline.anomaly and (oddities := oddities_of(seen)) is not NOTHING:
-            self._run(plan.odd_for(oddities), seen, findings)
+        if self._watching and context.session.number in self._watching:
+            findings += self._tell_watchers(context)
+        if plan.outline.anomaly and (oddities := oddities_of(context)) is not NOTHING:
+            self._run(plan.odd_for(oddities), context, findings)
         if plan.usual:
-            self._run(plan.usual, seen, findings)
+            self._run(plan.usual, context, findings)
         if plan.looks_closer:
-            self._look_closer(plan, seen, findings)
+            self._look_closer(plan, context, findings)
         return findings
 
-    def _look_closer(self, plan: BoundHookPlan, seen: MessageContext, findings: list[Finding]) -> None:
+    def _look_closer(self, plan: BoundHookPlan, context: MessageContext, findings: list[Finding]) -> None:
         """Call the hooks that run only if a member or word is present, or if the envelope or list is new."""
         outline = plan.outline
-        body = seen.body.get(outline.part)
+        body = context.body.get(outline.part)
         if plan.members and type(body) is dict and (present := plan.members.intersection(body)):
-            self._run(plan.calls_for(present), seen, findings)
-        raw = searchable_bytes(seen.message)
+            self._run(plan.calls_for(present), context, findings)
+        raw = searchable_bytes(context.message)
         for word in plan.words:
             if raw is None or word in raw:
-                self._run(plan.worded(word), seen, findings)
-        if outline.meta and (raw is None or META_WORD in raw) and (metas := unusual_metas(seen, raw)):
+                self._run(plan.worded(word), context, findings)
+        if outline.meta and (raw is None or META_WORD in raw) and (metas := unusual_metas(context, raw)):
             for rule, hook in plan.meta:
-                findings += self._ask(rule, hook, seen, metas)
+                findings += self._ask(rule, hook, context, metas)
         before, envelope, is_known = len(findings), None, False
         if outline.by_envelope:
-            envelope = words_of(seen, "envelope")
+            envelope = words_of(context, "envelope")
             is_known = envelope is not None and envelope in plan.clean_words
             if not is_known:
-                self._run(plan.by_envelope, seen, findings)
+                self._run(plan.by_envelope, context, findings)
         if outline.is_list:
-            self._look_at_list(plan, seen, findings)
+            self._look_at_list(plan, context, findings)
         elif outline.problems:
             proves = outline.proves_rest if is_known else outline.proves
             if type(body) is not dict or proves is None or not proves(body):
-                self._look_at_shape(plan, seen, findings)
+                self._look_at_shape(plan, context, findings)
         if envelope is not None and not is_known and len(findings) == before:
             plan.clean_words.add(envelope)
 
-    def _look_at_list(self, plan: BoundHookPlan, seen: MessageContext, findings: list[Finding]) -> None:
+    def _look_at_list(self, plan: BoundHookPlan, context: MessageContext, findings: list[Finding]) -> None:
         """Call the hooks that depend on the list alone, if it is new, or if it led to findings before."""
-        words, before = words_of(seen, "result"), len(findings)
+        words, before = words_of(context, "result"), len(findings)
         if words is not None and words in plan.clean_words:
             return
-        self._run(plan.by_result, seen, findings)
-        self._look_at_shape(plan, seen, findings)
+        self._run(plan.by_result, context, findings)
+        self._look_at_shape(plan, context, findings)
         if words is not None and len(findings) == before:
             plan.clean_words.add(words)
 
-    def _look_at_shape(self, plan: BoundHookPlan, seen: MessageContext, findings: list[Finding]) -> None:
-        if plan.outline.needs_no_params and "params" not in seen.body:
+    def _look_at_shape(self, plan: BoundHookPlan, context: MessageContext, findings: list[Finding]) -> None:
+        if plan.outline.needs_no_params and "params" not in context.body:
             return
-        problems = problems_of(seen)
+        problems = problems_of(context)
         if problems:
             for rule, hook in plan.problems:
-                findings += self._ask(rule, hook, seen, problems)
+                findings += self._ask(rule, hook, context, problems)
 
-    def _tell_watchers(self, seen: MessageContext) -> list[Finding]:
+    def _tell_watchers(self, context: MessageContext) -> list[Finding]:
         findings: list[Finding] = []
-        for rule in (*self._watching[seen.session.number],):
-            if rule.versions.holds(seen.rank, seen.era):
-                findings += self._ask(rule, rule.on_message, seen)
+        for rule in (*self._watching[context.session.number],):
+            if rule.versions.holds(context.rank, context.era):
+                findings += self._ask(rule, rule.on_message, context)
         return findings
 
     def _look_at_record(self, record: Record) -> list[Finding]:

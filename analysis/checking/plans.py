@@ -398,21 +398,21 @@ def named(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def kind_of(seen: MessageContext) -> tuple[str, str]:
+def kind_of(context: MessageContext) -> tuple[str, str]:
     """The kind of a message, and the method whose rules apply to it."""
-    message = seen.message
+    message = context.message
     if isinstance(message, Request):
         return "request", message.method
     if isinstance(message, Notification):
         return "notification", UNPREFIXED.get(message.method, message.method)
     if isinstance(message, Invalid):
-        return "invalid" if seen.is_posted else "aside", ""
-    if seen.answered is None:
+        return "invalid" if context.is_posted else "aside", ""
+    if context.answered is None:
         return "unpaired error" if message.is_error else "unpaired result", ""
-    call = seen.answered
+    call = context.answered
     if call.outcome is not _COMPLETE:
         return _OUTCOMES[call.outcome], call.request.method
-    if seen.era != "handshake":
+    if context.era != "handshake":
         result = message.body["result"]
         if type(result) is not dict or result.get("resultType") != "complete":
             return "untyped", call.request.method

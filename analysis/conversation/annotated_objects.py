@@ -66,23 +66,23 @@ def searchable_bytes(message: Message) -> bytes | None:
     return raw
 
 
-def unusual_metas(seen: MessageContext, raw: bytes | None) -> list[tuple[str, Any]]:
+def unusual_metas(context: MessageContext, raw: bytes | None) -> list[tuple[str, Any]]:
     """Every `_meta` of a message that is no object, or has a key that is not usual; each with its JSON Pointer.
 
     That of the params or the result comes first. Nearly all messages have none.
 
     Args:
-        seen: the message.
+        context: the message.
         raw: as `searchable_bytes` tells.
     """
-    part = part_of(seen)
-    body = seen.body.get(part)
+    part = part_of(context)
+    body = context.body.get(part)
     found: list[tuple[str, Any]] = []
     own = isinstance(body, dict) and "_meta" in body
     if isinstance(body, dict) and own and not _is_usual(body["_meta"]):
         found.append((f"/{part}/_meta", body["_meta"]))
     if raw is None or raw.count(META_WORD) > own:
-        further = [(pointer, place["_meta"]) for pointer, place in annotated_objects(seen) if "_meta" in place]
+        further = [(pointer, place["_meta"]) for pointer, place in annotated_objects(context) if "_meta" in place]
         found += [(f"{pointer}/_meta", meta) for pointer, meta in further if not _is_usual(meta)]
     return found
 
@@ -91,13 +91,13 @@ def _is_usual(meta: object) -> bool:
     return isinstance(meta, dict) and USUAL.issuperset(meta)
 
 
-def annotated_objects(seen: MessageContext) -> Iterator[tuple[str, dict[str, Any]]]:
+def annotated_objects(context: MessageContext) -> Iterator[tuple[str, dict[str, Any]]]:
     """Objects in a message that may have `_meta`, icons, annotations or a MIME type, each with its JSON Pointer."""
-    part = part_of(seen)
-    body = seen.body.get(part)
+    part = part_of(context)
+    body = context.body.get(part)
     if not isinstance(body, dict):
         return
-    for name, kind in (_RESULTS if part == "result" else _PARAMS).get(seen.method, ()):
+    for name, kind in (_RESULTS if part == "result" else _PARAMS).get(context.method, ()):
         value, pointer = body.get(name), f"/{part}/{name}"
         if kind == "one":
             if isinstance(value, dict):
@@ -122,9 +122,9 @@ def has_places(part: Literal["params", "result"], method: str, era: Era | None) 
     return method in METHODS and (era != "handshake" or method in (_RESULTS if part == "result" else _PARAMS))
 
 
-def part_of(seen: MessageContext) -> Literal["params", "result"]:
+def part_of(context: MessageContext) -> Literal["params", "result"]:
     """The member that holds the body of a message."""
-    return "result" if isinstance(seen.message, Response) else "params"
+    return "result" if isinstance(context.message, Response) else "params"
 
 
 def icons(place: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -31,16 +31,15 @@ from analysis.conversation.message import (
     Side,
     flawless,
 )
-from analysis.conversation.multi_round import MAX_CHAINS as CHAINS_KEPT
+from analysis.conversation.multi_round import MAX_CHAINS
 from analysis.conversation.pairing import Pairing
 from analysis.conversation.resumption import EventIds
-from analysis.conversation.routing import MAX_SESSIONS as SESSIONS_KEPT
-from analysis.conversation.routing import Routing
+from analysis.conversation.routing import MAX_SESSIONS, Routing
 from analysis.conversation.session import Peer, Session
 from analysis.conversation.straight import Straight
 from analysis.conversation.straight_http import StraightHttp
-from analysis.conversation.subscriptions import MAX_SUBSCRIPTIONS as SUBSCRIPTIONS_KEPT
-from analysis.conversation.tasks import MAX_TASKS as TASKS_KEPT
+from analysis.conversation.subscriptions import MAX_SUBSCRIPTIONS
+from analysis.conversation.tasks import MAX_TASKS
 from analysis.conversation.under_way import UnderWay
 from captures.damage import Damage
 from captures.frame import Frame
@@ -151,13 +150,13 @@ class Fold:
             effect = "what comes in them reads as if it were of others"
             tables.append(Forgotten("exchanges of HTTP", self.exchanges.forgotten, limit, effect))
         if self.routing.forgotten:
-            limit = f"there are more than {SESSIONS_KEPT:,}"
+            limit = f"there are more than {MAX_SESSIONS:,}"
             effect = "what only their end shows is not told of these"
             tables.append(Forgotten("sessions", self.routing.forgotten, limit, effect))
         for what, count, most in (
-            ("calls of several rounds", chains.forgotten, CHAINS_KEPT),
-            ("tasks", tasks.forgotten, TASKS_KEPT),
-            ("subscriptions", subscriptions.forgotten, SUBSCRIPTIONS_KEPT),
+            ("calls of several rounds", chains.forgotten, MAX_CHAINS),
+            ("tasks", tasks.forgotten, MAX_TASKS),
+            ("subscriptions", subscriptions.forgotten, MAX_SUBSCRIPTIONS),
         ):
             if count:
                 limit = f"more than {most:,}, or 8 MiB, were remembered at once"
@@ -233,7 +232,7 @@ class Fold:
     def _see(self, message: Message) -> MessageContext:
         number = message.frames[0].exchange
         if number is None:
-            http, session, seen = None, self.routing.begin(message.t_ns), None
+            http, session, context = None, self.routing.begin(message.t_ns), None
         else:
             http = self.exchanges.get_or_create(number)
             if message.sender == "client" and self._is_repeated(message, http):
@@ -242,25 +241,25 @@ class Fold:
                 by_itself = isinstance(message, Request) and message.sender == "client" and is_modern(message, http)
                 http.session = self.routing.session_of(message, http, is_modern=by_itself)
             session = http.session
-            seen = self._plainly(message, session, http)
-        if seen is None:
+            context = self._plainly(message, session, http)
+        if context is None:
             if number is None or not isinstance(message, Invalid):
                 self._prepared = None
-            seen = self._meaning.context_of(message, session, http)
+            context = self._meaning.context_of(message, session, http)
             if isinstance(message, Invalid) and is_unjudged(message):
                 self.unjudged += 1
-            self.links.follow(seen)
-            advance_state(seen)
+            self.links.follow(context)
+            advance_state(context)
         session.heard[message.sender] = message.seq
         if session not in self.routing.stirred:
             self.routing.stir(session)
         if http is not None:
-            self.exchanges.add(http, seen)
+            self.exchanges.add(http, context)
             session.last_ns = message.t_ns
         if session is not self._last:
             self._client, self._server = self.client, self.server
             self._last = session
-        return seen
+        return context
 
     def _plainly(self, message: Message, session: Session, http: HttpExchange) -> MessageContext | None:
         """A plain message over HTTP with its meaning; None if it is not plain."""
@@ -294,15 +293,20 @@ class Fold:
 
     def _again(self, message: Message, http: HttpExchange) -> MessageContext:
         """A repeated message, which belongs to the request or notification that it repeats."""
-        first = next((seen for seen in http.sent if seen.message.index == message.index), None)
+        first = next((context for context in http.sent if context.message.index == message.index), None)
         session = http.session or self.routing.session_of(message, http, is_modern=False)
         session.last_ns = message.t_ns
-        seen = context_of(message, session, state=session.state, http=http)
-        seen.is_again = True
+        context = context_of(message, session, state=session.state, http=http)
+        context.is_again = True
         if first is not None:
-            seen.revision, seen.rank, seen.era, seen.request = first.revision, first.rank, first.era, first.request
-            seen.call = first.call
-        return seen
+            context.revision, context.rank, context.era, context.request = (
+                first.revision,
+                first.rank,
+                first.era,
+                first.request,
+            )
+            context.call = first.call
+        return context
 
     # ---- other records
 

@@ -82,11 +82,11 @@ def on_server_result(waiting: Call, response: Response, session: Session) -> str
     return waiting.revision
 
 
-def advance_state(seen: MessageContext) -> None:
+def advance_state(context: MessageContext) -> None:
     """Advance the handshake of a session: new, init-sent, init-answered, ready."""
-    session, message = seen.session, seen.message
+    session, message = context.session, context.message
     if isinstance(message, Response):
-        if seen.answered is not None and seen.answered.request is session.initialize:
+        if context.answered is not None and context.answered.request is session.initialize:
             if message.is_error:
                 session.state, session.initialize = "new", None
             else:
@@ -100,7 +100,7 @@ def advance_state(seen: MessageContext) -> None:
         session.state, session.initialize, session.has_initialized = "init-sent", message, False
         params = message.params if isinstance(message.params, dict) else {}
         session.client_capabilities = _object(params.get("capabilities"))
-    elif UNPREFIXED.get(message.method, message.method) == "notifications/initialized" and seen.era != "modern":
+    elif UNPREFIXED.get(message.method, message.method) == "notifications/initialized" and context.era != "modern":
         # With an id it is a mistake, but means the same.
         session.has_initialized = True
         if session.state == "init-answered":

@@ -310,7 +310,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     @property
     def is_opening(self) -> bool:
         """Whether it carries `initialize`."""
-        return any(seen.method == "initialize" for seen in self.sent)
+        return any(context.method == "initialize" for context in self.sent)
 
     @property
     def is_modern(self) -> bool:
@@ -334,8 +334,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
         return rank, None if rank is None else era_of(rank)
 
     def transported(self, session: Session | None) -> tuple[int | None, Era | None]:
-        """As `revision_and_era`, for questions about the transport: 2024-11-05 over Streamable HTTP counts as
-        2025-03-26.
+        """As `revision_and_era`, but about the transport: 2024-11-05 over Streamable HTTP counts as 2025-03-26.
 
         Servers agree on any revision over any transport, and only 2025-03-26 and later say how this one works.
         """
@@ -494,7 +493,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     def is_settled(self) -> bool:
         """Whether nothing that comes later can be about the messages of this exchange, which has ended."""
         is_usual = self.method == "POST" and self.repeated is None and not self.is_redirect
-        return is_usual and all(seen.call is None or seen.call.response is not None for seen in self.sent)
+        return is_usual and all(context.call is None or context.call.response is not None for context in self.sent)
 
     def forget(self) -> None:
         """Drop its messages and calls: each refers to its exchange, and garbage in such cycles stays for long."""

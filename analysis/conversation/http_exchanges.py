@@ -52,28 +52,28 @@ class HttpExchanges(HttpTraffic):
         self._whole: deque[tuple[HttpExchange, MessageContext, int]] = deque()
         self._whole_bytes = self._held_bytes = 0
 
-    def add(self, http: HttpExchange, seen: MessageContext) -> None:
+    def add(self, http: HttpExchange, context: MessageContext) -> None:
         """Add a message to its exchange."""
-        if seen.message.sender == "client":
+        if context.message.sender == "client":
             if len(http.sent) < MAX_BODY_MESSAGES:
-                http.sent += (seen,)
-                self._hold(http, seen)
+                http.sent += (context,)
+                self._hold(http, context)
             if http.is_redirect:
                 self._expect(http)  # the server has answered before it has read the body
             return
         if len(http.received) < MAX_BODY_MESSAGES:
-            http.received += (seen,)
-            self._hold(http, seen)
-        http.latest = seen
-        if seen.answered is not None:
-            http.settled = seen
+            http.received += (context,)
+            self._hold(http, context)
+        http.latest = context
+        if context.answered is not None:
+            http.settled = context
 
-    def _hold(self, http: HttpExchange, seen: MessageContext) -> None:
+    def _hold(self, http: HttpExchange, context: MessageContext) -> None:
         """Keep a message for an exchange; older ones drop their values, as their bytes hold them."""
-        size = size_of(seen.message.frames)
+        size = size_of(context.message.frames)
         http.held_bytes += size
         self._held_bytes += size
-        self._whole.append((http, seen, size))
+        self._whole.append((http, context, size))
         self._whole_bytes += size
         while len(self._whole) > 1 and (self._whole_bytes > WHOLE_BYTES or not self._whole[0][0].held_bytes):
             holder, oldest, size = self._whole.popleft()
@@ -85,8 +85,8 @@ class HttpExchanges(HttpTraffic):
         """Give the client's messages of a redirected exchange to the one that repeats them; both hold their bytes."""
         http.sent, http.held_bytes = earlier.sent, earlier.held_bytes
         self._held_bytes += http.held_bytes
-        for seen in http.sent:
-            seen.http = http
+        for context in http.sent:
+            context.http = http
 
     def _forget(self, http: HttpExchange | None) -> None:
         if http is not None:

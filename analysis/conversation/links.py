@@ -32,68 +32,71 @@ class Links:
         self.tasks = Tasks()
         self.subscriptions = Subscriptions()
 
-    def follow(self, seen: MessageContext) -> None:
+    def follow(self, context: MessageContext) -> None:
         """Set the links of a message whose meaning is known."""
-        message = seen.message
-        if self.is_idle and _is_plain(message, seen.answered):
+        message = context.message
+        if self.is_idle and _is_plain(message, context.answered):
             return
         if isinstance(message, Invalid):
             return
-        self._look_at(seen, message)
+        self._look_at(context, message)
 
     @property
     def is_idle(self) -> bool:
         """Whether only a message that begins a link can belong to one: no request can be a retry, nor name a task."""
         return not (self.chains.waiting or self.chains.retries or self.tasks.count or self.subscriptions.listened)
 
-    def _look_at(self, seen: MessageContext, message: Request | Notification | Response) -> None:
+    def _look_at(self, context: MessageContext, message: Request | Notification | Response) -> None:
         meta = message.meta if self.tasks.count or self.subscriptions.listened else {}
         if self.subscriptions.listened and message.sender == "server":
-            exchange = message.frames[0].exchange if seen.http is None else seen.http.first.number
-            seen.subscription = self.subscriptions.on_server_message(message, meta, seen.session, exchange)
+            exchange = message.frames[0].exchange if context.http is None else context.http.first.number
+            context.subscription = self.subscriptions.on_server_message(message, meta, context.session, exchange)
         if isinstance(message, Request):
-            self._ask(seen, message)
+            self._ask(context, message)
         elif isinstance(message, Response):
-            if seen.answered is not None:
-                self._answer(seen, message, seen.answered)
-        elif message.method in _NOTIFICATIONS or seen.cancels is not None:
-            self._tell(seen, message)
-        if seen.task is None and tasks.RELATED in meta:
-            seen.task = self.tasks.related(message, meta, seen.session)
-        if seen.call is not None and (seen.call is seen.answered or isinstance(message, Request)):
-            seen.call.round, seen.call.task = seen.round or seen.call.round, seen.task or seen.call.task
+            if context.answered is not None:
+                self._answer(context, message, context.answered)
+        elif message.method in _NOTIFICATIONS or context.cancels is not None:
+            self._tell(context, message)
+        if context.task is None and tasks.RELATED in meta:
+            context.task = self.tasks.related(message, meta, context.session)
+        if context.call is not None and (context.call is context.answered or isinstance(message, Request)):
+            context.call.round, context.call.task = (
+                context.round or context.call.round,
+                context.task or context.call.task,
+            )
 
-    def _ask(self, seen: MessageContext, request: Request) -> None:
+    def _ask(self, context: MessageContext, request: Request) -> None:
         if request.method in _REQUESTS:
             if request.method in tasks.REQUESTS:
-                seen.task = self.tasks.on_request(request, seen.session)
+                context.task = self.tasks.on_request(request, context.session)
             elif request.sender == "client":
-                seen.subscription = self.subscriptions.on_request(request, seen.session)
+                context.subscription = self.subscriptions.on_request(request, context.session)
         elif self.chains.waiting and request.sender == "client":
-            seen.round = self.chains.on_request(request, seen.session)
+            context.round = self.chains.on_request(request, context.session)
 
-    def _answer(self, seen: MessageContext, response: Response, call: Call) -> None:
+    def _answer(self, context: MessageContext, response: Response, call: Call) -> None:
         request, outcome, by_server = call.request, call.outcome, response.sender == "server"
         method = request.method
         if by_server and (outcome is _INPUT_REQUIRED or self.chains.retries):
             turn = Turn(request, response, call.revision, call.era)
-            ended = self.chains.on_response(turn, seen.session, is_interim=outcome is _INPUT_REQUIRED)
-            seen.round = ended or call.round
+            ended = self.chains.on_response(turn, context.session, is_interim=outcome is _INPUT_REQUIRED)
+            context.round = ended or call.round
         if by_server and method in subscriptions.REQUESTS:
-            seen.subscription = self.subscriptions.on_response(request, response, seen.session)
+            context.subscription = self.subscriptions.on_response(request, response, context.session)
         if outcome is _TASK or method in tasks.REQUESTS or tasks.has_stub(response):
-            seen.task = self.tasks.on_response(request, response, seen.session)
+            context.task = self.tasks.on_response(request, response, context.session)
         elif self.tasks.parts:
-            seen.task = self.tasks.part_of(request)
+            context.task = self.tasks.part_of(request)
 
-    def _tell(self, seen: MessageContext, notification: Notification) -> None:
+    def _tell(self, context: MessageContext, notification: Notification) -> None:
         """Handle a notification about a thread, or a cancellation."""
         if notification.method in tasks.NOTIFICATIONS:
-            seen.task = self.tasks.on_notification(notification, seen.session)
-        elif seen.cancels is not None:
-            seen.subscription = self.subscriptions.on_cancelled(seen.cancels, notification, seen.session)
-        elif notification.sender == "server" and seen.subscription is None:
-            seen.subscription = self.subscriptions.on_resource_updated(notification, seen.session)
+            context.task = self.tasks.on_notification(notification, context.session)
+        elif context.cancels is not None:
+            context.subscription = self.subscriptions.on_cancelled(context.cancels, notification, context.session)
+        elif notification.sender == "server" and context.subscription is None:
+            context.subscription = self.subscriptions.on_resource_updated(notification, context.session)
 
 
 def _is_plain(message: Message, call: Call | None) -> bool:

@@ -151,10 +151,10 @@ class ContextBuilder:
         revision, era = self._around(response, session)
         key = self._pairing.meant(response)
         state = _NEVER_SEEN if key is None else self._tables["client"].state(key)
-        seen = context_of(response, session, None, state, revision, state=session.state, era=era, http=http)
+        context = context_of(response, session, None, state, revision, state=session.state, era=era, http=http)
         waiting = None if key is None else self._tables["client"].get(key)
-        seen.request, seen.call = None if waiting is None else waiting.request, waiting
-        return seen
+        context.request, context.call = None if waiting is None else waiting.request, waiting
+        return context
 
     def _notification(self, notification: Notification, session: Session, http: HttpExchange | None) -> MessageContext:
         revision, era = self._around(notification, session)

@@ -152,7 +152,7 @@ class Straight:
             revision, rank, era = self._around
         session.last_request[side] = session.heard[side] = request.seq
         call, state = self._under_way.begin(request, key, _NEVER_SEEN, revision, era, session, None)
-        seen = MessageContext(
+        context = MessageContext(
             request,
             session,
             request.body,
@@ -166,8 +166,8 @@ class Straight:
             request=request,
         )
         if self._is_linked or method in METHODS:
-            self._link(seen)
-        return seen
+            self._link(context)
+        return context
 
     def _response(self, response: Response) -> MessageContext | None:
         session, side, body = self._session, response.sender, response.body
@@ -197,7 +197,7 @@ class Straight:
         table.answer(key, response.t_ns)
         self._under_way.answer(call, response, session)
         session.heard[side] = response.seq
-        seen = MessageContext(
+        context = MessageContext(
             response,
             session,
             body,
@@ -215,8 +215,8 @@ class Straight:
             or request.method in METHODS
             or (result is not None and ("task" in result or result.get("resultType", "complete") != "complete"))
         ):
-            self._link(seen)
-        return seen
+            self._link(context)
+        return context
 
     def _notification(self, notification: Notification) -> MessageContext | None:
         session, method = self._session, notification.method
@@ -229,7 +229,7 @@ class Straight:
         elif method in CANCELLATIONS:
             state, cancels, cancelled = self._cancellations.on_cancelled(notification, session)
         session.heard[notification.sender] = notification.seq
-        seen = MessageContext(
+        context = MessageContext(
             notification,
             session,
             notification.body,
@@ -244,11 +244,11 @@ class Straight:
             era,
         )
         if self._is_linked or method in METHODS:
-            self._link(seen)
-        return seen
+            self._link(context)
+        return context
 
-    def _link(self, seen: MessageContext) -> None:
-        self._links.follow(seen)
+    def _link(self, context: MessageContext) -> None:
+        self._links.follow(context)
         self._is_linked = not self._links.is_idle
 
 

@@ -199,20 +199,20 @@ class Facts:
         return raw_of(self.parts) if self.parts else b""
 
 
-def facts_of(seen: MessageContext, call: Call | None = None, *, is_open: bool = False) -> Facts:
+def facts_of(context: MessageContext, call: Call | None = None, *, is_open: bool = False) -> Facts:
     """The facts of a message.
 
     Args:
-        seen: the message, as the fold saw it.
-        call: for a request, its outcome once known. For a response it is known from `seen`.
+        context: the message, as the fold saw it.
+        call: for a request, its outcome once known. For a response it is known from `context`.
         is_open: whether the capture is still being recorded, so that a response may still come.
     """
     return Facts(
-        message=seen.message,
-        call=call or seen.answered,
+        message=context.message,
+        call=call or context.answered,
         is_open=is_open,
-        is_beside=seen.is_beside,
-        session=seen.session.number or None,
+        is_beside=context.is_beside,
+        session=context.session.number or None,
     )
 
 

@@ -192,47 +192,47 @@ class Rule:
 
     # ---- hooks
 
-    def on_message(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_message(self, context: MessageContext) -> Iterable[Finding]:
         """Any message, even an invalid one, while the rule watches the session; before all other hooks."""
         return ()
 
-    def on_invalid(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_invalid(self, context: MessageContext) -> Iterable[Finding]:
         """A frame, or an item of one, that is not a message."""
         return ()
 
-    def on_anomaly(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_anomaly(self, context: MessageContext) -> Iterable[Finding]:
         """A message with one of the rule's `oddities`."""
         return ()
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
         """A request."""
         return ()
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         """A notification."""
         return ()
 
-    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_response(self, context: MessageContext) -> Iterable[Finding]:
         """A response, whether it answers anything or not."""
         return ()
 
-    def on_unpaired(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_unpaired(self, context: MessageContext) -> Iterable[Finding]:
         """A response that answers no open request."""
         return ()
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
         """A result that answers a request."""
         return ()
 
-    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_error(self, context: MessageContext) -> Iterable[Finding]:
         """An error, whether it answers anything or not."""
         return ()
 
-    def on_problems(self, seen: MessageContext, problems: "list[Problem]") -> Iterable[Finding]:
+    def on_problems(self, context: MessageContext, problems: "list[Problem]") -> Iterable[Finding]:
         """The params or the result of a message do not fit their shape."""
         return ()
 
-    def on_meta(self, seen: MessageContext, metas: "Metas") -> Iterable[Finding]:
+    def on_meta(self, context: MessageContext, metas: "Metas") -> Iterable[Finding]:
         """A request, notification or result with unusual `_meta`; each with its JSON Pointer."""
         return ()
 

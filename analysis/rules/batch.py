@@ -43,22 +43,22 @@ class ArrayRule(Rule):
 
     oddities = Odd.SEVERAL
 
-    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
+    def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
         """An array that begins with a message."""
-        return self.check_array(seen) if seen.message.index == 0 and is_item(seen.message) else iter(())
+        return self.check_array(context) if context.message.index == 0 and is_item(context.message) else iter(())
 
-    def on_invalid(self, seen: MessageContext) -> Iterator[Finding]:
+    def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
         """An array that begins with something else, or is empty."""
-        is_start = seen.message.index == 0 and is_item(seen.message)
-        return self.check_array(seen) if is_start or reason(seen.message) == "batch/empty" else iter(())
+        is_start = context.message.index == 0 and is_item(context.message)
+        return self.check_array(context) if is_start or reason(context.message) == "batch/empty" else iter(())
 
-    def check_array(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_array(self, context: MessageContext) -> Iterator[Finding]:
         """What is wrong with the array."""
         raise NotImplementedError
 
-    def of_array(self, seen: MessageContext, text: str) -> Finding:
+    def of_array(self, context: MessageContext, text: str) -> Finding:
         """A finding about the array, not about one of its items."""
-        return self.finding(seen, text)._replace(item=None)
+        return self.finding(context, text)._replace(item=None)
 
 
 class NotSupportedVersion(ArrayRule):
@@ -77,9 +77,9 @@ class NotSupportedVersion(ArrayRule):
     levels: ClassVar[Mapping[Span, Level]] = {only("2024-11-05"): WARNING}
     source = "2025-06-18 changelog, basic/transports; 2025-03-26 basic/lifecycle"
 
-    def check_array(self, seen: MessageContext) -> Iterator[Finding]:
-        if not _is_early(seen):
-            yield self.of_array(seen, "an array of messages, which this revision does not have")
+    def check_array(self, context: MessageContext) -> Iterator[Finding]:
+        if not _is_early(context):
+            yield self.of_array(context, "an array of messages, which this revision does not have")
 
 
 class BeforeNegotiation(ArrayRule):
@@ -98,9 +98,9 @@ class BeforeNegotiation(ArrayRule):
     needs_start = True
     source = "2025-03-26 basic/lifecycle"
 
-    def check_array(self, seen: MessageContext) -> Iterator[Finding]:
-        if _is_early(seen) and not any(map(_opens_batches, items_of(seen.message))):
-            yield self.of_array(seen, "an array of messages before initialize was answered")
+    def check_array(self, context: MessageContext) -> Iterator[Finding]:
+        if _is_early(context) and not any(map(_opens_batches, items_of(context.message))):
+            yield self.of_array(context, "an array of messages before initialize was answered")
 
 
 class ContainsInitialize(Rule):
@@ -120,9 +120,9 @@ class ContainsInitialize(Rule):
     replaces = ("batch/before-negotiation",)
     source = "2025-03-26 basic/lifecycle"
 
-    def on_request(self, seen: MessageContext) -> Iterator[Finding]:
-        if is_item(seen.message):
-            yield self.finding(seen, "initialize is in an array")
+    def on_request(self, context: MessageContext) -> Iterator[Finding]:
+        if is_item(context.message):
+            yield self.finding(context, "initialize is in an array")
 
 
 class Empty(Rule):
@@ -138,9 +138,9 @@ class Empty(Rule):
     id = "batch/empty"
     source = "JSON-RPC 2.0 §6"
 
-    def on_invalid(self, seen: MessageContext) -> Iterator[Finding]:
-        if reason(seen.message) == self.id:
-            yield self.finding(seen, "an array without messages")
+    def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
+        if reason(context.message) == self.id:
+            yield self.finding(context, "an array without messages")
 
 
 class ItemNotObject(Rule):
@@ -158,16 +158,16 @@ class ItemNotObject(Rule):
     versions = _BATCHES
     source = "JSON-RPC 2.0 §6"
 
-    def on_invalid(self, seen: MessageContext) -> Iterator[Finding]:
-        message = seen.message
+    def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
+        message = context.message
         if reason(message) != self.id or not is_item(message):
             return
-        counts: dict[str, int] = self.state_for(seen.session, dict)
+        counts: dict[str, int] = self.state_for(context.session, dict)
         if counts.get("of") != message.seq:
             counts["of"], counts["count"] = message.seq, 0
         counts["count"] += 1
         if counts["count"] <= _MAX_REPORTED_ITEMS:
-            yield self.finding(seen, "an item of the array is not an object")
+            yield self.finding(context, "an item of the array is not an object")
 
 
 class MixedKinds(ArrayRule):
@@ -185,10 +185,10 @@ class MixedKinds(ArrayRule):
     versions = _BATCHES
     source = "2025-03-26 basic/transports, schema JSONRPCBatchRequest and JSONRPCBatchResponse"
 
-    def check_array(self, seen: MessageContext) -> Iterator[Finding]:
-        kinds = {_kind(item) for item in items_of(seen.message)}
+    def check_array(self, context: MessageContext) -> Iterator[Finding]:
+        kinds = {_kind(item) for item in items_of(context.message)}
         if "answer" in kinds and not kinds.isdisjoint({"request", "notification"}):
-            yield self.of_array(seen, "an array mixes responses with requests or notifications")
+            yield self.of_array(context, "an array mixes responses with requests or notifications")
 
 
 class RefusalRule(ArrayRule):
@@ -196,33 +196,33 @@ class RefusalRule(ArrayRule):
 
     text = ""
 
-    def on_message(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_message(self, context: MessageContext) -> Iterable[Finding]:
         """If another message is hard to read as well, it is unclear which of the two was refused."""
-        sent: dict[Side, int] = self.state_for(seen.session, dict)
-        if not is_item(seen.message) and is_hard_to_read(seen):
-            sent.pop(seen.message.sender, None)
+        sent: dict[Side, int] = self.state_for(context.session, dict)
+        if not is_item(context.message) and is_hard_to_read(context):
+            sent.pop(context.message.sender, None)
         if not sent:
-            self.watch(seen.session, False)
+            self.watch(context.session, False)
         return ()
 
-    def remember(self, seen: MessageContext) -> None:
+    def remember(self, context: MessageContext) -> None:
         """Remember an array that may be answered in the wrong way."""
-        sent: dict[Side, int] = self.state_for(seen.session, dict)
-        sent[seen.message.sender] = seen.message.seq
-        self.watch(seen.session, True)
+        sent: dict[Side, int] = self.state_for(context.session, dict)
+        sent[context.message.sender] = context.message.seq
+        self.watch(context.session, True)
 
-    def check_response(self, seen: MessageContext) -> Iterator[Finding]:
+    def check_response(self, context: MessageContext) -> Iterator[Finding]:
         """A finding if an array of the other side is remembered."""
-        sent: dict[Side, int] = self.state_for(seen.session, dict)
-        array_seq = sent.pop(other_side(seen.message.sender), None)
+        sent: dict[Side, int] = self.state_for(context.session, dict)
+        array_seq = sent.pop(other_side(context.message.sender), None)
         if array_seq is not None:
-            yield self.array_finding(seen, array_seq)
+            yield self.array_finding(context, array_seq)
 
-    def read_on(self, seen: MessageContext) -> None:
+    def read_on(self, context: MessageContext) -> None:
         """Forget an array whose receiver has answered an item of it, or a later request."""
-        sent: dict[Side, int] | None = seen.session.memory.get(self.id)
-        other = other_side(seen.message.sender)
-        if sent and seen.answered is not None and seen.answered.request.seq >= sent.get(other, 0):
+        sent: dict[Side, int] | None = context.session.memory.get(self.id)
+        other = other_side(context.message.sender)
+        if sent and context.answered is not None and context.answered.request.seq >= sent.get(other, 0):
             sent.pop(other, None)
 
     def array_finding(self, at: MessageContext, array_seq: int) -> Finding:
@@ -250,29 +250,29 @@ class EmptyResponse(RefusalRule):
     source = "JSON-RPC 2.0 §6"
     text = "an array of notifications is answered"
 
-    def check_array(self, seen: MessageContext) -> Iterator[Finding]:
-        items = items_of(seen.message)
-        if seen.http is not None:
+    def check_array(self, context: MessageContext) -> Iterator[Finding]:
+        items = items_of(context.message)
+        if context.http is not None:
             return
         if not items:
-            yield from self.check_response(seen)
+            yield from self.check_response(context)
         elif all(_kind(item) == "notification" for item in items):
-            self.remember(seen)
+            self.remember(context)
 
-    def on_response(self, seen: MessageContext) -> Iterator[Finding]:
-        if seen.http is None and seen.answered is None and _is_nameless(seen):
-            yield from self.check_response(seen)
-        self.read_on(seen)
+    def on_response(self, context: MessageContext) -> Iterator[Finding]:
+        if context.http is None and context.answered is None and _is_nameless(context):
+            yield from self.check_response(context)
+        self.read_on(context)
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
         first = _array_sent(http)
-        if first is None or not all(isinstance(seen.message, Notification) for seen in http.sent):
+        if first is None or not all(isinstance(context.message, Notification) for context in http.sent):
             return
         # On the older transport every server answers a POST with a short text.
         has_body = bool(http.received) or ("mcp-session-id" in http.fields and http.response_size > 0)
         is_success = http.status is not None and 200 <= http.status < 300
         if is_success and (http.status != 202 or has_body):
-            at = next((seen for seen in http.received if isinstance(seen.message, Response)), None)
+            at = next((context for context in http.received if isinstance(context.message, Response)), None)
             yield self.array_finding(at or (http.received or http.sent)[-1], first.message.seq)
 
 
@@ -297,21 +297,21 @@ class ReceiveUnsupported(RefusalRule):
     source = "2025-03-26 basic/index"
     text = "an array is refused, although it is valid"
 
-    def check_array(self, seen: MessageContext) -> Iterator[Finding]:
-        if seen.http is None and _is_well_formed(seen):
-            self.remember(seen)
+    def check_array(self, context: MessageContext) -> Iterator[Finding]:
+        if context.http is None and _is_well_formed(context):
+            self.remember(context)
         return iter(())
 
-    def on_response(self, seen: MessageContext) -> Iterator[Finding]:
-        if seen.http is None and _is_refusal(seen):
-            yield from self.check_response(seen)
-        self.read_on(seen)
+    def on_response(self, context: MessageContext) -> Iterator[Finding]:
+        if context.http is None and _is_refusal(context):
+            yield from self.check_response(context)
+        self.read_on(context)
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
         first = _array_sent(http)
         if first is None or http.status is None or not _is_well_formed(first):
             return
-        refusal = next((seen for seen in http.received if _is_refusal(seen)), None)
+        refusal = next((context for context in http.received if _is_refusal(context)), None)
         is_refused = 400 <= http.status < 500 and http.status not in _OTHER_REASONS
         if is_refused or refusal is not None:
             yield self.array_finding(refusal or (http.received or http.sent)[-1], first.message.seq)
@@ -334,20 +334,20 @@ class AnsweredIndividually(Rule):
     once = True
     source = "JSON-RPC 2.0 §6; 2025-03-26 basic/transports"
 
-    def on_response(self, seen: MessageContext) -> Iterator[Finding]:
-        request = seen.answered.request if seen.answered is not None else None
-        if request is not None and seen.http is None and is_item(request) and not is_item(seen.message):
+    def on_response(self, context: MessageContext) -> Iterator[Finding]:
+        request = context.answered.request if context.answered is not None else None
+        if request is not None and context.http is None and is_item(request) and not is_item(context.message):
             yield self.finding(
-                seen, "a request that was sent in an array is answered individually", related=(request.seq,)
+                context, "a request that was sent in an array is answered individually", related=(request.seq,)
             )
 
 
 # ---- shared by the rules
 
 
-def _is_early(seen: MessageContext) -> bool:
+def _is_early(context: MessageContext) -> bool:
     """Whether the sides have not agreed on a revision yet, in a session whose start was observed."""
-    return seen.era != "modern" and seen.session.observed_start and seen.state in ("new", "init-sent")
+    return context.era != "modern" and context.session.observed_start and context.state in ("new", "init-sent")
 
 
 def _kind(item: Any) -> str | None:
@@ -386,14 +386,14 @@ def _array_sent(http: HttpExchange) -> MessageContext | None:
     return first if is_array and first.rank == _BATCHES.first else None
 
 
-def _is_nameless(seen: MessageContext) -> bool:
-    answer = seen.message
+def _is_nameless(context: MessageContext) -> bool:
+    answer = context.message
     return isinstance(answer, Response) and (answer.id is None or answer.id.type == "null")
 
 
-def _is_refusal(seen: MessageContext) -> bool:
+def _is_refusal(context: MessageContext) -> bool:
     """Whether a response says that something could not be read at all."""
-    answer = seen.message
-    error = answer.error if isinstance(answer, Response) and answer.is_error and _is_nameless(seen) else None
+    answer = context.message
+    error = answer.error if isinstance(answer, Response) and answer.is_error and _is_nameless(context) else None
     code = error.get("code") if isinstance(error, dict) else None
     return isinstance(code, int | float) and code in _REFUSALS

@@ -42,13 +42,13 @@ class _CacheableResultRule(Rule):
     era = "modern"
     source = _SOURCE
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        result = seen.body["result"]
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        result = context.body["result"]
         if not isinstance(result, dict) or result.get("resultType") != "complete":
             return ()
-        return self.check_result(seen, result)
+        return self.check_result(context, result)
 
-    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
+    def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
         """What is wrong with a result."""
         raise NotImplementedError
 
@@ -67,9 +67,9 @@ class MissingHints(_CacheableResultRule):
     id = "cache/missing-hints"
     replaces = ("schema/*",)
 
-    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
+    def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
         lacking = [name for name in _HINTS if name not in result]
-        return [self.finding(seen, f"the result has no {name}", pointer=f"/result/{name}") for name in lacking]
+        return [self.finding(context, f"the result has no {name}", pointer=f"/result/{name}") for name in lacking]
 
 
 class InvalidHints(_CacheableResultRule):
@@ -86,14 +86,14 @@ class InvalidHints(_CacheableResultRule):
     impact = Impact.COST
     replaces = ("schema/*",)
 
-    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
+    def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
         findings = []
         if "ttlMs" in result and _ttl(result["ttlMs"]) is None:
             text = "ttlMs is not an integer of 0 or more"
-            findings.append(self.finding(seen, text, pointer="/result/ttlMs"))
+            findings.append(self.finding(context, text, pointer="/result/ttlMs"))
         if "cacheScope" in result and result["cacheScope"] not in _SCOPES:
             text = "cacheScope is neither public nor private"
-            findings.append(self.finding(seen, text, pointer="/result/cacheScope"))
+            findings.append(self.finding(context, text, pointer="/result/cacheScope"))
         return findings
 
 
@@ -118,9 +118,9 @@ class HintsOnInterim(Rule):
     required_members = frozenset(_HINTS)
     source = _SOURCE
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        name = next(name for name in _HINTS if name in seen.body["result"])
-        return [self.finding(seen, f"an interim result has {name}", pointer=f"/result/{name}")]
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        name = next(name for name in _HINTS if name in context.body["result"])
+        return [self.finding(context, f"an interim result has {name}", pointer=f"/result/{name}")]
 
 
 class HintsElsewhere(Rule):
@@ -146,13 +146,13 @@ class HintsElsewhere(Rule):
             return False
         return like.era == "handshake" or method not in _CACHEABLE
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        result = seen.body["result"]
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        result = context.body["result"]
         kind = result.get("resultType")
         if isinstance(kind, str) and kind in _NOT_OURS:
             return ()
         name = "ttlMs" if "ttlMs" in result else "cacheScope"
-        return [self.finding(seen, f"the result of {seen.method} has {name}", pointer=f"/result/{name}")]
+        return [self.finding(context, f"the result of {context.method} has {name}", pointer=f"/result/{name}")]
 
 
 class ScopeDiffersBetweenPages(_CacheableResultRule):
@@ -169,13 +169,13 @@ class ScopeDiffersBetweenPages(_CacheableResultRule):
     impact = Impact.SECURITY
     methods = _PAGED
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        page = walks_of(seen.session).record_page(seen) if seen.method in LISTS else None
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        page = walks_of(context.session).record_page(context) if context.method in LISTS else None
         if page is None or page.other_scope is None:
             return ()
         scope, seq = page.other_scope
         text = f"cacheScope is not {scope}, as on an earlier page"
-        return [self.finding(seen, text, pointer="/result/cacheScope", related=(seq,))]
+        return [self.finding(context, text, pointer="/result/cacheScope", related=(seq,))]
 
 
 class PublicWithAuthorization(_CacheableResultRule):
@@ -194,11 +194,11 @@ class PublicWithAuthorization(_CacheableResultRule):
     needs_http = True
     once = True
 
-    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
-        if result.get("cacheScope") != "public" or seen.http is None or "authorization" not in seen.http.fields:
+    def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
+        if result.get("cacheScope") != "public" or context.http is None or "authorization" not in context.http.fields:
             return ()
         text = "the response to a request with credentials may be cached for all users"
-        return [self.finding(seen, text, pointer="/result/cacheScope")]
+        return [self.finding(context, text, pointer="/result/cacheScope")]
 
 
 class ChangedWhileFresh(_CacheableResultRule):
@@ -217,16 +217,16 @@ class ChangedWhileFresh(_CacheableResultRule):
     needs_time = True
     methods = _CACHEABLE | frozenset(_CHANGES)
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        _fresh_of(seen.session).forget(_CHANGES.get(seen.method, ()))
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        _fresh_of(context.session).forget(_CHANGES.get(context.method, ()))
         return ()
 
-    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:  # noqa: ARG002 - the store decides
-        before = _fresh_of(seen.session).record(seen)
+    def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:  # noqa: ARG002 - the store decides
+        before = _fresh_of(context.session).record(context)
         if before is None:
             return ()
-        text = f"the result of {seen.method} has changed while the earlier one was still valid"
-        return [self.finding(seen, text, pointer="/result", related=(before,))]
+        text = f"the result of {context.method} has changed while the earlier one was still valid"
+        return [self.finding(context, text, pointer="/result", related=(before,))]
 
 
 class RefetchedWhileFresh(_CacheableResultRule):
@@ -248,19 +248,19 @@ class RefetchedWhileFresh(_CacheableResultRule):
     sender = None
     methods = _CACHEABLE | frozenset(_CHANGES)
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        before = _fresh_of(seen.session).still(seen)
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        before = _fresh_of(context.session).still(context)
         if before is None:
             return ()
-        text = f"{seen.method} is requested again while its result was still valid"
-        return [self.finding(seen, text, related=(before,))]
+        text = f"{context.method} is requested again while its result was still valid"
+        return [self.finding(context, text, related=(before,))]
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        _fresh_of(seen.session).forget(_CHANGES.get(seen.method, ()))
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        _fresh_of(context.session).forget(_CHANGES.get(context.method, ()))
         return ()
 
-    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:  # noqa: ARG002 - as above
-        _fresh_of(seen.session).record(seen)
+    def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:  # noqa: ARG002 - as above
+        _fresh_of(context.session).record(context)
         return iter(())
 
 
@@ -283,16 +283,16 @@ class _Fresh:
         self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
         self._last: tuple[Message, int | None] | None = None
 
-    def still(self, seen: MessageContext) -> int | None:
+    def still(self, context: MessageContext) -> int | None:
         """Number of the message with a result that is still valid when it is requested again; None if there is none."""
-        key = _key(seen) if self._kept else None
+        key = _key(context) if self._kept else None
         kept = self._kept.get(key) if key is not None else None
-        return kept.seq if kept is not None and seen.message.t_ns < kept.until_ns else None
+        return kept.seq if kept is not None and context.message.t_ns < kept.until_ns else None
 
-    def record(self, seen: MessageContext) -> int | None:
+    def record(self, context: MessageContext) -> int | None:
         """Keep a complete result; return the number of an earlier, different one that should still be valid."""
-        if self._last is None or self._last[0] is not seen.message:
-            self._last = seen.message, self._take(seen)
+        if self._last is None or self._last[0] is not context.message:
+            self._last = context.message, self._take(context)
         return self._last[1]
 
     def forget(self, methods: tuple[str, ...]) -> None:
@@ -301,12 +301,12 @@ class _Fresh:
             for key in [key for key in self._kept if key[0] in methods]:
                 del self._kept[key]
 
-    def _take(self, seen: MessageContext) -> int | None:
-        result, request = seen.body["result"], seen.request
+    def _take(self, context: MessageContext) -> int | None:
+        result, request = context.body["result"], context.request
         ttl = _ttl(result.get("ttlMs"))
         if request is None or (not ttl and not self._kept):
             return None
-        key = _key(seen)
+        key = _key(context)
         before = self._kept.pop(key, None) if key is not None else None
         if key is None or (not ttl and before is None):
             return None
@@ -314,10 +314,10 @@ class _Fresh:
         if digest is None:
             return None
         if ttl:
-            self._kept[key] = _Kept(seen.message.t_ns + int(ttl * _MS), digest, seen.message.seq)
+            self._kept[key] = _Kept(context.message.t_ns + int(ttl * _MS), digest, context.message.seq)
             if len(self._kept) > _MAX_FRESH_RESULTS:
                 self._kept.popitem(last=False)
-        is_other = before is not None and before.digest != digest and seen.message.t_ns < before.until_ns
+        is_other = before is not None and before.digest != digest and context.message.t_ns < before.until_ns
         return before.seq if is_other and before is not None else None
 
 
@@ -328,14 +328,14 @@ def _fresh_of(session: Session) -> _Fresh:
     return fresh
 
 
-def _key(seen: MessageContext) -> _Key | None:
+def _key(context: MessageContext) -> _Key | None:
     """What is equal for two results of the same request: method, params, and the client's credentials."""
-    request = seen.request
+    request = context.request
     if request is None:
         return None
     params = request.params
     rest = {name: value for name, value in params.items() if name != "_meta"} if isinstance(params, dict) else {}
-    who = seen.http.fields.get("authorization", "") if seen.http is not None else ""
+    who = context.http.fields.get("authorization", "") if context.http is not None else ""
     digest = json_digest([rest, who])
     return None if digest is None else (request.method, digest)
 

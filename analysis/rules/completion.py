@@ -35,8 +35,8 @@ class Counts(Rule):
     methods = frozenset({"completion/complete"})
     source = "2024-11-05 server/utilities/completion"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        completion = member(seen.body["result"], "completion")
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        completion = member(context.body["result"], "completion")
         values, total = member(completion, "values"), member(completion, "total")
         if not isinstance(values, list) or isinstance(total, bool) or not isinstance(total, int | float):
             return ()
@@ -46,7 +46,7 @@ class Counts(Rule):
             text = "hasMore is false, but total is more than the number of values"
         else:
             return ()
-        return [self.finding(seen, text, pointer="/result/completion/total")]
+        return [self.finding(context, text, pointer="/result/completion/total")]
 
 
 class UnknownReference(Rule):
@@ -72,32 +72,34 @@ class UnknownReference(Rule):
     )
     source = "2024-11-05 server/utilities/completion"
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.message.sender == "server":
-            changed = (prompts_of,) if "prompts" in seen.method else (resources_of, templates_of)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        if context.message.sender == "server":
+            changed = (prompts_of,) if "prompts" in context.method else (resources_of, templates_of)
             for listing in changed:
-                listing(seen.session).changed(seen)
+                listing(context.session).changed(context)
         return ()
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        listing = _LISTS.get(seen.method)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        listing = _LISTS.get(context.method)
         if listing is not None:
-            listing(seen.session).record_page(seen)
+            listing(context.session).record_page(context)
         return ()
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.request
-        return self._findings(seen, request) if request is not None and request.method == "completion/complete" else ()
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.request
+        return (
+            self._findings(context, request) if request is not None and request.method == "completion/complete" else ()
+        )
 
-    def _findings(self, seen: MessageContext, request: Request) -> Iterator[Finding]:
+    def _findings(self, context: MessageContext, request: Request) -> Iterator[Finding]:
         reference, argument = params_of(request).get("ref"), member(params_of(request).get("argument"), "name")
         kind, name, uri = member(reference, "type"), member(reference, "name"), member(reference, "uri")
         arguments: set[str] | None = None
         if kind == "ref/prompt" and isinstance(name, str):
-            if prompts_of(seen.session).lacks(name, request, seen.session):
-                yield self.finding(seen, f"no prompt {short(name)!r} is listed", pointer="/params/ref/name")
+            if prompts_of(context.session).lacks(name, request, context.session):
+                yield self.finding(context, f"no prompt {short(name)!r} is listed", pointer="/params/ref/name")
                 return
-            prompt = prompts_of(seen.session).entry(name, request, seen.session)
+            prompt = prompts_of(context.session).entry(name, request, context.session)
             listed = prompt.item.get("arguments", []) if prompt is not None else None
             if isinstance(listed, list):
                 arguments = {
@@ -106,15 +108,15 @@ class UnknownReference(Rule):
                     if isinstance(argument_name, str)
                 }
         elif kind == "ref/resource" and isinstance(uri, str):
-            if all(of(seen.session).lacks(uri, request, seen.session) for of in (resources_of, templates_of)):
+            if all(of(context.session).lacks(uri, request, context.session) for of in (resources_of, templates_of)):
                 text = "the reference is neither a listed resource nor a template"
-                yield self.finding(seen, text, pointer="/params/ref/uri")
+                yield self.finding(context, text, pointer="/params/ref/uri")
                 return
             if (
-                templates_of(seen.session).entry(uri, request, seen.session) is not None
+                templates_of(context.session).entry(uri, request, context.session) is not None
                 and len(uri) <= _MAX_TEMPLATE_CHARS
             ):
                 arguments = {argument_name for inner in _expressions(uri) for argument_name in _names(inner)}
         if arguments is not None and isinstance(argument, str) and argument not in arguments:
             text = f"it has no argument {short(argument)!r}"
-            yield self.finding(seen, text, pointer="/params/argument/name")
+            yield self.finding(context, text, pointer="/params/argument/name")

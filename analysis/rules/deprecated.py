@@ -49,32 +49,32 @@ class Feature(Rule):
     def decisive_words(self, hook: str, _method: str, _like: MessageContext) -> Words | None:
         return "envelope" if hook == "request" else None
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        meta = seen.request.meta if seen.request is not None else {}
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        meta = context.request.meta if context.request is not None else {}
         declared = meta.get(CLIENT_CAPABILITIES)
         used = [name for name in ("roots", "sampling") if name in declared] if isinstance(declared, dict) else []
         if LOG_LEVEL in meta:
             used.append("logging")
-        return self._report(seen, used, "/params/_meta") if used else ()
+        return self._report(context, used, "/params/_meta") if used else ()
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._report(seen, ["logging"], "/method")
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        return self._report(context, ["logging"], "/method")
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.method == "server/discover":
-            declared = seen.body["result"].get("capabilities")
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        if context.method == "server/discover":
+            declared = context.body["result"].get("capabilities")
             has_logging = isinstance(declared, dict) and "logging" in declared
-            return self._report(seen, ["logging"], "/result/capabilities/logging") if has_logging else ()
-        used = [_FEATURES[method] for _, method, _ in input_requests(seen) if method in _FEATURES]
-        return self._report(seen, used, "/result/inputRequests")
+            return self._report(context, ["logging"], "/result/capabilities/logging") if has_logging else ()
+        used = [_FEATURES[method] for _, method, _ in input_requests(context) if method in _FEATURES]
+        return self._report(context, used, "/result/inputRequests")
 
-    def _report(self, seen: MessageContext, used: list[str], pointer: str) -> list[Finding]:
-        reported: set[str] = self.state_for(seen.session, dict).setdefault(seen.message.sender, set())
+    def _report(self, context: MessageContext, used: list[str], pointer: str) -> list[Finding]:
+        reported: set[str] = self.state_for(context.session, dict).setdefault(context.message.sender, set())
         if reported.issuperset(used):
             return []
         new = [name for name in dict.fromkeys(used) if name not in reported]
         reported.update(new)
-        return [self.finding(seen, f"{name} is deprecated", pointer=pointer) for name in new]
+        return [self.finding(context, f"{name} is deprecated", pointer=pointer) for name in new]
 
 
 class IncludeContext(Rule):
@@ -101,14 +101,14 @@ class IncludeContext(Rule):
             return like.era == "modern" and method in INTERIM
         return method == "sampling/createMessage"
 
-    def on_request(self, seen: MessageContext) -> Iterator[Finding]:
-        if seen.request is not None and _wants_context(seen.request.params):
-            yield self.finding(seen, "includeContext is deprecated", pointer="/params/includeContext")
+    def on_request(self, context: MessageContext) -> Iterator[Finding]:
+        if context.request is not None and _wants_context(context.request.params):
+            yield self.finding(context, "includeContext is deprecated", pointer="/params/includeContext")
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
         return [
-            self.finding(seen, "includeContext is deprecated", pointer=f"{pointer}/params/includeContext")
-            for pointer, method, params in input_requests(seen)
+            self.finding(context, "includeContext is deprecated", pointer=f"{pointer}/params/includeContext")
+            for pointer, method, params in input_requests(context)
             if method == "sampling/createMessage" and _wants_context(params)
         ]
 
@@ -130,15 +130,15 @@ class HttpSse(Rule):
     methods = frozenset({"initialize", "server/discover"})
     source = "2025-03-26 basic/transports; 2026-07-28 deprecated"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        if not seen.session.is_legacy:
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        if not context.session.is_legacy:
             return ()
         # The answer comes on the stream, so the request that opened the stream shows it best.
-        at = seen if seen.http is None or seen.http.started is None else seen.http.started
+        at = context if context.http is None or context.http.started is None else context.http.started
         text = "the transport is HTTP+SSE, which is deprecated"
-        return [self.finding(at, text, blames="transport", session=seen.session)]
+        return [self.finding(at, text, blames="transport", session=context.session)]
 
 
 def _wants_context(params: object) -> bool:
-    context = member(params, "includeContext")
-    return isinstance(context, str) and context in ("thisServer", "allServers")
+    included = member(params, "includeContext")
+    return isinstance(included, str) and included in ("thisServer", "allServers")

@@ -45,10 +45,10 @@ class Null(Rule):
     oddities = Odd.ENVELOPE
     source = "2024-11-05 basic/messages"
 
-    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
-        request = _request_of(seen)
+    def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
+        request = _request_of(context)
         if request is not None and request.id.type == "null":
-            yield self.finding(seen, "a request has the id null, so it cannot be answered", pointer="/id")
+            yield self.finding(context, "a request has the id null, so it cannot be answered", pointer="/id")
 
 
 class NotStringOrInteger(Rule):
@@ -65,12 +65,12 @@ class NotStringOrInteger(Rule):
     oddities = Odd.ENVELOPE
     source = "2024-11-05 basic/messages"
 
-    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
-        request = _request_of(seen)
+    def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
+        request = _request_of(context)
         if request is None or request.id.type in ("null", "string") or isinstance(request.body.get("id"), str):
             return
         if not _is_integer(_number(request)):
-            yield self.finding(seen, f"the id is {_kind(request)}, not a string or an integer", pointer="/id")
+            yield self.finding(context, f"the id is {_kind(request)}, not a string or an integer", pointer="/id")
 
 
 class FloatInteger(Rule):
@@ -88,10 +88,10 @@ class FloatInteger(Rule):
     level = NOTE
     source = "2024-11-05 schema RequestId"
 
-    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
-        request = _request_of(seen)
+    def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
+        request = _request_of(context)
         if request is not None and _is_fraction(request.body.get("id")) and _is_integer(_number(request)):
-            yield self.finding(seen, f"the id {_id(seen)} is written as a fraction", pointer="/id")
+            yield self.finding(context, f"the id {_id(context)} is written as a fraction", pointer="/id")
 
 
 class UnsafeInteger(Rule):
@@ -111,11 +111,11 @@ class UnsafeInteger(Rule):
     level = WARNING
     source = "RFC 8259 §6"
 
-    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
-        request = _request_of(seen)
+    def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
+        request = _request_of(context)
         number = _number(request) if request is not None else None
         if number is not None and _is_integer(number) and _is_beyond(number):
-            yield self.finding(seen, "the id is an integer that JavaScript cannot represent", pointer="/id")
+            yield self.finding(context, "the id is an integer that JavaScript cannot represent", pointer="/id")
 
 
 class DuplicateInFlight(Rule):
@@ -134,15 +134,15 @@ class DuplicateInFlight(Rule):
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages; 2026-07-28 basic/index"
 
-    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
-        if seen.earlier is None or seen.earlier.state not in (IdState.OPEN, IdState.CANCELLED):
+    def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
+        if context.earlier is None or context.earlier.state not in (IdState.OPEN, IdState.CANCELLED):
             return
-        if _request_of(seen) is None or _is_replay(seen):
+        if _request_of(context) is None or _is_replay(context):
             return
-        if not _is_certain(seen):
+        if not _is_certain(context):
             return
-        text = f"the id {_id(seen)} belongs to a request that is still open"
-        yield self.finding(seen, text, pointer="/id", related=(seen.earlier.seq,))
+        text = f"the id {_id(context)} belongs to a request that is still open"
+        yield self.finding(context, text, pointer="/id", related=(context.earlier.seq,))
 
 
 class DuplicateRequest(Rule):
@@ -164,11 +164,11 @@ class DuplicateRequest(Rule):
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages"
 
-    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
-        is_answered = seen.earlier is not None and seen.earlier.state is IdState.ANSWERED
-        if seen.earlier is not None and is_answered and _request_of(seen) is not None and not _is_replay(seen):
-            text = f"the id {_id(seen)} was used before in this session"
-            yield self.finding(seen, text, pointer="/id", related=(seen.earlier.seq,))
+    def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
+        is_answered = context.earlier is not None and context.earlier.state is IdState.ANSWERED
+        if context.earlier is not None and is_answered and _request_of(context) is not None and not _is_replay(context):
+            text = f"the id {_id(context)} was used before in this session"
+            yield self.finding(context, text, pointer="/id", related=(context.earlier.seq,))
 
 
 class UnknownResponse(Rule):
@@ -189,19 +189,21 @@ class UnknownResponse(Rule):
     needs_start = True
     source = "2024-11-05 basic/messages"
 
-    def on_unpaired(self, seen: MessageContext) -> Iterator[Finding]:
-        if _is_unknown(seen, self.fold) and _own(seen, self.fold) is IdState.NEVER_SEEN:
-            looked: list[int] = self.state_for(seen.session, list)
+    def on_unpaired(self, context: MessageContext) -> Iterator[Finding]:
+        if _is_unknown(context, self.fold) and _own(context, self.fold) is IdState.NEVER_SEEN:
+            looked: list[int] = self.state_for(context.session, list)
             elsewhere = None
             if len(looked) < _LOOKED:
-                looked.append(seen.message.seq)
-                elsewhere = _in_other_session(seen, self.fold)
+                looked.append(context.message.seq)
+                elsewhere = _in_other_session(context, self.fold)
             if elsewhere is None:
-                yield self.finding(seen, with_guess(f"no request has the id {_id(seen)}", seen.meant), pointer="/id")
+                yield self.finding(
+                    context, with_guess(f"no request has the id {_id(context)}", context.meant), pointer="/id"
+                )
                 return
             number, seq = elsewhere
-            text = f"no request in this session has the id {_id(seen)}, but one in session {number} has"
-            yield self.finding(seen, with_guess(text, seen.meant), pointer="/id", related=(seq,))
+            text = f"no request in this session has the id {_id(context)}, but one in session {number} has"
+            yield self.finding(context, with_guess(text, context.meant), pointer="/id", related=(seq,))
 
 
 class SelfAnswered(Rule):
@@ -220,9 +222,9 @@ class SelfAnswered(Rule):
     needs_start = True
     source = "2024-11-05 basic/messages"
 
-    def on_unpaired(self, seen: MessageContext) -> Iterator[Finding]:
-        if _is_unknown(seen, self.fold) and _own(seen, self.fold) is not IdState.NEVER_SEEN:
-            yield self.finding(seen, f"the id {_id(seen)} belongs to a request of the same side", pointer="/id")
+    def on_unpaired(self, context: MessageContext) -> Iterator[Finding]:
+        if _is_unknown(context, self.fold) and _own(context, self.fold) is not IdState.NEVER_SEEN:
+            yield self.finding(context, f"the id {_id(context)} belongs to a request of the same side", pointer="/id")
 
 
 class TypeChanged(Rule):
@@ -240,11 +242,11 @@ class TypeChanged(Rule):
     needs_session = True
     source = "2024-11-05 basic/messages"
 
-    def on_anomaly(self, seen: MessageContext) -> Iterable[Finding]:
-        if not seen.is_converted or seen.request is None or _may_answer_lost(seen, self.fold):
+    def on_anomaly(self, context: MessageContext) -> Iterable[Finding]:
+        if not context.is_converted or context.request is None or _may_answer_lost(context, self.fold):
             return ()
-        text = f"request {_cut(seen.request.id)} is answered as {_id(seen)}: the id changed its JSON type"
-        return [self.finding(seen, text, pointer="/id", related=(seen.request.seq,))]
+        text = f"request {_cut(context.request.id)} is answered as {_id(context)}: the id changed its JSON type"
+        return [self.finding(context, text, pointer="/id", related=(context.request.seq,))]
 
 
 class DuplicateResponse(Rule):
@@ -264,20 +266,24 @@ class DuplicateResponse(Rule):
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages; JSON-RPC 2.0 §5"
 
-    def on_anomaly(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.is_converted and seen.request is not None and _may_answer_lost(seen, self.fold):
-            doubtful: set[int] = self.state_for(seen.session, set)
+    def on_anomaly(self, context: MessageContext) -> Iterable[Finding]:
+        if context.is_converted and context.request is not None and _may_answer_lost(context, self.fold):
+            doubtful: set[int] = self.state_for(context.session, set)
             if len(doubtful) < _MAX_DOUBTFUL_REQUESTS:
-                doubtful.add(seen.request.seq)
+                doubtful.add(context.request.seq)
         return ()
 
-    def on_unpaired(self, seen: MessageContext) -> Iterator[Finding]:
-        if seen.id_state is IdState.ANSWERED and not _is_replay(seen):
-            request = _answered(seen, self.fold)
-            if request is not None and (request <= seen.session.lost_seq or self._is_doubtful(seen.session, request)):
+    def on_unpaired(self, context: MessageContext) -> Iterator[Finding]:
+        if context.id_state is IdState.ANSWERED and not _is_replay(context):
+            request = _answered(context, self.fold)
+            if request is not None and (
+                request <= context.session.lost_seq or self._is_doubtful(context.session, request)
+            ):
                 return  # this answer, or the earlier one, may belong to a lost request
             related = () if request is None else (request,)
-            yield self.finding(seen, f"request {_id(seen)} has already been answered", pointer="/id", related=related)
+            yield self.finding(
+                context, f"request {_id(context)} has already been answered", pointer="/id", related=related
+            )
 
     def _is_doubtful(self, session: Session, request: int) -> bool:
         """Whether the answer to a request had an id of another type, and may belong to a lost request."""
@@ -307,42 +313,42 @@ class EchoedFrame(Rule):
         known, sender = METHODS.get(method), like.message.sender
         return known is not None and not (known.is_defined(like.rank) and sender in known.senders(like.rank))
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        sent = echoed(seen)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        sent = echoed(context)
         if sent is None:
             return ()
-        text = f"{short(seen.method)} is sent back unchanged: this is an echo, not a response"
-        return [self.finding(seen, text, related=(sent.message.seq,))]
+        text = f"{short(context.method)} is sent back unchanged: this is an echo, not a response"
+        return [self.finding(context, text, related=(sent.message.seq,))]
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        request, table = seen.request, self.fold.tables["server" if seen.message.sender == "client" else "client"]
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        request, table = context.request, self.fold.tables["server" if context.message.sender == "client" else "client"]
         if request is None or not table:
             return ()
-        waiting = table.get(RequestKey(None if seen.http is None else seen.http.first.number, request.id))
+        waiting = table.get(RequestKey(None if context.http is None else context.http.first.number, request.id))
         if waiting is None or waiting.request.body != request.body:
             return ()
-        text = f"request {_id(seen)} is sent back unchanged: this is an echo, not a response"
-        return [self.finding(seen, text, related=(waiting.request.seq,))]
+        text = f"request {_id(context)} is sent back unchanged: this is an echo, not a response"
+        return [self.finding(context, text, related=(waiting.request.seq,))]
 
 
 # ---- shared by the rules
 
 
-def _request_of(seen: MessageContext) -> Request | None:
+def _request_of(context: MessageContext) -> Request | None:
     """The request; None if it is a notification with an id, which needs no answer."""
-    request = seen.message
+    request = context.message
     if not isinstance(request, Request) or request.method.startswith("notifications/"):
         return None
     return request
 
 
-def _is_certain(seen: MessageContext) -> bool:
+def _is_certain(context: MessageContext) -> bool:
     """Whether a request certainly belongs to its session: over HTTP, by its session id, or by an announced address."""
-    http, session = seen.http, seen.session
-    if http is None or session.is_legacy or seen.message.sender == "server":
+    http, session = context.http, context.session
+    if http is None or session.is_legacy or context.message.sender == "server":
         return True
     named, own = http.fields.get(FIELD), http.session_ids.of_session(session)
-    return seen.era != "modern" and named is not None and own in (None, named)
+    return context.era != "modern" and named is not None and own in (None, named)
 
 
 def _number(request: Request) -> str | None:
@@ -378,12 +384,12 @@ def _kind(request: Request) -> str:
     return "an array" if isinstance(value, list) else "an object"
 
 
-def _may_answer_lost(seen: MessageContext, fold: Fold) -> bool:
+def _may_answer_lost(context: MessageContext, fold: Fold) -> bool:
     """Whether a response with the id of a request as another type may answer a lost request.
 
     It may if the requesting side is known to use ids of that type as well.
     """
-    message, session, request = seen.message, seen.session, seen.request
+    message, session, request = context.message, context.session, context.request
     if session.lost_seq < 0 or request is None or not isinstance(message, Response) or message.id is None:
         return False
     type_, opening = message.id.type, session.initialize
@@ -393,8 +399,8 @@ def _may_answer_lost(seen: MessageContext, fold: Fold) -> bool:
     return any(id_.type == type_ for id_ in used)
 
 
-def _id(seen: MessageContext) -> str:
-    message = seen.message
+def _id(context: MessageContext) -> str:
+    message = context.message
     ident = message.id if isinstance(message, Request | Response) else None
     return "(none)" if ident is None else _cut(ident)
 
@@ -403,21 +409,26 @@ def _cut(ident: Id) -> str:
     return ident.text if len(ident.text) <= _MAX_SHOWN_ID_CHARS else f"{ident.text[: _MAX_SHOWN_ID_CHARS - 1]}…"
 
 
-def _is_unknown(seen: MessageContext, fold: Fold) -> bool:
+def _is_unknown(context: MessageContext, fold: Fold) -> bool:
     """Whether a response has an id that no request has used."""
-    message = seen.message
+    message = context.message
     if not isinstance(message, Response) or message.id is None or not message.id.pairs:
         return False
     is_lost = fold.tables["server" if message.sender == "client" else "client"].forgotten > 0
-    if seen.http is not None and message.sender == "server" and seen.http.method == "POST" and not seen.http.sent:
+    if (
+        context.http is not None
+        and message.sender == "server"
+        and context.http.method == "POST"
+        and not context.http.sent
+    ):
         return False  # the body of the request is not recorded
-    return seen.id_state is IdState.NEVER_SEEN and not is_lost and not _is_replay(seen)
+    return context.id_state is IdState.NEVER_SEEN and not is_lost and not _is_replay(context)
 
 
-def _in_other_session(seen: MessageContext, fold: Fold) -> tuple[int, int] | None:
+def _in_other_session(context: MessageContext, fold: Fold) -> tuple[int, int] | None:
     """Number of another session over HTTP in which the other side used the id of a response, and of the request."""
-    message, session = seen.message, seen.session
-    if seen.http is None or not isinstance(message, Response) or message.id is None:
+    message, session = context.message, context.session
+    if context.http is None or not isinstance(message, Response) or message.id is None:
         return None
     side: Side = "server" if message.sender == "client" else "client"
     for number in range(max(1, session.number - _SESSIONS), session.number + _SESSIONS):
@@ -427,23 +438,23 @@ def _in_other_session(seen: MessageContext, fold: Fold) -> tuple[int, int] | Non
     return None
 
 
-def _own(seen: MessageContext, fold: Fold) -> IdState:
+def _own(context: MessageContext, fold: Fold) -> IdState:
     """The state of a response's id among the sender's own requests."""
-    message = seen.message
+    message = context.message
     if not isinstance(message, Response) or message.id is None:
         return IdState.NEVER_SEEN
     return fold.tables[message.sender].state(RequestKey(message.frames[0].exchange, message.id))
 
 
-def _answered(seen: MessageContext, fold: Fold) -> int | None:
+def _answered(context: MessageContext, fold: Fold) -> int | None:
     """The number of the request that was answered before."""
-    message = seen.message
+    message = context.message
     if not isinstance(message, Response) or message.id is None:
         return None
     table = fold.tables["server" if message.sender == "client" else "client"]
     return table.answered_seq(RequestKey(message.frames[0].exchange, message.id))
 
 
-def _is_replay(seen: MessageContext) -> bool:
+def _is_replay(context: MessageContext) -> bool:
     """Whether it came on a stream that was resumed, and so may repeat earlier messages."""
-    return seen.http is not None and seen.http.is_replay
+    return context.http is not None and context.http.is_replay

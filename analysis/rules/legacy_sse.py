@@ -202,14 +202,16 @@ class EventType(Rule):
     sender = "server"
     source = _PAGE
 
-    def on_invalid(self, seen: MessageContext) -> Iterable[Finding]:
-        frame = seen.message.frames[0]
-        if frame.unit != "sse_event" or not is_older(seen.http):
+    def on_invalid(self, context: MessageContext) -> Iterable[Finding]:
+        frame = context.message.frames[0]
+        if frame.unit != "sse_event" or not is_older(context.http):
             return ()
         if frame.event is not None:
             text = "a message from the server is sent in an event whose type is not message"
-            return [self.finding(seen, text)] if b'"jsonrpc"' in frame.raw else ()
-        return [self.finding(seen, "the data of an event is not JSON")] if reason(seen.message) == NOT_JSON else ()
+            return [self.finding(context, text)] if b'"jsonrpc"' in frame.raw else ()
+        return (
+            [self.finding(context, "the data of an event is not JSON")] if reason(context.message) == NOT_JSON else ()
+        )
 
 
 class AnswerInPost(HttpRule):

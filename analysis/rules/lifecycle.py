@@ -40,23 +40,23 @@ class _Handshake(Rule):
         begins = like.session.is_http and method == "initialize"
         return hook != "request" or begins or self.begins is None or like.state in self.begins
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.http is not None and _method(seen.message) == "initialize":
-            client = seen.http.client
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        if context.http is not None and _method(context.message) == "initialize":
+            client = context.http.client
             if client in self.begun or len(self.begun) < _CLIENTS:
-                self.begun[client] = 0 if client in self.begun else seen.session.number
-        return self.check_request(seen)
+                self.begun[client] = 0 if client in self.begun else context.session.number
+        return self.check_request(context)
 
-    def check_request(self, seen: MessageContext) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
+    def check_request(self, context: MessageContext) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
         """Findings about a request."""
         return ()
 
-    def is_sure(self, seen: MessageContext) -> bool:
+    def is_sure(self, context: MessageContext) -> bool:
         """Whether a message certainly belongs to the handshake of its session."""
-        http = seen.http
+        http = context.http
         if http is None or http.session_id:
             return True
-        return self.begun.get(http.client) == seen.session.number and seen.session.epoch <= 1
+        return self.begun.get(http.client) == context.session.number and context.session.epoch <= 1
 
 
 class RequestBeforeInitialize(_Handshake):
@@ -87,10 +87,10 @@ class RequestBeforeInitialize(_Handshake):
         # `initialize` has no observed start there.
         self.needs_start = False  # type: ignore[misc]
 
-    def check_request(self, seen: MessageContext) -> Iterable[Finding]:
-        if not _is_untouched(seen) or not seen.session.observed_start or not _is_work(seen):
+    def check_request(self, context: MessageContext) -> Iterable[Finding]:
+        if not _is_untouched(context) or not context.session.observed_start or not _is_work(context):
             return ()
-        return [self.finding(seen, f"{short(_method(seen.message))} was sent before initialize")]
+        return [self.finding(context, f"{short(_method(context.message))} was sent before initialize")]
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - there is one hook
         return like.status in _REFUSALS
@@ -101,10 +101,12 @@ class RequestBeforeInitialize(_Handshake):
         if http.client in self.begun:
             # It has a session, but did not send its id.
             return
-        for seen in http.sent:
-            if not seen.session.observed_start and _is_work(seen) and _is_untouched(seen):
-                method = short(_method(seen.message))
-                yield self.finding(seen, f"{method} was sent before initialize, and refused with status {http.status}")
+        for context in http.sent:
+            if not context.session.observed_start and _is_work(context) and _is_untouched(context):
+                method = short(_method(context.message))
+                yield self.finding(
+                    context, f"{method} was sent before initialize, and refused with status {http.status}"
+                )
 
 
 class NotificationBeforeInitialize(Rule):
@@ -130,22 +132,22 @@ class NotificationBeforeInitialize(Rule):
     def concerns(self, _hook: str, _method: str, like: MessageContext) -> bool:
         return like.era != "modern"
 
-    def on_notification(self, seen: MessageContext) -> Iterator[Finding]:
-        method = _method(seen.message)
-        if seen.message.sender != "client" or seen.state != "new" or method == _INITIALIZED:
+    def on_notification(self, context: MessageContext) -> Iterator[Finding]:
+        method = _method(context.message)
+        if context.message.sender != "client" or context.state != "new" or method == _INITIALIZED:
             return
-        if seen.cancels is not None and _is_modern(seen.cancels):
+        if context.cancels is not None and _is_modern(context.cancels):
             return
-        if seen.era == "handshake":
-            yield self._finding(seen)
-        elif seen.era is None:
-            _postpone(self, seen, self._finding(seen))
+        if context.era == "handshake":
+            yield self._finding(context)
+        elif context.era is None:
+            _postpone(self, context, self._finding(context))
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        return _postponed(self, seen)
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        return _postponed(self, context)
 
-    def _finding(self, seen: MessageContext) -> Finding:
-        return self.finding(seen, f"{short(_method(seen.message))} was sent before initialize")
+    def _finding(self, context: MessageContext) -> Finding:
+        return self.finding(context, f"{short(_method(context.message))} was sent before initialize")
 
 
 class RequestBeforeInitializeResult(_Handshake):
@@ -169,10 +171,15 @@ class RequestBeforeInitializeResult(_Handshake):
     needs_start = True
     source = _LIFECYCLE
 
-    def check_request(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.state != "init-sent" or not _is_work(seen) or not self.is_sure(seen) or _is_settled_elsewhere(seen):
+    def check_request(self, context: MessageContext) -> Iterable[Finding]:
+        if (
+            context.state != "init-sent"
+            or not _is_work(context)
+            or not self.is_sure(context)
+            or _is_settled_elsewhere(context)
+        ):
             return ()
-        return [self.finding(seen, f"{short(_method(seen.message))} was sent before initialize was answered")]
+        return [self.finding(context, f"{short(_method(context.message))} was sent before initialize was answered")]
 
 
 class EarlyInitialized(_Handshake):
@@ -200,22 +207,22 @@ class EarlyInitialized(_Handshake):
         is_named = method == _INITIALIZED or (method == "initialize" and like.session.is_http)
         return is_named and super().concerns(hook, method, like)
 
-    def check_request(self, seen: MessageContext) -> Iterable[Finding]:
-        return () if _method(seen.message) != _INITIALIZED else self._check(seen)
+    def check_request(self, context: MessageContext) -> Iterable[Finding]:
+        return () if _method(context.message) != _INITIALIZED else self._check(context)
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        return self.check_request(seen)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        return self.check_request(context)
 
-    def _check(self, seen: MessageContext) -> Iterator[Finding]:
-        if seen.message.sender != "client" or seen.era == "modern":
+    def _check(self, context: MessageContext) -> Iterator[Finding]:
+        if context.message.sender != "client" or context.era == "modern":
             return
-        if not self.is_sure(seen) or _is_settled_elsewhere(seen):
+        if not self.is_sure(context) or _is_settled_elsewhere(context):
             return
-        if seen.state == "init-sent":
-            yield self.finding(seen, "initialized was sent before initialize was answered")
-        elif seen.state == "new":
-            circumstance = "although initialize was refused" if seen.session.epoch else "without initialize"
-            yield self.finding(seen, f"initialized was sent {circumstance}")
+        if context.state == "init-sent":
+            yield self.finding(context, "initialized was sent before initialize was answered")
+        elif context.state == "new":
+            circumstance = "although initialize was refused" if context.session.epoch else "without initialize"
+            yield self.finding(context, f"initialized was sent {circumstance}")
 
 
 class InitializedMissing(_Handshake):
@@ -241,37 +248,37 @@ class InitializedMissing(_Handshake):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return like.session.is_http if hook == "response" else super().concerns(hook, method, like)
 
-    def check_request(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._early_findings(seen) if seen.state == "init-answered" else ()
+    def check_request(self, context: MessageContext) -> Iterable[Finding]:
+        return self._early_findings(context) if context.state == "init-answered" else ()
 
-    def _early_findings(self, seen: MessageContext) -> Iterator[Finding]:
-        if not _is_work(seen) or _method(seen.message) == "initialize":
+    def _early_findings(self, context: MessageContext) -> Iterator[Finding]:
+        if not _is_work(context) or _method(context.message) == "initialize":
             return
-        if seen.session.has_initialized or not self.is_sure(seen):
+        if context.session.has_initialized or not self.is_sure(context):
             return
-        if seen.http is None:
-            yield self._finding(seen)
+        if context.http is None:
+            yield self._finding(context)
             return
-        waiting = self.state_for(seen.session, dict).setdefault("waiting", {})
+        waiting = self.state_for(context.session, dict).setdefault("waiting", {})
         if len(waiting) < _MAX_POSTPONED_FINDINGS:
-            waiting[seen.message.seq, seen.message.index] = self._finding(seen)
+            waiting[context.message.seq, context.message.index] = self._finding(context)
 
-    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
-        if self.id not in seen.session.memory or seen.answered is None:
+    def on_response(self, context: MessageContext) -> Iterable[Finding]:
+        if self.id not in context.session.memory or context.answered is None:
             return ()
-        return self._answered(seen, seen.answered.request)
+        return self._answered(context, context.answered.request)
 
-    def _answered(self, seen: MessageContext, request: Request) -> Iterator[Finding]:
-        session = seen.session
+    def _answered(self, context: MessageContext, request: Request) -> Iterator[Finding]:
+        session = context.session
         waiting = self.state_for(session, dict).get("waiting", {}).pop((request.seq, request.index), None)
         if waiting is None or session.state != "init-answered" or session.has_initialized:
             return
         # Another handshake may have begun at this address meanwhile.
-        if self.is_sure(seen):
+        if self.is_sure(context):
             yield waiting
 
-    def _finding(self, seen: MessageContext) -> Finding:
-        return self.finding(seen, f"{short(_method(seen.message))} was sent, but initialized was not")
+    def _finding(self, context: MessageContext) -> Finding:
+        return self.finding(context, f"{short(_method(context.message))} was sent, but initialized was not")
 
 
 class DuplicateInitialized(_Handshake):
@@ -294,20 +301,20 @@ class DuplicateInitialized(_Handshake):
     methods = frozenset({"initialize", _INITIALIZED})
     source = _LIFECYCLE
 
-    def on_notification(self, seen: MessageContext) -> Iterator[Finding]:
-        if seen.message.sender != "client" or seen.era != "handshake":
+    def on_notification(self, context: MessageContext) -> Iterator[Finding]:
+        if context.message.sender != "client" or context.era != "handshake":
             return
-        memory = self.state_for(seen.session, dict)
+        memory = self.state_for(context.session, dict)
         before: HttpExchange | None = memory.get("post")
         is_first = "post" not in memory  # as far as known: records may be lost
-        memory["post"] = seen.http
-        if is_first or seen.state != "ready" or not self.is_sure(seen):
+        memory["post"] = context.http
+        if is_first or context.state != "ready" or not self.is_sure(context):
             return
         status = None if before is None else before.last.status
-        if seen.http is not None and before is not None and (status is None or status >= 300):
+        if context.http is not None and before is not None and (status is None or status >= 300):
             # It did not arrive, so the client had to post it again.
             return
-        yield self.finding(seen, "initialized was already sent in this session")
+        yield self.finding(context, "initialized was already sent in this session")
 
 
 class RepeatedInitialize(Rule):
@@ -331,15 +338,15 @@ class RepeatedInitialize(Rule):
     methods = frozenset({"initialize"})
     source = _LIFECYCLE
 
-    def on_request(self, seen: MessageContext) -> Iterator[Finding]:
-        if seen.message.sender != "client":
+    def on_request(self, context: MessageContext) -> Iterator[Finding]:
+        if context.message.sender != "client":
             return
-        memory, session = self.state_for(seen.session, dict), seen.session
+        memory, session = self.state_for(context.session, dict), context.session
         # In the older transport the stream is opened first, and is the session.
-        is_stream = memory.setdefault("stream", session.observed_start and session.opened_ns < seen.message.t_ns)
-        is_carried = seen.http is None or (is_stream and not seen.http.session_id)
-        if is_carried and seen.state in ("init-answered", "ready"):
-            yield self.finding(seen, "initialize was sent in a session that is already initialized")
+        is_stream = memory.setdefault("stream", session.observed_start and session.opened_ns < context.message.t_ns)
+        is_carried = context.http is None or (is_stream and not context.http.session_id)
+        if is_carried and context.state in ("init-answered", "ready"):
+            yield self.finding(context, "initialize was sent in a session that is already initialized")
 
 
 class ServerRequestBeforeInitialized(_Handshake):
@@ -363,12 +370,12 @@ class ServerRequestBeforeInitialized(_Handshake):
     needs_start = True
     source = _LIFECYCLE
 
-    def check_request(self, seen: MessageContext) -> Iterator[Finding]:
-        if seen.message.sender != "server" or seen.era != "handshake" or not _is_request(seen.message):
+    def check_request(self, context: MessageContext) -> Iterator[Finding]:
+        if context.message.sender != "server" or context.era != "handshake" or not _is_request(context.message):
             return
-        is_early = seen.state in ("init-sent", "init-answered") and not seen.session.has_initialized
-        if is_early and self.is_sure(seen):
-            yield self.finding(seen, f"{short(_method(seen.message))} was sent before the client was initialized")
+        is_early = context.state in ("init-sent", "init-answered") and not context.session.has_initialized
+        if is_early and self.is_sure(context):
+            yield self.finding(context, f"{short(_method(context.message))} was sent before the client was initialized")
 
 
 class ServerFrameBeforeInitialize(Rule):
@@ -394,23 +401,23 @@ class ServerFrameBeforeInitialize(Rule):
     def concerns(self, _hook: str, _method: str, like: MessageContext) -> bool:
         return like.era != "modern"
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.message.sender == "client":
-            return _postponed(self, seen)
-        return self._check(seen) if _is_request(seen.message) else ()
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        if context.message.sender == "client":
+            return _postponed(self, context)
+        return self._check(context) if _is_request(context.message) else ()
 
-    def on_notification(self, seen: MessageContext) -> Iterator[Finding]:
-        if seen.message.sender == "server" and _method(seen.message) != "notifications/message":
-            yield from self._check(seen)
+    def on_notification(self, context: MessageContext) -> Iterator[Finding]:
+        if context.message.sender == "server" and _method(context.message) != "notifications/message":
+            yield from self._check(context)
 
-    def _check(self, seen: MessageContext) -> Iterator[Finding]:
-        if seen.state == "new" and seen.era == "handshake":
-            yield self._finding(seen)
-        elif seen.state == "new" and seen.era is None:
-            _postpone(self, seen, self._finding(seen))
+    def _check(self, context: MessageContext) -> Iterator[Finding]:
+        if context.state == "new" and context.era == "handshake":
+            yield self._finding(context)
+        elif context.state == "new" and context.era is None:
+            _postpone(self, context, self._finding(context))
 
-    def _finding(self, seen: MessageContext) -> Finding:
-        return self.finding(seen, f"the server sent {short(_method(seen.message))} before initialize")
+    def _finding(self, context: MessageContext) -> Finding:
+        return self.finding(context, f"the server sent {short(_method(context.message))} before initialize")
 
 
 class InitializeFailed(Rule):
@@ -431,18 +438,18 @@ class InitializeFailed(Rule):
     methods = frozenset({"initialize"})
     source = _LIFECYCLE
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        if seen.answered is None or seen.answered.response is None or seen.session.server_is_modern:
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        if context.answered is None or context.answered.response is None or context.session.server_is_modern:
             return
-        if modern_initialize(seen.answered.request) is not None:
+        if modern_initialize(context.answered.request) is not None:
             return  # version/modern-in-handshake has reported it
-        code, versions = code_of(seen.answered.response), listed(seen.answered.response)
+        code, versions = code_of(context.answered.response), listed(context.answered.response)
         text = f"initialize was refused with code {code}" if code is not None else "initialize was refused"
         if versions:
             text += f"; the server supports {short(', '.join(versions))}"
-        if seen.revision:
-            text += f"; {short(seen.revision)} was requested"
-        yield self.finding(seen, text, related=(seen.answered.request.seq,))
+        if context.revision:
+            text += f"; {short(context.revision)} was requested"
+        yield self.finding(context, text, related=(context.answered.request.seq,))
 
 
 class ContinuedAfterFailedInitialize(_Handshake):
@@ -464,11 +471,16 @@ class ContinuedAfterFailedInitialize(_Handshake):
     replaces = ("lifecycle/request-before-initialize",)
     source = _LIFECYCLE
 
-    def check_request(self, seen: MessageContext) -> Iterable[Finding]:
-        is_refused = seen.state == "new" and seen.session.epoch > 0
-        if not is_refused or not _is_work(seen) or _method(seen.message) == "initialize" or not self.is_sure(seen):
+    def check_request(self, context: MessageContext) -> Iterable[Finding]:
+        is_refused = context.state == "new" and context.session.epoch > 0
+        if (
+            not is_refused
+            or not _is_work(context)
+            or _method(context.message) == "initialize"
+            or not self.is_sure(context)
+        ):
             return ()
-        return [self.finding(seen, f"{short(_method(seen.message))} was sent although initialize was refused")]
+        return [self.finding(context, f"{short(_method(context.message))} was sent although initialize was refused")]
 
 
 # ---- shared by the rules
@@ -487,36 +499,36 @@ def _is_request(message: Message) -> bool:
     return isinstance(message, Request) and method != "ping" and not method.startswith("notifications/")
 
 
-def _is_work(seen: MessageContext) -> bool:
+def _is_work(context: MessageContext) -> bool:
     """Whether it is a client request that needs a session."""
-    return seen.message.sender == "client" and seen.era == "handshake" and _is_request(seen.message)
+    return context.message.sender == "client" and context.era == "handshake" and _is_request(context.message)
 
 
-def _is_untouched(seen: MessageContext) -> bool:
+def _is_untouched(context: MessageContext) -> bool:
     """Whether no handshake was tried in its session, and this message is not an attempt."""
-    return seen.state == "new" and not seen.session.epoch and _method(seen.message) != "initialize"
+    return context.state == "new" and not context.session.epoch and _method(context.message) != "initialize"
 
 
-def _is_settled_elsewhere(seen: MessageContext) -> bool:
+def _is_settled_elsewhere(context: MessageContext) -> bool:
     """Whether its header names a version before one was agreed on: the handshake came before the recording."""
-    return seen.http is not None and VERSION_FIELD in seen.http.fields and not seen.http.session_id
+    return context.http is not None and VERSION_FIELD in context.http.fields and not context.http.session_id
 
 
 def _is_modern(request: Request) -> bool:
     return PROTOCOL_VERSION in request.meta or request.method in MODERN_METHODS
 
 
-def _postpone(rule: Rule, seen: MessageContext, finding: Finding) -> None:
+def _postpone(rule: Rule, context: MessageContext, finding: Finding) -> None:
     """Keep a finding that holds only in the handshake era until the client shows its era."""
-    early: list[Finding] = rule.state_for(seen.session, list)
+    early: list[Finding] = rule.state_for(context.session, list)
     if len(early) < _MAX_POSTPONED_FINDINGS:
         early.append(finding)
 
 
-def _postponed(rule: Rule, seen: MessageContext) -> list[Finding]:
+def _postponed(rule: Rule, context: MessageContext) -> list[Finding]:
     """The postponed findings, if the client has shown that it uses the handshake era."""
-    early: list[Finding] | None = seen.session.memory.get(rule.id)
-    if not early or seen.message.sender != "client" or seen.era != "handshake":
+    early: list[Finding] | None = context.session.memory.get(rule.id)
+    if not early or context.message.sender != "client" or context.era != "handshake":
         return []
     due = early[:]
     early.clear()

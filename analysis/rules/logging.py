@@ -76,33 +76,37 @@ class BelowLevel(Rule):
     methods = frozenset({_SET, _MESSAGE})
     source = "2024-11-05 server/utilities/logging"
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        kept: _Set = self.state_for(seen.session, _Set)
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        kept: _Set = self.state_for(context.session, _Set)
         if len(kept.pending) < PENDING:
-            kept.pending[seen.message.seq] = _rank(member(member(seen.body, "params"), "level"))
+            kept.pending[context.message.seq] = _rank(member(member(context.body, "params"), "level"))
         return ()
 
-    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
-        kept: _Set = self.state_for(seen.session, _Set)
-        if seen.request is None:
+    def on_response(self, context: MessageContext) -> Iterable[Finding]:
+        kept: _Set = self.state_for(context.session, _Set)
+        if context.request is None:
             return ()
-        level = kept.pending.pop(seen.request.seq, None)
-        if not getattr(seen.message, "is_error", True):
-            kept.rank, kept.t_ns, kept.seq = level, seen.message.t_ns, seen.message.seq
-            kept.exchange = seen.message.frames[0].exchange
+        level = kept.pending.pop(context.request.seq, None)
+        if not getattr(context.message, "is_error", True):
+            kept.rank, kept.t_ns, kept.seq = level, context.message.t_ns, context.message.seq
+            kept.exchange = context.message.frames[0].exchange
         return ()
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        kept: _Set | None = seen.session.memory.get(self.id)
-        rank = _level(seen)
-        if kept is None or kept.rank is None or rank is None or rank >= kept.rank or seen.message.sender != "server":
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        kept: _Set | None = context.session.memory.get(self.id)
+        rank = _level(context)
+        if kept is None or kept.rank is None or rank is None or rank >= kept.rank or context.message.sender != "server":
             return ()
         if any(level is None or rank >= level for level in kept.pending.values()):
             return ()
-        if seen.http is not None and seen.http.number != kept.exchange and seen.message.t_ns <= kept.t_ns + RACE_NS:
+        if (
+            context.http is not None
+            and context.http.number != kept.exchange
+            and context.message.t_ns <= kept.t_ns + RACE_NS
+        ):
             return ()
         text = f"a log message has the level {LEVELS[rank]}, although {LEVELS[kept.rank]} was set"
-        return [self.finding(seen, text, pointer="/params/level", related=(kept.seq,))]
+        return [self.finding(context, text, pointer="/params/level", related=(kept.seq,))]
 
 
 class _PerRequest(Rule):
@@ -122,38 +126,38 @@ class _PerRequest(Rule):
     def required_word_for(self, hook: str, _method: str, _like: MessageContext) -> bytes:
         return b"logLevel" if hook == "request" else b""
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        if isinstance(seen.message, Request) and LEVEL_KEY in seen.message.meta:
-            kept: dict[int, object] = self.state_for(seen.session, dict)
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        if isinstance(context.message, Request) and LEVEL_KEY in context.message.meta:
+            kept: dict[int, object] = self.state_for(context.session, dict)
             if len(kept) < OPEN:
-                kept[seen.message.seq] = seen.message.meta[LEVEL_KEY]
+                kept[context.message.seq] = context.message.meta[LEVEL_KEY]
         return ()
 
-    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
-        kept: dict[int, object] | None = seen.session.memory.get(self.id)
-        if kept and seen.request is not None:
-            kept.pop(seen.request.seq, None)
+    def on_response(self, context: MessageContext) -> Iterable[Finding]:
+        kept: dict[int, object] | None = context.session.memory.get(self.id)
+        if kept and context.request is not None:
+            kept.pop(context.request.seq, None)
         return ()
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        if not speaks_modern(seen) or not isinstance(seen.message, Notification):
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        if not speaks_modern(context) or not isinstance(context.message, Notification):
             return ()
-        if seen.http is not None:
-            requests = [sent.message for sent in seen.http.sent if isinstance(sent.message, Request)]
+        if context.http is not None:
+            requests = [sent.message for sent in context.http.sent if isinstance(sent.message, Request)]
             if not requests:
                 return ()
             return self.check_level(
-                seen, [request.meta[LEVEL_KEY] for request in requests if LEVEL_KEY in request.meta], requests[0].seq
+                context, [request.meta[LEVEL_KEY] for request in requests if LEVEL_KEY in request.meta], requests[0].seq
             )
-        session = seen.session
+        session = context.session
         if not session.observed_start or session.unjudged.get("client") is not None:
             return ()  # an unknown request may have asked for it
         kept: dict[int, object] | None = session.memory.get(self.id)
         if kept and len(kept) >= OPEN:
             return ()
-        return self.check_level(seen, list(kept.values()) if kept else [], None)
+        return self.check_level(context, list(kept.values()) if kept else [], None)
 
-    def check_level(self, seen: MessageContext, levels: list[object], request: int | None) -> Iterator[Finding]:
+    def check_level(self, context: MessageContext, levels: list[object], request: int | None) -> Iterator[Finding]:
         """Check a log message; `levels` are those of the requests that it may be about."""
         raise NotImplementedError
 
@@ -172,10 +176,10 @@ class NotRequested(_PerRequest):
 
     id = "logging/not-requested"
 
-    def check_level(self, seen: MessageContext, levels: list[object], request: int | None) -> Iterator[Finding]:
+    def check_level(self, context: MessageContext, levels: list[object], request: int | None) -> Iterator[Finding]:
         if not levels:
             text = "no open request asks for log messages"
-            yield self.finding(seen, text, related=() if request is None else (request,))
+            yield self.finding(context, text, related=() if request is None else (request,))
 
 
 class BelowRequested(_PerRequest):
@@ -192,13 +196,13 @@ class BelowRequested(_PerRequest):
     id = "logging/below-requested"
     level = WARNING
 
-    def check_level(self, seen: MessageContext, levels: list[object], request: int | None) -> Iterator[Finding]:
-        rank, ranks = _level(seen), [_rank(level) for level in levels]
+    def check_level(self, context: MessageContext, levels: list[object], request: int | None) -> Iterator[Finding]:
+        rank, ranks = _level(context), [_rank(level) for level in levels]
         known = [level_rank for level_rank in ranks if level_rank is not None]
         if rank is None or not known or len(known) < len(ranks) or rank >= min(known):
             return
         text = f"a log message has the level {LEVELS[rank]}, although {LEVELS[min(known)]} was requested"
-        yield self.finding(seen, text, pointer="/params/level", related=() if request is None else (request,))
+        yield self.finding(context, text, pointer="/params/level", related=() if request is None else (request,))
 
 
 class Secret(Rule):
@@ -220,12 +224,14 @@ class Secret(Rule):
     sender = "server"
     source = "2024-11-05 server/utilities/logging"
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        pointer = _secret_in(member(member(seen.body, "params"), "data"))
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        pointer = _secret_in(member(member(context.body, "params"), "data"))
         if pointer is None:
             return ()
         return [
-            self.finding(seen, "a log message contains what looks like a credential", pointer=f"/params/data{pointer}")
+            self.finding(
+                context, "a log message contains what looks like a credential", pointer=f"/params/data{pointer}"
+            )
         ]
 
 
@@ -249,11 +255,11 @@ class InvalidLevelAccepted(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return like.message.sender == "server" and (like.era == "modern" or method == _SET)
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.request
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.request
         if request is None:
             return ()
-        if seen.era == "modern":
+        if context.era == "modern":
             if LEVEL_KEY not in request.meta or request.meta[LEVEL_KEY] in LEVELS:
                 return ()
         else:
@@ -261,7 +267,7 @@ class InvalidLevelAccepted(Rule):
             if not isinstance(params, dict) or "level" not in params or params["level"] in LEVELS:
                 return ()
         text = "a level that does not exist is accepted"
-        return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
+        return [self.finding(context, text, pointer="/result", related=(request.seq,))]
 
 
 class Flood(Rule):
@@ -284,15 +290,15 @@ class Flood(Rule):
     sender = "server"
     source = "2024-11-05 server/utilities/logging"
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        kept: deque[int] = self.state_for(seen.session, lambda: deque(maxlen=_FLOOD))
-        t_ns = seen.message.t_ns
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        kept: deque[int] = self.state_for(context.session, lambda: deque(maxlen=_FLOOD))
+        t_ns = context.message.t_ns
         first = kept[0] if len(kept) == _FLOOD else None
         kept.append(t_ns)
         if first is None or t_ns - first >= _SECOND_NS:
             return ()
         kept.clear()
-        return [self.finding(seen, f"more than {_FLOOD} log messages within a second")]
+        return [self.finding(context, f"more than {_FLOOD} log messages within a second")]
 
 
 # ---- shared by the rules
@@ -302,8 +308,8 @@ def _rank(level: object) -> int | None:
     return _RANKS.get(level) if isinstance(level, str) else None
 
 
-def _level(seen: MessageContext) -> int | None:
-    return _rank(member(member(seen.body, "params"), "level"))
+def _level(context: MessageContext) -> int | None:
+    return _rank(member(member(context.body, "params"), "level"))
 
 
 def _secret_in(data: Any) -> str | None:

@@ -62,16 +62,16 @@ class _Anywhere(Rule):
         # If the message has no such objects itself, only the ones in which its sender names itself remain.
         return None if has_places("result" if hook == "result" else "params", method, "handshake") else "envelope"
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        return self.capped(self.check(seen), _REPORTED)
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        return self.capped(self.check(context), _REPORTED)
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        return self.capped(self.check(seen), _REPORTED)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        return self.capped(self.check(context), _REPORTED)
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        return self.capped(self.check(seen), _REPORTED)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        return self.capped(self.check(context), _REPORTED)
 
-    def check(self, seen: MessageContext) -> Iterator[Finding]:
+    def check(self, context: MessageContext) -> Iterator[Finding]:
         """What is wrong with a message."""
         raise NotImplementedError
 
@@ -98,12 +98,12 @@ class NotObject(_Meta):
     replaces = ("schema/*",)
     source = "2024-11-05 schema"
 
-    def on_meta(self, seen: MessageContext, metas: Metas) -> Iterable[Finding]:
+    def on_meta(self, context: MessageContext, metas: Metas) -> Iterable[Finding]:
         odd = [pointer for pointer, meta in metas if not isinstance(meta, dict) and meta is not None]
-        if seen.era == "modern" and isinstance(seen.message, Request):
+        if context.era == "modern" and isinstance(context.message, Request):
             odd = [pointer for pointer in odd if pointer != "/params/_meta"]  # `modern/*` reports it
         return self.capped(
-            (self.finding(seen, "_meta is not an object", pointer=pointer) for pointer in odd), _REPORTED
+            (self.finding(context, "_meta is not an object", pointer=pointer) for pointer in odd), _REPORTED
         )
 
 
@@ -123,15 +123,15 @@ class InvalidKey(_Meta):
     versions = since("2025-06-18")
     source = "2025-06-18 basic/index"
 
-    def on_meta(self, seen: MessageContext, metas: Metas) -> Iterable[Finding]:
-        parts = [self._of(seen, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
+    def on_meta(self, context: MessageContext, metas: Metas) -> Iterable[Finding]:
+        parts = [self._of(context, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
         return self.capped((finding for findings in parts for finding in findings), _REPORTED)
 
-    def _of(self, seen: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
+    def _of(self, context: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MAX_EXAMINED_ITEMS):
             if not _is_key(key):
                 text = f"the key {short(key)!r} of _meta is not of the form prefix/name: {_fault(key)}"
-                yield self.finding(seen, text, pointer=f"{pointer}/{step(short(key))}")
+                yield self.finding(context, text, pointer=f"{pointer}/{step(short(key))}")
 
 
 class ReservedPrefix(_Meta):
@@ -149,15 +149,15 @@ class ReservedPrefix(_Meta):
     level = WARNING
     source = "2025-06-18 basic/index; 2025-11-25 basic/index"
 
-    def on_meta(self, seen: MessageContext, metas: Metas) -> Iterable[Finding]:
-        parts = [self._of(seen, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
+    def on_meta(self, context: MessageContext, metas: Metas) -> Iterable[Finding]:
+        parts = [self._of(context, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
         return self.capped((finding for findings in parts for finding in findings), _REPORTED)
 
-    def _of(self, seen: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
+    def _of(self, context: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MAX_EXAMINED_ITEMS):
-            if "/" in key and key not in USUAL and _is_reserved(key, seen.rank) and _is_key(key):
+            if "/" in key and key not in USUAL and _is_reserved(key, context.rank) and _is_key(key):
                 text = f"the prefix of {short(key)!r} in _meta is reserved"
-                yield self.finding(seen, text, pointer=f"{pointer}/{step(short(key))}")
+                yield self.finding(context, text, pointer=f"{pointer}/{step(short(key))}")
 
 
 class TraceContext(_Meta):
@@ -175,24 +175,24 @@ class TraceContext(_Meta):
     versions = MODERN_ERA
     source = "2026-07-28 basic/index"
 
-    def on_meta(self, seen: MessageContext, metas: Metas) -> Iterable[Finding]:  # noqa: ARG002 - only one `_meta` has it
-        meta = member(seen.body.get(part_of(seen)), "_meta")
+    def on_meta(self, context: MessageContext, metas: Metas) -> Iterable[Finding]:  # noqa: ARG002 - only one `_meta` has it
+        meta = member(context.body.get(part_of(context)), "_meta")
         if not isinstance(meta, dict) or ("traceparent" not in meta and _TRACE.isdisjoint(meta)):
             return ()
-        return self._of(seen, meta)
+        return self._of(context, meta)
 
-    def _of(self, seen: MessageContext, meta: dict[str, Any]) -> Iterator[Finding]:
-        where = f"/{part_of(seen)}/_meta"
+    def _of(self, context: MessageContext, meta: dict[str, Any]) -> Iterator[Finding]:
+        where = f"/{part_of(context)}/_meta"
         parent = meta.get("traceparent")
         if "traceparent" in meta and not (
             isinstance(parent, str) and len(parent) <= MAX_EXAMINED_ITEMS and _is_traceparent(parent)
         ):
             yield self.finding(
-                seen, "traceparent does not have the form that the W3C defines", pointer=f"{where}/traceparent"
+                context, "traceparent does not have the form that the W3C defines", pointer=f"{where}/traceparent"
             )
         for name in sorted(_TRACE):
             if name in meta and not isinstance(meta[name], str):
-                yield self.finding(seen, f"{name} is not a string", pointer=f"{where}/{name}")
+                yield self.finding(context, f"{name} is not a string", pointer=f"{where}/{name}")
 
 
 class IconScheme(_Anywhere):
@@ -214,8 +214,8 @@ class IconScheme(_Anywhere):
     required_word = b'"icons"'
     source = "2025-11-25 basic/index"
 
-    def check(self, seen: MessageContext) -> Iterator[Finding]:
-        for pointer, place in annotated_objects(seen):
+    def check(self, context: MessageContext) -> Iterator[Finding]:
+        for pointer, place in annotated_objects(context):
             for where, icon in icons(place):
                 source = icon.get("src")
                 scheme = _scheme(source) if isinstance(source, str) else None
@@ -223,7 +223,7 @@ class IconScheme(_Anywhere):
                 if name not in ("https", "data"):
                     must = "; clients must reject it" if name in _REJECTED else ""
                     text = f"the icon has the scheme {name}, not https or data{must}"
-                    yield self.finding(seen, text, pointer=f"{pointer}{where}/src", blames=seen.message.sender)
+                    yield self.finding(context, text, pointer=f"{pointer}{where}/src", blames=context.message.sender)
 
 
 class IconSize(_Anywhere):
@@ -243,17 +243,17 @@ class IconSize(_Anywhere):
     required_word = b'"icons"'
     source = "2025-11-25 schema Icon"
 
-    def check(self, seen: MessageContext) -> Iterator[Finding]:
-        for pointer, place in annotated_objects(seen):
+    def check(self, context: MessageContext) -> Iterator[Finding]:
+        for pointer, place in annotated_objects(context):
             for where, icon in icons(place):
                 sizes, theme = icon.get("sizes"), icon.get("theme")
                 for index, size in enumerate(islice(sizes, MAX_EXAMINED_ITEMS)) if isinstance(sizes, list) else ():
                     if isinstance(size, str) and not _is_size(size):
                         text = f"the size {short(size)!r} of an icon is neither WxH nor any"
-                        yield self.finding(seen, text, pointer=f"{pointer}{where}/sizes/{index}")
+                        yield self.finding(context, text, pointer=f"{pointer}{where}/sizes/{index}")
                 if isinstance(theme, str) and theme not in ("light", "dark"):
                     text = f"the theme {short(theme)!r} of an icon is neither light nor dark"
-                    yield self.finding(seen, text, pointer=f"{pointer}{where}/theme")
+                    yield self.finding(context, text, pointer=f"{pointer}{where}/theme")
 
 
 class AnnotationTime(_Anywhere):
@@ -273,12 +273,12 @@ class AnnotationTime(_Anywhere):
     required_word = b'"lastModified"'
     source = "2025-06-18 server/resources"
 
-    def check(self, seen: MessageContext) -> Iterator[Finding]:
-        for pointer, place in annotated_objects(seen):
+    def check(self, context: MessageContext) -> Iterator[Finding]:
+        for pointer, place in annotated_objects(context):
             time = member(place.get("annotations"), "lastModified")
             if isinstance(time, str) and (len(time) > _MAX_TIMESTAMP_CHARS or not _is_time(time)):
                 text = "lastModified is not an ISO 8601 timestamp"
-                yield self.finding(seen, text, pointer=f"{pointer}/annotations/lastModified")
+                yield self.finding(context, text, pointer=f"{pointer}/annotations/lastModified")
 
 
 class MimeType(_Anywhere):
@@ -296,8 +296,8 @@ class MimeType(_Anywhere):
     required_word = b'"mimeType"'
     source = "2024-11-05 server/prompts"
 
-    def check(self, seen: MessageContext) -> Iterator[Finding]:
-        for pointer, place in annotated_objects(seen):
+    def check(self, context: MessageContext) -> Iterator[Finding]:
+        for pointer, place in annotated_objects(context):
             if "mimeType" not in place and "icons" not in place:
                 continue
             for where, owner in [("", place), *icons(place)]:
@@ -310,7 +310,7 @@ class MimeType(_Anywhere):
                     text = f"the MIME type of {_A[kind]} is {short(mime)!r}"
                 else:
                     continue
-                yield self.finding(seen, text, pointer=f"{pointer}{where}/mimeType")
+                yield self.finding(context, text, pointer=f"{pointer}{where}/mimeType")
 
 
 class ImplementationEmpty(Rule):
@@ -335,29 +335,29 @@ class ImplementationEmpty(Rule):
     def decisive_words(self, _hook: str, method: str, _like: MessageContext) -> Words | None:
         return None if method == "initialize" else "envelope"
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.request
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.request
         if request is None or request.sender != "client":
             return ()
         if request.method == "initialize":
-            return self._check_info(seen, member(request.params, "clientInfo"), "/params/clientInfo")
-        return self._check_info(seen, request.meta.get(CLIENT_INFO), "/params/_meta/" + step(CLIENT_INFO))
+            return self._check_info(context, member(request.params, "clientInfo"), "/params/clientInfo")
+        return self._check_info(context, request.meta.get(CLIENT_INFO), "/params/_meta/" + step(CLIENT_INFO))
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.message.sender != "server":
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        if context.message.sender != "server":
             return ()
-        result = seen.body["result"]
-        if seen.method == "initialize":
-            return self._check_info(seen, member(result, "serverInfo"), "/result/serverInfo")
+        result = context.body["result"]
+        if context.method == "initialize":
+            return self._check_info(context, member(result, "serverInfo"), "/result/serverInfo")
         return self._check_info(
-            seen, member(member(result, "_meta"), SERVER_INFO), "/result/_meta/" + step(SERVER_INFO)
+            context, member(member(result, "_meta"), SERVER_INFO), "/result/_meta/" + step(SERVER_INFO)
         )
 
-    def _check_info(self, seen: MessageContext, info: object, pointer: str) -> Iterable[Finding]:
+    def _check_info(self, context: MessageContext, info: object, pointer: str) -> Iterable[Finding]:
         if not isinstance(info, dict) or (info.get("name") != "" and info.get("version") != ""):
             return ()
         name = "name" if info.get("name") == "" else "version"
-        return [self.finding(seen, f"the {seen.message.sender}'s {name} is empty", pointer=f"{pointer}/{name}")]
+        return [self.finding(context, f"the {context.message.sender}'s {name} is empty", pointer=f"{pointer}/{name}")]
 
 
 # ---- shared by the rules

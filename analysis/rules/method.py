@@ -31,10 +31,14 @@ class UnprefixedNotification(Rule):
     id = "method/unprefixed-notification"
     source = _SCHEMA
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.method not in UNPREFIXED:
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        if context.method not in UNPREFIXED:
             return ()
-        return [self.finding(seen, f"{seen.method} is not a method; {UNPREFIXED[seen.method]} is", pointer="/method")]
+        return [
+            self.finding(
+                context, f"{context.method} is not a method; {UNPREFIXED[context.method]} is", pointer="/method"
+            )
+        ]
 
 
 class UnknownRequest(Rule):
@@ -54,14 +58,14 @@ class UnknownRequest(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the name decides
         return method not in METHODS
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        method = seen.method
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        method = context.method
         if method.startswith("notifications/"):
             return ()
         text = f"no revision defines the request {short(method)}"
         if "/" not in method:
             text += "; MCP methods have names like tools/list"
-        return [self.finding(seen, text, pointer="/method")]
+        return [self.finding(context, text, pointer="/method")]
 
 
 class UnknownNotification(Rule):
@@ -82,8 +86,10 @@ class UnknownNotification(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the name decides
         return method not in METHODS
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        return [self.finding(seen, f"no revision defines the notification {short(seen.method)}", pointer="/method")]
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        return [
+            self.finding(context, f"no revision defines the notification {short(context.method)}", pointer="/method")
+        ]
 
 
 class NotInVersion(Rule):
@@ -103,18 +109,18 @@ class NotInVersion(Rule):
     methods = frozenset(name for name, method in METHODS.items() if "·" in method.marks)
     source = "the schema of the revision in force; 2025-06-18 basic/lifecycle; 2026-07-28 changelog"
 
-    def on_request(self, seen: MessageContext) -> Iterator[Finding]:
-        yield from self._check(seen)
+    def on_request(self, context: MessageContext) -> Iterator[Finding]:
+        yield from self._check(context)
 
-    def on_notification(self, seen: MessageContext) -> Iterator[Finding]:
-        yield from self._check(seen)
+    def on_notification(self, context: MessageContext) -> Iterator[Finding]:
+        yield from self._check(context)
 
-    def _check(self, seen: MessageContext) -> Iterator[Finding]:
-        method, rank = _method(seen), _rank(seen)
+    def _check(self, context: MessageContext) -> Iterator[Finding]:
+        method, rank = _method(context), _rank(context)
         if method is None or rank is None or method.name in _ELSEWHERE or method.mark(rank) != "·":
             return
         text = f"{REVISIONS[rank]} does not have {method.name}"
-        yield self.finding(seen, text, pointer="/method", level=self.level_at(rank))
+        yield self.finding(context, text, pointer="/method", level=self.level_at(rank))
 
 
 class WrongDirection(Rule):
@@ -138,42 +144,46 @@ class WrongDirection(Rule):
         # In some revision the sender must not send it.
         return known is not None and not all(sender in known.senders(rank) for rank in range(len(REVISIONS)))
 
-    def on_request(self, seen: MessageContext) -> Iterator[Finding]:
-        method, rank = _method(seen), _rank(seen)
-        if method is None or seen.message.sender in method.senders(rank):
+    def on_request(self, context: MessageContext) -> Iterator[Finding]:
+        method, rank = _method(context), _rank(context)
+        if method is None or context.message.sender in method.senders(rank):
             return
-        if seen.http is not None and "client" in seen.http.unrecorded and seen.message.frames[0].unit == "http_body":
+        if (
+            context.http is not None
+            and "client" in context.http.unrecorded
+            and context.message.frames[0].unit == "http_body"
+        ):
             return  # it may be an echo
         # `method/not-in-version` reports methods that the revision does not have.
         if rank is None or method.name in _ELSEWHERE or method.mark(rank) != "·":
-            yield self.finding(seen, f"the {seen.message.sender} must not send {method.name}", pointer="/method")
+            yield self.finding(context, f"the {context.message.sender} must not send {method.name}", pointer="/method")
 
-    def on_notification(self, seen: MessageContext) -> Iterator[Finding]:
-        return self.on_request(seen)
+    def on_notification(self, context: MessageContext) -> Iterator[Finding]:
+        return self.on_request(context)
 
 
 # ---- shared by the rules
 
 
-def _method(seen: MessageContext) -> Method | None:
+def _method(context: MessageContext) -> Method | None:
     """The method of a message; None if no revision defines exactly this name."""
-    message = seen.message
+    message = context.message
     return METHODS.get(message.method) if isinstance(message, Request | Notification) else None
 
 
-def _rank(seen: MessageContext) -> int | None:
+def _rank(context: MessageContext) -> int | None:
     """The revision by which methods are judged; None if it is not certain."""
-    session, message = seen.session, seen.message
-    is_agreed = seen.state in ("init-answered", "ready")
-    if isinstance(message, Request) and message.sender == "client" and seen.era == "modern":
+    session, message = context.session, context.message
+    is_agreed = context.state in ("init-answered", "ready")
+    if isinstance(message, Request) and message.sender == "client" and context.era == "modern":
         if message.method == "subscriptions/listen" and PROTOCOL_VERSION not in message.meta and is_agreed:
             return _settled(rank_of(session.handshake))
         # After a handshake it may belong to either era.
-        rank = NEWEST if seen.rank is None else seen.rank
-        return rank if speaks_modern(seen) and not is_agreed and rank >= MODERN else None
-    if seen.era == "modern":
-        return None if session.handshake is not None else seen.rank
-    return None if seen.state == "init-sent" else _settled(seen.rank)
+        rank = NEWEST if context.rank is None else context.rank
+        return rank if speaks_modern(context) and not is_agreed and rank >= MODERN else None
+    if context.era == "modern":
+        return None if session.handshake is not None else context.rank
+    return None if context.state == "init-sent" else _settled(context.rank)
 
 
 def _settled(rank: int | None) -> int | None:

@@ -43,13 +43,17 @@ class _Envelope(Rule):
     sender = "client"
     era = "modern"
 
-    def on_anomaly(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.message
-        if not isinstance(request, Request) or not speaks_modern(seen) or request.method.startswith("notifications/"):
+    def on_anomaly(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.message
+        if (
+            not isinstance(request, Request)
+            or not speaks_modern(context)
+            or request.method.startswith("notifications/")
+        ):
             return ()
-        return self.check_request(seen, request)
+        return self.check_request(context, request)
 
-    def check_request(self, seen: MessageContext, request: Request) -> Iterator[Finding]:
+    def check_request(self, context: MessageContext, request: Request) -> Iterator[Finding]:
         """Check a request of the modern era."""
         raise NotImplementedError
 
@@ -61,13 +65,13 @@ class _Accepted(Rule):
     sender = "server"
     era = "modern"
 
-    def on_anomaly(self, seen: MessageContext) -> Iterable[Finding]:
-        response, call = seen.message, seen.answered
-        if call is None or not isinstance(response, Response) or not speaks_modern(seen):
+    def on_anomaly(self, context: MessageContext) -> Iterable[Finding]:
+        response, call = context.message, context.answered
+        if call is None or not isinstance(response, Response) or not speaks_modern(context):
             return ()
-        return self.check_response(seen, call.request, response)
+        return self.check_response(context, call.request, response)
 
-    def check_response(self, seen: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
+    def check_response(self, context: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
         """Check a result or an error."""
         raise NotImplementedError
 
@@ -89,9 +93,9 @@ class MissingMeta(_Envelope):
     versions = MODERN_ERA
     source = "2026-07-28 basic/index, schema RequestParams"
 
-    def check_request(self, seen: MessageContext, request: Request) -> Iterator[Finding]:
+    def check_request(self, context: MessageContext, request: Request) -> Iterator[Finding]:
         if missing_meta(request) == "meta":
-            yield self.finding(seen, f"{short(request.method)} has no params._meta", pointer="/params")
+            yield self.finding(context, f"{short(request.method)} has no params._meta", pointer="/params")
 
 
 class MissingProtocolVersion(_Envelope):
@@ -109,10 +113,10 @@ class MissingProtocolVersion(_Envelope):
     versions = MODERN_ERA
     source = _INDEX
 
-    def check_request(self, seen: MessageContext, request: Request) -> Iterator[Finding]:
+    def check_request(self, context: MessageContext, request: Request) -> Iterator[Finding]:
         if missing_meta(request) == "version":
             yield self.finding(
-                seen, f"{short(request.method)} does not name its protocol version", pointer="/params/_meta"
+                context, f"{short(request.method)} does not name its protocol version", pointer="/params/_meta"
             )
 
 
@@ -131,11 +135,11 @@ class MissingClientCapabilities(_Envelope):
     versions = MODERN_ERA
     source = _INDEX
 
-    def check_request(self, seen: MessageContext, request: Request) -> Iterator[Finding]:
+    def check_request(self, context: MessageContext, request: Request) -> Iterator[Finding]:
         meta = request_meta(request)
         if meta is not None and not isinstance(meta.get(CLIENT_CAPABILITIES), dict):
             yield self.finding(
-                seen, f"{short(request.method)} does not declare the client's capabilities", pointer="/params/_meta"
+                context, f"{short(request.method)} does not declare the client's capabilities", pointer="/params/_meta"
             )
 
 
@@ -162,13 +166,13 @@ class MissingClientInfo(Rule):
     def decisive_words(self, _hook: str, method: str, _like: MessageContext) -> Words | None:
         return "envelope" if method in METHODS and method != "subscriptions/listen" else None
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.request
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.request
         if request is None or CLIENT_INFO in request.meta or request.method.startswith("notifications/"):
             return ()
-        if request_meta(request) is None or not speaks_modern(seen):
+        if request_meta(request) is None or not speaks_modern(context):
             return ()
-        return [self.finding(seen, f"{short(request.method)} does not name the client", pointer="/params/_meta")]
+        return [self.finding(context, f"{short(request.method)} does not name the client", pointer="/params/_meta")]
 
 
 class IncompleteAccepted(_Accepted):
@@ -188,11 +192,11 @@ class IncompleteAccepted(_Accepted):
     impact = Impact.WRONG
     source = _INDEX
 
-    def check_response(self, seen: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
+    def check_response(self, context: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
         lack = missing_meta(request)
         if lack is not None and not response.is_error and result_type(response) is not None:
             text = f"the request is served although it lacks {_LACKS[lack]}"
-            yield self.finding(seen, text, related=(request.seq,))
+            yield self.finding(context, text, related=(request.seq,))
 
 
 class IncompleteWrongCode(_Accepted):
@@ -211,17 +215,17 @@ class IncompleteWrongCode(_Accepted):
     impact = Impact.WRONG
     source = _INDEX
 
-    def check_response(self, seen: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
+    def check_response(self, context: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
         lack, code = missing_meta(request), code_of(response) if response.is_error else None
-        if lack is None or code is None or not seen.session.server_is_modern:
+        if lack is None or code is None or not context.session.server_is_modern:
             return
-        fine = {INVALID_PARAMS, UNSUPPORTED_VERSION} | ({HEADER_MISMATCH} if seen.http is not None else set())
+        fine = {INVALID_PARAMS, UNSUPPORTED_VERSION} | ({HEADER_MISMATCH} if context.http is not None else set())
         method = METHODS.get(request.method)
-        if method is None or not method.is_defined(NEWEST if seen.rank is None else seen.rank):
+        if method is None or not method.is_defined(NEWEST if context.rank is None else context.rank):
             fine.add(METHOD_NOT_FOUND)
         if code not in fine:
             text = f"the request lacks {_LACKS[lack]}, but is refused with {code}, not {INVALID_PARAMS}"
-            yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
+            yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
 class MissingResultType(Rule):
@@ -242,14 +246,14 @@ class MissingResultType(Rule):
     sender = "server"
     era = "modern"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        result, request = seen.body["result"], seen.request
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        result, request = context.body["result"], context.request
         if not isinstance(result, dict) or isinstance(result.get("resultType"), str) or request is None:
             return ()
         # A server of both eras treats a request without a version as one of the handshake era.
-        if not seen.session.server_is_modern or PROTOCOL_VERSION not in request.meta:
+        if not context.session.server_is_modern or PROTOCOL_VERSION not in request.meta:
             return ()
-        return [self.finding(seen, "the result has no resultType", pointer="/result", related=(request.seq,))]
+        return [self.finding(context, "the result has no resultType", pointer="/result", related=(request.seq,))]
 
 
 class UnknownResultType(Rule):
@@ -271,14 +275,14 @@ class UnknownResultType(Rule):
     sender = "server"
     era = "modern"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        type_, request = member(seen.body["result"], "resultType"), seen.request
-        if not isinstance(type_, str) or type_ in _TYPES or request is None or not speaks_modern(seen):
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        type_, request = member(context.body["result"], "resultType"), context.request
+        if not isinstance(type_, str) or type_ in _TYPES or request is None or not speaks_modern(context):
             return ()
         extensions = member(request.meta.get(CLIENT_CAPABILITIES), "extensions")
         is_extended = isinstance(extensions, dict) and any(name != _TASKS for name in extensions)
         text = f"resultType has the undefined value {short(type_)!r}"
-        return [self.finding(seen, text, pointer="/result/resultType", level=NOTE if is_extended else None)]
+        return [self.finding(context, text, pointer="/result/resultType", level=NOTE if is_extended else None)]
 
 
 class MissingServerInfo(Rule):
@@ -302,16 +306,16 @@ class MissingServerInfo(Rule):
     sender = "server"
     era = "modern"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        result, request = seen.body["result"], seen.request
-        if not isinstance(result, dict) or request is None or not seen.session.server_is_modern:
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        result, request = context.body["result"], context.request
+        if not isinstance(result, dict) or request is None or not context.session.server_is_modern:
             return ()
         meta = result.get("_meta")
-        if (isinstance(meta, dict) and SERVER_INFO in meta) or not speaks_modern(seen):
+        if (isinstance(meta, dict) and SERVER_INFO in meta) or not speaks_modern(context):
             return ()
         if not isinstance(result.get("resultType"), str) and PROTOCOL_VERSION not in request.meta:
             return ()
-        return [self.finding(seen, "the result does not name the server", pointer="/result")]
+        return [self.finding(context, "the result does not name the server", pointer="/result")]
 
 
 class ServerRequest(Rule):
@@ -331,13 +335,13 @@ class ServerRequest(Rule):
     sender = "server"
     source = "2026-07-28 basic/patterns/index, basic/transports/stdio, streamable-http"
 
-    def on_request(self, seen: MessageContext) -> Iterator[Finding]:
-        request = seen.message
-        if not isinstance(request, Request) or not _is_modern_connection(seen):
+    def on_request(self, context: MessageContext) -> Iterator[Finding]:
+        request = context.message
+        if not isinstance(request, Request) or not _is_modern_connection(context):
             return
         if not request.method.startswith("notifications/"):
             text = f"the server sends the request {short(request.method)}"
-            yield self.finding(seen, text, pointer="/method")
+            yield self.finding(context, text, pointer="/method")
 
 
 class ClientResponse(Rule):
@@ -357,13 +361,15 @@ class ClientResponse(Rule):
     sender = "client"
     source = "2026-07-28 basic/transports/stdio, streamable-http"
 
-    def on_response(self, seen: MessageContext) -> Iterator[Finding]:
-        if seen.http is None:
-            is_modern = _is_modern_connection(seen)
+    def on_response(self, context: MessageContext) -> Iterator[Finding]:
+        if context.http is None:
+            is_modern = _is_modern_connection(context)
         else:
-            is_modern = (rank_of(seen.http.fields.get(VERSION_FIELD)) or 0) >= MODERN
+            is_modern = (rank_of(context.http.fields.get(VERSION_FIELD)) or 0) >= MODERN
         if is_modern:
-            yield self.finding(seen, "the client sends a response, although servers send no requests in this revision")
+            yield self.finding(
+                context, "the client sends a response, although servers send no requests in this revision"
+            )
 
 
 class MissingCapabilityErrorShape(Rule):
@@ -384,18 +390,18 @@ class MissingCapabilityErrorShape(Rule):
     sender = "server"
     era = "modern"
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        response, request = seen.message, seen.answered.request if seen.answered is not None else None
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        response, request = context.message, context.answered.request if context.answered is not None else None
         if request is None or not isinstance(response, Response) or code_of(response) != MISSING_CAPABILITY:
             return
-        if not speaks_modern(seen):
+        if not speaks_modern(context):
             return
         required = data_of(response).get("requiredCapabilities")
         if not isinstance(required, dict):
-            yield self.finding(seen, "the error names no requiredCapabilities", pointer="/error/data")
+            yield self.finding(context, "the error names no requiredCapabilities", pointer="/error/data")
         elif _is_declared(required, request.meta.get(CLIENT_CAPABILITIES)):
             text = "the request declared all capabilities that the error names"
-            yield self.finding(seen, text, pointer="/error/data/requiredCapabilities", related=(request.seq,))
+            yield self.finding(context, text, pointer="/error/data/requiredCapabilities", related=(request.seq,))
 
 
 class ExtensionId(Rule):
@@ -420,28 +426,30 @@ class ExtensionId(Rule):
     def decisive_words(self, hook: str, _method: str, _like: MessageContext) -> Words | None:
         return "result" if hook == "result" else "envelope"
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        declared = seen.request.meta.get(CLIENT_CAPABILITIES) if seen.request is not None else None
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        declared = context.request.meta.get(CLIENT_CAPABILITIES) if context.request is not None else None
         if not isinstance(declared, dict) or "extensions" not in declared:
             return ()
         pointer = f"/params/_meta/{step(CLIENT_CAPABILITIES)}/extensions"
-        return self._check_extensions(seen, declared["extensions"], pointer)
+        return self._check_extensions(context, declared["extensions"], pointer)
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        extensions = member(member(seen.body["result"], "capabilities"), "extensions")
-        return self._check_extensions(seen, extensions, "/result/capabilities/extensions")
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        extensions = member(member(context.body["result"], "capabilities"), "extensions")
+        return self._check_extensions(context, extensions, "/result/capabilities/extensions")
 
-    def _check_extensions(self, seen: MessageContext, extensions: object, pointer: str) -> Iterator[Finding]:
+    def _check_extensions(self, context: MessageContext, extensions: object, pointer: str) -> Iterator[Finding]:
         if not isinstance(extensions, dict):
             return
         for name, value in list(extensions.items())[:_EXTENSIONS]:
             where = f"{pointer}/{step(short(name))}"
             if not _is_extension(name):
                 yield self.finding(
-                    seen, f"the name of the extension {short(name)!r} does not have the form prefix/name", pointer=where
+                    context,
+                    f"the name of the extension {short(name)!r} does not have the form prefix/name",
+                    pointer=where,
                 )
             elif not isinstance(value, dict):
-                yield self.finding(seen, f"the value of the extension {short(name)} is not an object", pointer=where)
+                yield self.finding(context, f"the value of the extension {short(name)} is not an object", pointer=where)
 
 
 # ---- shared by the rules
@@ -453,13 +461,13 @@ _LACKS: Final = {
 }
 
 
-def _is_modern_connection(seen: MessageContext) -> bool:
+def _is_modern_connection(context: MessageContext) -> bool:
     """Whether a connection carries only messages of the modern era."""
-    if seen.session.lost_seq >= 0 and seen.http is None:
+    if context.session.lost_seq >= 0 and context.http is None:
         return False  # a handshake may have been lost
-    session = seen.session
-    if seen.http is not None:
-        return any(sent.era == "modern" and isinstance(sent.message, Request) for sent in seen.http.sent)
+    session = context.session
+    if context.http is not None:
+        return any(sent.era == "modern" and isinstance(sent.message, Request) for sent in context.http.sent)
     if session.is_modern:
         return True
     # The session has used both eras: after a fallback the handshake era applies, unless the server has shown otherwise.

@@ -61,43 +61,43 @@ NOTHING: Final = Odd(0)
 _ERROR: Final = Outcome.ERROR  # enum members are slow to look up
 
 
-def oddities_of(seen: MessageContext) -> Odd:
+def oddities_of(context: MessageContext) -> Odd:
     """What is odd about a message; `NOTHING` itself about nearly all."""
-    message = seen.message
+    message = context.message
     frame = message.frames[0]
     found = NOTHING if frame.is_as_written else _in_bytes(message, frame)
-    if not MEMBERS.issuperset(seen.body):
+    if not MEMBERS.issuperset(context.body):
         found |= Odd.MEMBER
     if len(frame.raw) > LARGE:
         found |= Odd.LARGE
     if (frame.delim != b"\n" or not frame.whole) and frame.unit == "line":
         found |= Odd.LINE_END
     if isinstance(message, Response):
-        call = seen.answered
+        call = context.answered
         if call is None:
             return found | (Odd.UNPAIRED | Odd.ERROR if message.is_error else Odd.UNPAIRED)
-        if call.settled is _ERROR or call.cancellation is not None or seen.is_converted or seen.era == "modern":
-            of_pair = _in_pair(seen, call)
+        if call.settled is _ERROR or call.cancellation is not None or context.is_converted or context.era == "modern":
+            of_pair = _in_pair(context, call)
             if of_pair is not NOTHING:  # to combine flags takes longer than all these tests
                 found |= of_pair
     elif isinstance(message, Request):
-        if seen.earlier is not None:
+        if context.earlier is not None:
             found |= Odd.REUSED
-        if seen.era == "modern" and missing_meta(message) is not None:
+        if context.era == "modern" and missing_meta(message) is not None:
             found |= Odd.INCOMPLETE
     elif not isinstance(message, Invalid) and message.method in REQUESTS:
         found |= Odd.WITHOUT_ID
     return found
 
 
-def _in_pair(seen: MessageContext, call: Call) -> Odd:
+def _in_pair(context: MessageContext, call: Call) -> Odd:
     """What is odd about a response by the request that it answers."""
     found = Odd.ERROR if call.settled is _ERROR else NOTHING
     if call.cancellation is not None:
         found |= Odd.CANCELLED
-    if seen.is_converted:
+    if context.is_converted:
         found |= Odd.CONVERTED
-    if seen.era == "modern" and missing_meta(call.request) is not None:
+    if context.era == "modern" and missing_meta(call.request) is not None:
         found |= Odd.INCOMPLETE
     return found
 

@@ -72,20 +72,20 @@ def _in_messages(http: HttpExchange) -> OddExchange:
     found, sent, received = USUAL, http.sent, http.received
     if len(sent) != 1 or type(sent[0].message) is not Request or sent[0].message.index is not None:
         found |= OddExchange.SENT
-    for seen in sent:
-        if seen.method == "initialize":
+    for context in sent:
+        if context.method == "initialize":
             found |= OddExchange.OPENING
-        elif seen.method == LISTEN:
+        elif context.method == LISTEN:
             found |= OddExchange.LISTENING
     if not all(map(_is_usual_answer, received)) or (http.over is not None and not received):
         found |= OddExchange.RECEIVED
     return found
 
 
-def _is_usual_answer(seen: MessageContext) -> bool:
-    message = seen.message
+def _is_usual_answer(context: MessageContext) -> bool:
+    message = context.message
     is_single = type(message) is Response and message.index is None
-    return "error" not in seen.body and (is_single or message.frames[0].unit == "sse_event")
+    return "error" not in context.body and (is_single or message.frames[0].unit == "sse_event")
 
 
 def _is_usual_id(http: HttpExchange) -> bool:

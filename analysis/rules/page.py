@@ -39,10 +39,10 @@ class _PageRule(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the same for all hooks
         return method in CHANGES or METHODS[method].is_defined(like.rank)
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        return self.check_page(seen, walks_of(seen.session).record_page(seen))
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        return self.check_page(context, walks_of(context.session).record_page(context))
 
-    def check_page(self, seen: MessageContext, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
+    def check_page(self, context: MessageContext, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
         """What is wrong with a page."""
         return ()
 
@@ -67,11 +67,11 @@ class UnknownCursor(_PageRule):
     needs_start = True
     source = "2024-11-05 server/utilities/pagination"
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.request is None or _fault(seen, seen.request) != "unknown":
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        if context.request is None or _fault(context, context.request) != "unknown":
             return ()
-        text = f"the cursor of {seen.method} was never issued"
-        return [self.finding(seen, text, pointer="/params/cursor", blames=seen.message.sender)]
+        text = f"the cursor of {context.method} was never issued"
+        return [self.finding(context, text, pointer="/params/cursor", blames=context.message.sender)]
 
 
 class ForeignCursor(_PageRule):
@@ -90,11 +90,11 @@ class ForeignCursor(_PageRule):
     impact = Impact.WRONG
     source = "2024-11-05 server/utilities/pagination"
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.request is None or _fault(seen, seen.request) != "foreign":
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        if context.request is None or _fault(context, context.request) != "foreign":
             return ()
-        text = f"the cursor of {seen.method} was issued for another list"
-        return [self.finding(seen, text, pointer="/params/cursor", blames=seen.message.sender)]
+        text = f"the cursor of {context.method} was issued for another list"
+        return [self.finding(context, text, pointer="/params/cursor", blames=context.message.sender)]
 
 
 class Loop(_PageRule):
@@ -115,11 +115,11 @@ class Loop(_PageRule):
     impact = Impact.COST
     source = "2024-11-05 server/utilities/pagination"
 
-    def check_page(self, seen: MessageContext, page: Page) -> Iterable[Finding]:
+    def check_page(self, context: MessageContext, page: Page) -> Iterable[Finding]:
         if not page.loops:
             return ()
         text = "the next page is an earlier page"
-        return [self.finding(seen, text, pointer="/result/nextCursor", blames=seen.message.sender)]
+        return [self.finding(context, text, pointer="/result/nextCursor", blames=context.message.sender)]
 
 
 class DuplicateItem(_PageRule):
@@ -144,19 +144,19 @@ class DuplicateItem(_PageRule):
     def required_members_for(self, _hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
         return frozenset()  # the last page has items, but no cursor
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.message.sender == "server":
-            walks_of(seen.session).changed(CHANGES.get(seen.method, ()))
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        if context.message.sender == "server":
+            walks_of(context.session).changed(CHANGES.get(context.method, ()))
         return ()
 
-    def check_page(self, seen: MessageContext, page: Page) -> Iterable[Finding]:
-        listed = LISTS.get(seen.method)
+    def check_page(self, context: MessageContext, page: Page) -> Iterable[Finding]:
+        listed = LISTS.get(context.method)
         if not page.repeated or listed is None:
             return ()
         more = len(page.repeated) - 1
         text = "an item is also on another page" + (f", and so are {more} more" if more else "")
         pointer = f"/result/{listed[0]}/{page.repeated[0]}"
-        return [self.finding(seen, text, pointer=pointer, related=page.related[:10])]
+        return [self.finding(context, text, pointer=pointer, related=page.related[:10])]
 
 
 class EmptyCursor(_PageRule):
@@ -175,11 +175,13 @@ class EmptyCursor(_PageRule):
     impact = Impact.WRONG
     source = "2026-07-28 server/utilities/pagination"
 
-    def check_page(self, seen: MessageContext, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - the result is enough
-        result = seen.body["result"]
+    def check_page(self, context: MessageContext, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - the result is enough
+        result = context.body["result"]
         if not isinstance(result, dict) or result.get("nextCursor") != "":
             return ()
-        return [self.finding(seen, "nextCursor is empty", pointer="/result/nextCursor", blames=seen.message.sender)]
+        return [
+            self.finding(context, "nextCursor is empty", pointer="/result/nextCursor", blames=context.message.sender)
+        ]
 
 
 class NextCursorElsewhere(Rule):
@@ -202,9 +204,9 @@ class NextCursorElsewhere(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return method in METHODS and method not in LISTS
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        text = f"{seen.method} has no pages, but its result has a nextCursor"
-        return [self.finding(seen, text, pointer="/result/nextCursor", blames=seen.message.sender)]
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        text = f"{context.method} has no pages, but its result has a nextCursor"
+        return [self.finding(context, text, pointer="/result/nextCursor", blames=context.message.sender)]
 
 
 class BadCursorCode(_PageRule):
@@ -223,22 +225,22 @@ class BadCursorCode(_PageRule):
     impact = Impact.WRONG
     source = "2024-11-05 server/utilities/pagination"
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        request, code = seen.request, code_of(seen.message)
-        if request is None or code is None or code in _BEFORE or _fault(seen, request) is None:
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        request, code = context.request, code_of(context.message)
+        if request is None or code is None or code in _BEFORE or _fault(context, request) is None:
             return
         text = f"a cursor that was not issued for {request.method} is refused with {shown(code)}, not {INVALID_PARAMS}"
-        level = ERROR if request.method == "tasks/list" and seen.rank == _TASKS_RANK else None
-        blames = seen.message.sender
-        yield self.finding(seen, text, pointer="/error/code", related=(request.seq,), level=level, blames=blames)
+        level = ERROR if request.method == "tasks/list" and context.rank == _TASKS_RANK else None
+        blames = context.message.sender
+        yield self.finding(context, text, pointer="/error/code", related=(request.seq,), level=level, blames=blames)
 
 
 # ---- shared by the rules
 
 
-def _fault(seen: MessageContext, request: Request) -> Literal["unknown", "foreign"] | None:
+def _fault(context: MessageContext, request: Request) -> Literal["unknown", "foreign"] | None:
     """What is wrong with the cursor of a request; None if nothing is, or that is uncertain."""
-    session, walks = seen.session, walks_of(seen.session)
+    session, walks = context.session, walks_of(context.session)
     given = walks.issued_for(request)
     # A cursor issued before the recording, or in lost records, may belong to any list.
     if given is None or request.method in given or walks.is_full or not session.observed_start:

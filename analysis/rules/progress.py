@@ -41,15 +41,15 @@ class _OfToken(Rule):
         # In the modern era clients must not report progress; `method/wrong-direction` covers that.
         return method == PROGRESS and not (like.era == "modern" and like.message.sender == "client")
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        token, known = tokens_of(seen.session).report(seen)
-        return () if token is None else self.check_progress(seen, known, token)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        token, known = tokens_of(context.session).report(context)
+        return () if token is None else self.check_progress(context, known, token)
 
-    def check_progress(self, seen: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, context: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
         """Check progress for a token.
 
         Args:
-            seen: the notification.
+            context: the notification.
             known: the token with its request; None if it is unknown.
             token: the token in the notification.
         """
@@ -73,12 +73,12 @@ class DuplicateToken(Rule):
     required_word = WORD
     source = PAGE
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        token = tokens_of(seen.session).take_request(seen, self.fold)
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        token = tokens_of(context.session).take_request(context, self.fold)
         if token is None or token.earlier is None:
             return ()
         text = f"the progress token {_cut(token.id)} belongs to a request that is still open"
-        return [self.finding(seen, text, pointer="/params/_meta/progressToken", related=(token.earlier,))]
+        return [self.finding(context, text, pointer="/params/_meta/progressToken", related=(token.earlier,))]
 
 
 class UnknownToken(_OfToken):
@@ -98,12 +98,12 @@ class UnknownToken(_OfToken):
     impact = Impact.MESSAGE
     needs_start = True
 
-    def check_progress(self, seen: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
-        sender, session = seen.message.sender, seen.session
+    def check_progress(self, context: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
+        sender, session = context.message.sender, context.session
         asker, tokens = other_side(sender), tokens_of(session)
-        if known is not None or tokens.forgotten or session.unjudged.get(asker) is not None or is_replay(seen):
+        if known is not None or tokens.forgotten or session.unjudged.get(asker) is not None or is_replay(context):
             return ()
-        if not is_of_session(seen) and not (seen.era == "modern" and _requests_in(seen)):
+        if not is_of_session(context) and not (context.era == "modern" and _requests_in(context)):
             return ()  # the client is uncertain
         if tokens.last(asker, token) is not None:
             return ()  # the request is on another stream
@@ -112,7 +112,7 @@ class UnknownToken(_OfToken):
             text, related = f"the token {name} has another JSON type than in the request", (alike.seq,)
         elif (own := tokens.last(sender, token)) is not None:
             text, related = f"the token {name} belongs to a request of the {sender} itself", (own.seq,)
-        elif (foreign := self._elsewhere(seen, asker, token)) is not None:
+        elif (foreign := self._elsewhere(context, asker, token)) is not None:
             number, seq = foreign
             text, related = (
                 f"no request in this session carried the token {name}, but an open one in session {number} does",
@@ -120,15 +120,15 @@ class UnknownToken(_OfToken):
             )
         else:
             text = f"no request of the {asker} carried the token {name}"
-        return [self.finding(seen, text, pointer="/params/progressToken", related=related)]
+        return [self.finding(context, text, pointer="/params/progressToken", related=related)]
 
-    def _elsewhere(self, seen: MessageContext, asker: Side, token: Id) -> tuple[int, int] | None:
+    def _elsewhere(self, context: MessageContext, asker: Side, token: Id) -> tuple[int, int] | None:
         """What `_in_other_session` finds for the first unknown tokens of a session; None for later ones."""
-        looked: list[Id] = self.state_for(seen.session, list)
+        looked: list[Id] = self.state_for(context.session, list)
         if len(looked) >= _LOOKED:
             return None
         looked.append(token)
-        return _in_other_session(seen, asker, token, self.fold)
+        return _in_other_session(context, asker, token, self.fold)
 
 
 class AfterCompletion(_OfToken):
@@ -149,22 +149,22 @@ class AfterCompletion(_OfToken):
     def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the hook decides
         return frozenset({"task", "taskId"}) if hook == "result" else frozenset()
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        tokens_of(seen.session).take_result(seen)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        tokens_of(context.session).take_result(context)
         return ()
 
-    def check_progress(self, seen: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, context: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
         key = None if known is None else known.key
         if known is None or key is None:
             return ()
         table = self.fold.tables[known.asker]
         answered_ns = table.answered_ns(key) if table.answered_seq(key) == known.seq else None
-        if answered_ns is None or known.is_of_task or known.is_shared or is_replay(seen):
+        if answered_ns is None or known.is_of_task or known.is_shared or is_replay(context):
             return ()
-        if key.exchange != seen.message.frames[0].exchange and seen.message.t_ns <= answered_ns + RACE_NS:
+        if key.exchange != context.message.frames[0].exchange and context.message.t_ns <= answered_ns + RACE_NS:
             return ()  # the order between two streams is unknown
         text = f"progress for the token {_cut(token)}, whose request has already been answered"
-        return [self.finding(seen, text, pointer="/params/progressToken", related=(known.seq,))]
+        return [self.finding(context, text, pointer="/params/progressToken", related=(known.seq,))]
 
 
 class AfterCancel(_OfToken):
@@ -186,12 +186,12 @@ class AfterCancel(_OfToken):
     impact = Impact.COST
     source = "2024-11-05 basic/utilities/cancellation"
 
-    def check_progress(self, seen: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, context: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
         cancelled = None if known is None or known.is_shared else cancelled_seq(known, self.fold)
-        if cancelled is None or not seen.session.has_received(seen.message.sender, cancelled):
+        if cancelled is None or not context.session.has_received(context.message.sender, cancelled):
             return ()
         text = f"progress for the token {_cut(token)}, whose request was already cancelled"
-        return [self.finding(seen, text, pointer="/params/progressToken", related=(cancelled,))]
+        return [self.finding(context, text, pointer="/params/progressToken", related=(cancelled,))]
 
 
 class NotIncreasing(_OfToken):
@@ -209,15 +209,15 @@ class NotIncreasing(_OfToken):
     follows = ("progress/duplicate-token",)
     needs_session = True
 
-    def check_progress(self, seen: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
-        value, message = _number(member(seen.body.get("params"), "progress")), seen.message
-        if value is None or is_replay(seen) or (known is not None and known.is_shared):
+    def check_progress(self, context: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
+        value, message = _number(member(context.body.get("params"), "progress")), context.message
+        if value is None or is_replay(context) or (known is not None and known.is_shared):
             return ()
         if known is None:
-            if seen.session.observed_start:
+            if context.session.observed_start:
                 return ()
-            known = tokens_of(seen.session).guess(
-                other_side(message.sender), None if seen.http is None else seen.http.first.number, token
+            known = tokens_of(context.session).guess(
+                other_side(message.sender), None if context.http is None else context.http.first.number, token
             )
         before, exchange = known.value, message.frames[0].exchange
         known.value = value, message.seq, message.t_ns, exchange
@@ -227,7 +227,7 @@ class NotIncreasing(_OfToken):
             known.value = (before[0], *known.value[1:])
             return ()  # the order between two streams is unknown
         text = f"the progress for the token {_cut(token)} does not increase"
-        return [self.finding(seen, text, pointer="/params/progress", related=(before[1],))]
+        return [self.finding(context, text, pointer="/params/progress", related=(before[1],))]
 
 
 class ExceedsTotal(Rule):
@@ -247,16 +247,16 @@ class ExceedsTotal(Rule):
     methods = frozenset({PROGRESS})
     source = PAGE
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        params = seen.body.get("params")
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        params = context.body.get("params")
         value, total = _number(member(params, "progress")), _number(member(params, "total"))
         if value is not None and value < 0:
-            return [self.finding(seen, "the progress is negative", pointer="/params/progress")]
+            return [self.finding(context, "the progress is negative", pointer="/params/progress")]
         if total is not None and total <= 0:
-            return [self.finding(seen, "the progress total is not positive", pointer="/params/total")]
+            return [self.finding(context, "the progress total is not positive", pointer="/params/total")]
         if value is None or total is None or value <= total:
             return ()
-        return [self.finding(seen, "the progress is greater than its total", pointer="/params/progress")]
+        return [self.finding(context, "the progress is greater than its total", pointer="/params/progress")]
 
 
 class TotalChanged(_OfToken):
@@ -275,14 +275,14 @@ class TotalChanged(_OfToken):
     level = NOTE
     once = True
 
-    def check_progress(self, seen: MessageContext, known: Token | None, _token: Id) -> Iterable[Finding]:
-        total = _number(member(seen.body.get("params"), "total"))
-        if known is None or total is None or known.is_shared or is_replay(seen):
+    def check_progress(self, context: MessageContext, known: Token | None, _token: Id) -> Iterable[Finding]:
+        total = _number(member(context.body.get("params"), "total"))
+        if known is None or total is None or known.is_shared or is_replay(context):
             return ()
         before, known.total = known.total, total
         if before is None or before == total:
             return ()
-        return [self.finding(seen, "the progress total differs from the previous one", pointer="/params/total")]
+        return [self.finding(context, "the progress total differs from the previous one", pointer="/params/total")]
 
 
 class Flood(Rule):
@@ -305,12 +305,12 @@ class Flood(Rule):
     methods = frozenset({PROGRESS})
     source = PAGE
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        token, _ = tokens_of(seen.session).report(seen)
-        if token is None or is_replay(seen):
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        token, _ = tokens_of(context.session).report(context)
+        if token is None or is_replay(context):
             return ()
-        kept: OrderedDict[tuple[Side, Id], deque[int]] = self.state_for(seen.session, OrderedDict)
-        name, t_ns = (seen.message.sender, token), seen.message.t_ns
+        kept: OrderedDict[tuple[Side, Id], deque[int]] = self.state_for(context.session, OrderedDict)
+        name, t_ns = (context.message.sender, token), context.message.t_ns
         stamps = kept.get(name)
         if stamps is None:
             stamps = kept[name] = deque(maxlen=FLOOD)
@@ -321,7 +321,7 @@ class Flood(Rule):
         if first is None or t_ns - first >= _SECOND_NS:
             return ()
         stamps.clear()
-        return [self.finding(seen, f"more than {FLOOD} progress notifications for one token within a second")]
+        return [self.finding(context, f"more than {FLOOD} progress notifications for one token within a second")]
 
 
 class WrongStream(_OfToken):
@@ -344,20 +344,22 @@ class WrongStream(_OfToken):
     needs_http = True
     source = "2026-07-28 basic/transports/streamable-http"
 
-    def check_progress(self, seen: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
-        foreign = None if known is not None or not _requests_in(seen) else tokens_of(seen.session).last("client", token)
+    def check_progress(self, context: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
+        foreign = (
+            None if known is not None or not _requests_in(context) else tokens_of(context.session).last("client", token)
+        )
         if foreign is None:
             return ()
         text = f"progress for the token {_cut(token)} is sent on the stream of another request"
-        return [self.finding(seen, text, pointer="/params/progressToken", related=(foreign.seq,))]
+        return [self.finding(context, text, pointer="/params/progressToken", related=(foreign.seq,))]
 
 
 # ---- shared by the rules
 
 
-def is_replay(seen: MessageContext) -> bool:
+def is_replay(context: MessageContext) -> bool:
     """Whether it came on a stream that was opened to hear again what was said."""
-    return seen.http is not None and seen.http.is_replay
+    return context.http is not None and context.http.is_replay
 
 
 def cancelled_seq(token: Token, fold: Fold) -> int | None:
@@ -366,9 +368,9 @@ def cancelled_seq(token: Token, fold: Fold) -> int | None:
     return waiting.cancelled_by if waiting is not None and waiting.request.seq == token.seq else None
 
 
-def _requests_in(seen: MessageContext) -> list[Request]:
+def _requests_in(context: MessageContext) -> list[Request]:
     """The client's requests in the same exchange."""
-    sent = () if seen.http is None else seen.http.sent
+    sent = () if context.http is None else context.http.sent
     return [sent_message.message for sent_message in sent if isinstance(sent_message.message, Request)]
 
 
@@ -377,13 +379,17 @@ def _number(value: Any) -> float | None:
     return value if is_number else None
 
 
-def _in_other_session(seen: MessageContext, asker: Side, token: Id, fold: Fold) -> tuple[int, int] | None:
+def _in_other_session(context: MessageContext, asker: Side, token: Id, fold: Fold) -> tuple[int, int] | None:
     """Number of another session over HTTP with an open request that carries a token, and of the request."""
-    if seen.http is None:
+    if context.http is None:
         return None
     for waiting in fold.tables[asker].oldest(_LOOKED_AT):
         request, session = waiting.request, waiting.session
-        if session is not None and session is not seen.session and token_of(request.meta.get("progressToken")) == token:
+        if (
+            session is not None
+            and session is not context.session
+            and token_of(request.meta.get("progressToken")) == token
+        ):
             return session.number, request.seq
     return None
 

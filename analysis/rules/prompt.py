@@ -24,23 +24,23 @@ class _Listed(Rule):
 
     methods = frozenset({"prompts/list", "prompts/get", _CHANGED})
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.message.sender == "server":
-            prompts_of(seen.session).changed(seen)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        if context.message.sender == "server":
+            prompts_of(context.session).changed(context)
         return ()
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.method == "prompts/list":
-            prompts_of(seen.session).record_page(seen)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        if context.method == "prompts/list":
+            prompts_of(context.session).record_page(context)
         return ()
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.request
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.request
         if request is None or request.method != "prompts/get":
             return ()
-        return self.capped(self.check_request(seen, request), _MAX_PROMPT_FINDINGS)
+        return self.capped(self.check_request(context, request), _MAX_PROMPT_FINDINGS)
 
-    def check_request(self, seen: MessageContext, request: Request) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
+    def check_request(self, context: MessageContext, request: Request) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
         """What is wrong with a request for a prompt."""
         return ()
 
@@ -63,20 +63,20 @@ class DuplicateName(_Listed):
     methods = frozenset({"prompts/list", _CHANGED})
     source = "2024-11-05 server/prompts"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        page = prompts_of(seen.session).record_page(seen)
-        return self.capped(self._findings(seen, page.items, page.repeats), _MAX_PROMPT_FINDINGS)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        page = prompts_of(context.session).record_page(context)
+        return self.capped(self._findings(context, page.items, page.repeats), _MAX_PROMPT_FINDINGS)
 
-    def _findings(self, seen: MessageContext, items: list[Any], repeats: list[tuple[int, int]]) -> Iterator[Finding]:
+    def _findings(self, context: MessageContext, items: list[Any], repeats: list[tuple[int, int]]) -> Iterator[Finding]:
         for index, seq in repeats:
             text = f"the prompt {short(str(items[index].get('name')))!r} is listed twice"
-            yield self.finding(seen, text, pointer=f"/result/prompts/{index}/name", related=(seq,))
+            yield self.finding(context, text, pointer=f"/result/prompts/{index}/name", related=(seq,))
         for index, item in enumerate(items):
             names = set[str]()
             for place, name in arguments_of(item):
                 if name in names:
                     text = f"a prompt has the argument {short(name)!r} twice"
-                    yield self.finding(seen, text, pointer=f"/result/prompts/{index}/arguments/{place}/name")
+                    yield self.finding(context, text, pointer=f"/result/prompts/{index}/arguments/{place}/name")
                 names.add(name)
 
 
@@ -99,11 +99,11 @@ class Unlisted(_Listed):
     needs_lists = True
     source = "2024-11-05 server/prompts"
 
-    def check_request(self, seen: MessageContext, request: Request) -> Iterable[Finding]:
+    def check_request(self, context: MessageContext, request: Request) -> Iterable[Finding]:
         name = params_of(request).get("name")
-        if not isinstance(name, str) or not prompts_of(seen.session).lacks(name, request, seen.session):
+        if not isinstance(name, str) or not prompts_of(context.session).lacks(name, request, context.session):
             return ()
-        return [self.finding(seen, f"no prompt {short(name)!r} is listed", pointer="/params/name")]
+        return [self.finding(context, f"no prompt {short(name)!r} is listed", pointer="/params/name")]
 
 
 class MissingArgument(_Listed):
@@ -123,9 +123,9 @@ class MissingArgument(_Listed):
     needs_lists = True
     source = "2024-11-05 server/prompts"
 
-    def check_request(self, seen: MessageContext, request: Request) -> Iterator[Finding]:
-        for name in missing_arguments(seen, request):
-            yield self.finding(seen, f"the argument {short(name)!r} is required, but missing", pointer="/params")
+    def check_request(self, context: MessageContext, request: Request) -> Iterator[Finding]:
+        for name in missing_arguments(context, request):
+            yield self.finding(context, f"the argument {short(name)!r} is required, but missing", pointer="/params")
 
 
 class MissingArgumentAccepted(_Listed):
@@ -144,14 +144,14 @@ class MissingArgumentAccepted(_Listed):
     impact = Impact.WRONG
     source = "2024-11-05 server/prompts"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.request
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.request
         if request is None or request.method == "prompts/list":
-            return super().on_result(seen)
-        if member(seen.body["result"], "resultType") == "input_required" or not missing_arguments(seen, request):
+            return super().on_result(context)
+        if member(context.body["result"], "resultType") == "input_required" or not missing_arguments(context, request):
             return ()
         text = "the server returns the prompt although a required argument is missing"
-        return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
+        return [self.finding(context, text, pointer="/result", related=(request.seq,))]
 
 
 class UnknownArgument(_Listed):
@@ -171,8 +171,8 @@ class UnknownArgument(_Listed):
     needs_lists = True
     source = "2024-11-05 server/prompts"
 
-    def check_request(self, seen: MessageContext, request: Request) -> Iterator[Finding]:
-        entry, given = prompt_of(seen, request), params_of(request).get("arguments")
+    def check_request(self, context: MessageContext, request: Request) -> Iterator[Finding]:
+        entry, given = prompt_of(context, request), params_of(request).get("arguments")
         if entry is None or not isinstance(given, dict) or not isinstance(entry.item.get("arguments", []), list):
             return
         known = {name for _, name in arguments_of(entry.item)}
@@ -180,7 +180,7 @@ class UnknownArgument(_Listed):
             if name not in known and len(known) < MAX_PROMPT_ARGUMENTS:
                 place = step(short(name))
                 text = f"the prompt has no argument {short(name)!r}"
-                yield self.finding(seen, text, pointer=f"/params/arguments/{place}")
+                yield self.finding(context, text, pointer=f"/params/arguments/{place}")
 
 
 class IncompleteResource(Rule):
@@ -202,11 +202,11 @@ class IncompleteResource(Rule):
     sender = "server"
     source = "2024-11-05 server/prompts"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        return self.capped(self._findings(seen), _MAX_PROMPT_FINDINGS)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        return self.capped(self._findings(context), _MAX_PROMPT_FINDINGS)
 
-    def _findings(self, seen: MessageContext) -> Iterator[Finding]:
-        for pointer, place in annotated_objects(seen):
+    def _findings(self, context: MessageContext) -> Iterator[Finding]:
+        for pointer, place in annotated_objects(context):
             resource = place.get("resource")
             if place.get("type") != "resource" or not isinstance(resource, dict):
                 continue
@@ -215,4 +215,4 @@ class IncompleteResource(Rule):
                 lacking.append("text")
             for name in lacking:
                 lack = "neither text nor blob" if name == "text" else f"no {name}"
-                yield self.finding(seen, f"a resource in a prompt has {lack}", pointer=f"{pointer}/resource/{name}")
+                yield self.finding(context, f"a resource in a prompt has {lack}", pointer=f"{pointer}/resource/{name}")

@@ -31,13 +31,13 @@ class _OfServer(Rule):
     who = "server"
     sender = "server"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        result = seen.body["result"]
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        result = context.body["result"]
         if not isinstance(result, dict):
             return ()
-        return self.capped(self.check_result(seen, result))
+        return self.capped(self.check_result(context, result))
 
-    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
+    def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
         """Check a result."""
         raise NotImplementedError
 
@@ -59,22 +59,22 @@ class DuplicateUri(_OfServer):
     methods = frozenset({_LIST, _TEMPLATES, _CHANGED})
     source = "2024-11-05 server/resources"
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        resources_of(seen.session).changed(seen)
-        templates_of(seen.session).changed(seen)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        resources_of(context.session).changed(context)
+        templates_of(context.session).changed(context)
         return ()
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        listing = resources_of(seen.session) if seen.method == _LIST else templates_of(seen.session)
-        repeats = listing.record_page(seen).repeats
-        return self.capped(self._findings(seen, repeats)) if repeats else ()
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        listing = resources_of(context.session) if context.method == _LIST else templates_of(context.session)
+        repeats = listing.record_page(context).repeats
+        return self.capped(self._findings(context, repeats)) if repeats else ()
 
-    def _findings(self, seen: MessageContext, repeats: list[tuple[int, int]]) -> Iterator[Finding]:
-        member_, name = ("resources", "uri") if seen.method == _LIST else ("resourceTemplates", "uriTemplate")
+    def _findings(self, context: MessageContext, repeats: list[tuple[int, int]]) -> Iterator[Finding]:
+        member_, name = ("resources", "uri") if context.method == _LIST else ("resourceTemplates", "uriTemplate")
         for index, before in repeats:
-            related = () if before == seen.message.seq else (before,)
+            related = () if before == context.message.seq else (before,)
             text = f"an earlier item of the list has the same {name}"
-            yield self.finding(seen, text, pointer=f"/result/{member_}/{index}/{name}", related=related)
+            yield self.finding(context, text, pointer=f"/result/{member_}/{index}/{name}", related=related)
 
 
 class Template(_OfServer):
@@ -96,13 +96,13 @@ class Template(_OfServer):
     def decisive_words(self, _hook: str, _method: str, _like: MessageContext) -> Words | None:
         return "result"
 
-    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
+    def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
         for index, item in enumerate(_items(result.get("resourceTemplates"))):
             template = member(item, "uriTemplate")
             fault = _fault(template) if isinstance(template, str) else None
             if fault is not None:
                 pointer = f"/result/resourceTemplates/{index}/uriTemplate"
-                yield self.finding(seen, f"a uriTemplate {fault}", pointer=pointer)
+                yield self.finding(context, f"a uriTemplate {fault}", pointer=pointer)
 
 
 class ContentsUri(_OfServer):
@@ -122,15 +122,15 @@ class ContentsUri(_OfServer):
     methods = frozenset({"resources/read"})
     source = "2024-11-05 server/resources"
 
-    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
-        uri = member(seen.request.params, "uri") if seen.request is not None else None
+    def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
+        uri = member(context.request.params, "uri") if context.request is not None else None
         uris = [member(content, "uri") for content in _items(result.get("contents"))]
         if not isinstance(uri, str) or not uris or not all(isinstance(content_uri, str) for content_uri in uris):
             return
         if not any(content_uri.startswith(uri) for content_uri in uris):
             text = "no content has the requested URI or a URI below it"
-            related = (seen.request.seq,) if seen.request is not None else ()
-            yield self.finding(seen, text, pointer="/result/contents", related=related)
+            related = (context.request.seq,) if context.request is not None else ()
+            yield self.finding(context, text, pointer="/result/contents", related=related)
 
 
 class EmptyContents(_OfServer):
@@ -149,9 +149,9 @@ class EmptyContents(_OfServer):
     methods = frozenset({"resources/read"})
     source = "2026-07-28 server/resources"
 
-    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
+    def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
         if result.get("contents") == []:
-            yield self.finding(seen, "the result of reading a resource has no contents", pointer="/result/contents")
+            yield self.finding(context, "the result of reading a resource has no contents", pointer="/result/contents")
 
 
 class Size(_OfServer):
@@ -172,28 +172,28 @@ class Size(_OfServer):
     def required_word_for(self, _hook: str, method: str, _like: MessageContext) -> bytes:
         return b'"size"' if method == _LIST else b""  # few servers send sizes at all
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        has_some = seen.method == _LIST or self.id in seen.session.memory
-        return super().on_result(seen) if has_some else ()
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        has_some = context.method == _LIST or self.id in context.session.memory
+        return super().on_result(context) if has_some else ()
 
-    def check_result(self, seen: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
-        sizes: dict[str, tuple[int, int]] = self.state_for(seen.session, dict)
-        if seen.method == _LIST:
+    def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
+        sizes: dict[str, tuple[int, int]] = self.state_for(context.session, dict)
+        if context.method == _LIST:
             for index, item in enumerate(_items(result.get("resources"))):
                 uri, size = member(item, "uri"), member(item, "size")
                 if type(size) is not int:
                     continue
                 if size < 0:
-                    yield self.finding(seen, "a size is negative", pointer=f"/result/resources/{index}/size")
+                    yield self.finding(context, "a size is negative", pointer=f"/result/resources/{index}/size")
                 elif isinstance(uri, str) and (uri in sizes or len(sizes) < SIZES):
-                    sizes[uri] = size, seen.message.seq
+                    sizes[uri] = size, context.message.seq
             return
         contents = _items(result.get("contents"))
         listed = sizes.get(member(contents[0], "uri")) if sizes and len(contents) == 1 else None
         content_size = _size(contents[0]) if listed is not None else None
         if listed is not None and content_size is not None and content_size != listed[0]:
             text = f"a resource of {content_size} bytes was listed with the size {listed[0]}"
-            yield self.finding(seen, text, pointer="/result/contents/0", related=(listed[1],), level=NOTE)
+            yield self.finding(context, text, pointer="/result/contents/0", related=(listed[1],), level=NOTE)
 
 
 # ---- shared by the rules

@@ -42,11 +42,11 @@ class NotFile(_Roots):
     replaces = ("schema/uri",)
 
     def check_reply(
-        self, seen: MessageContext, _question: dict[str, Any], reply: dict[str, Any], pointer: str
+        self, context: MessageContext, _question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
         text = "the URI of a root does not begin with file://"
         yield from self.capped(
-            self.finding(seen, text, pointer=f"{pointer}/roots/{index}/uri")
+            self.finding(context, text, pointer=f"{pointer}/roots/{index}/uri")
             for index, uri in enumerate(_uris(reply))
             if isinstance(uri, str) and not uri.startswith("file://")
         )
@@ -67,12 +67,12 @@ class Duplicate(_Roots):
     impact = Impact.COST
 
     def check_reply(
-        self, seen: MessageContext, _question: dict[str, Any], reply: dict[str, Any], pointer: str
+        self, context: MessageContext, _question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
         known: set[str] = set()
         for index, uri in enumerate(_uris(reply)):
             if isinstance(uri, str) and uri in known:
-                yield self.finding(seen, "a root is listed twice", pointer=f"{pointer}/roots/{index}/uri")
+                yield self.finding(context, "a root is listed twice", pointer=f"{pointer}/roots/{index}/uri")
                 return
             if isinstance(uri, str):
                 known.add(uri)
@@ -112,29 +112,29 @@ class ChangedSilently(Rule):
     sender = "client"
     source = "2024-11-05 client/roots"
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        kept: _Known = self.state_for(seen.session, _Known)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        kept: _Known = self.state_for(context.session, _Known)
         kept.changes += 1
         return ()
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        session, roots = seen.session, member(seen.body["result"], "roots")
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        session, roots = context.session, member(context.body["result"], "roots")
         if not isinstance(roots, list) or len(roots) > LISTED:
             return ()
         kept: _Known = self.state_for(session, _Known)
         uris = frozenset(uri for uri in _uris({"roots": roots}) if isinstance(uri, str))
         before, since, epoch = kept.uris, kept.seq, kept.epoch
         is_announced = kept.changes != kept.changes_then
-        kept.uris, kept.seq, kept.epoch, kept.changes_then = uris, seen.message.seq, session.epoch, kept.changes
+        kept.uris, kept.seq, kept.epoch, kept.changes_then = uris, context.message.seq, session.epoch, kept.changes
         if before is None or before == uris or is_announced or epoch != session.epoch or not _promised(session):
             return ()
         text = "the roots have changed without a notification"
-        finding = self.finding(seen, text, pointer="/result/roots", related=(since,))
+        finding = self.finding(context, text, pointer="/result/roots", related=(since,))
         if not session.is_http:
             return [finding]
         changes = kept.changes
         # The notification is a separate POST, which may arrive later.
-        self.later(seen.message.t_ns + RACE_NS, lambda: [finding] if _is_silent(self, session, changes) else ())
+        self.later(context.message.t_ns + RACE_NS, lambda: [finding] if _is_silent(self, session, changes) else ())
         return ()
 
 

@@ -27,11 +27,13 @@ class _Question(ServerQuestionRule):
     about = _CREATE
     methods = frozenset({_CREATE, *METHODS})
 
-    def check_question(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         messages = params.get("messages")
         if isinstance(messages, list):
             faults = self.faults(messages[:LISTED])
-            yield from self.capped(self.finding(seen, text, pointer=f"{pointer}/messages/{at}") for at, text in faults)
+            yield from self.capped(
+                self.finding(context, text, pointer=f"{pointer}/messages/{at}") for at, text in faults
+            )
 
     def faults(self, _messages: list[Any]) -> Iterator[tuple[int, str]]:
         """The positions of faulty messages, and what is wrong with each."""
@@ -158,7 +160,7 @@ class UnrequestedToolUse(_Reply):
     source = _PAGE
 
     def check_reply(
-        self, seen: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
+        self, context: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
         tools, mode = question.get("tools"), member(question.get("toolChoice"), "mode")
         offered = {name for tool in _list(tools) if isinstance(name := member(tool, "name"), str)}
@@ -173,7 +175,7 @@ class UnrequestedToolUse(_Reply):
         elif not used and mode == "required" and offered:
             text = "no tool is used, although toolChoice requires one"
         if text is not None:
-            yield self.finding(seen, text, pointer=f"{pointer}/content")
+            yield self.finding(context, text, pointer=f"{pointer}/content")
 
 
 class ToolChoiceWithoutTools(_Question):
@@ -191,9 +193,9 @@ class ToolChoiceWithoutTools(_Question):
     level = WARNING
     source = _PAGE
 
-    def check_question(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if params.get("toolChoice") is not None and not params.get("tools"):
-            yield self.finding(seen, "toolChoice without tools", pointer=f"{pointer}/toolChoice")
+            yield self.finding(context, "toolChoice without tools", pointer=f"{pointer}/toolChoice")
 
 
 class ResultRole(_Reply):
@@ -212,10 +214,10 @@ class ResultRole(_Reply):
     source = "2024-11-05 client/sampling"
 
     def check_reply(
-        self, seen: MessageContext, _question: dict[str, Any], reply: dict[str, Any], pointer: str
+        self, context: MessageContext, _question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
         if reply.get("role") == "user":
-            yield self.finding(seen, "the role of the model's answer is user", pointer=f"{pointer}/role")
+            yield self.finding(context, "the role of the model's answer is user", pointer=f"{pointer}/role")
 
 
 class MaxTokens(_Question):
@@ -232,10 +234,10 @@ class MaxTokens(_Question):
     level = WARNING
     source = "2024-11-05 schema"
 
-    def check_question(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         most = params.get("maxTokens")
         if isinstance(most, int | float) and not isinstance(most, bool) and most <= 0:
-            yield self.finding(seen, "maxTokens is not positive", pointer=f"{pointer}/maxTokens")
+            yield self.finding(context, "maxTokens is not positive", pointer=f"{pointer}/maxTokens")
 
 
 class NoMessages(_Question):
@@ -252,9 +254,9 @@ class NoMessages(_Question):
     level = NOTE
     source = "2024-11-05 client/sampling"
 
-    def check_question(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if params.get("messages") == []:
-            yield self.finding(seen, "the request has no messages", pointer=f"{pointer}/messages")
+            yield self.finding(context, "the request has no messages", pointer=f"{pointer}/messages")
 
 
 class Rejected(Rule):
@@ -274,10 +276,12 @@ class Rejected(Rule):
     sender = "client"
     source = "2024-11-05 client/sampling"
 
-    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
-        if code_of(seen.message) != USER_REJECTED or seen.request is None:
+    def on_error(self, context: MessageContext) -> Iterable[Finding]:
+        if code_of(context.message) != USER_REJECTED or context.request is None:
             return ()
-        return [self.finding(seen, "the user has declined the request", pointer="/error", related=(seen.request.seq,))]
+        return [
+            self.finding(context, "the user has declined the request", pointer="/error", related=(context.request.seq,))
+        ]
 
 
 # ---- shared by the rules

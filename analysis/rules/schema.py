@@ -27,15 +27,18 @@ class _Shapes(Rule):
     kinds: frozenset[Kind] = frozenset({"shape"})
     parts: frozenset[Part] = frozenset({"params", "result", "notification"})
 
-    def level_of(self, seen: MessageContext, problem: Problem) -> Level | None:
+    def level_of(self, context: MessageContext, problem: Problem) -> Level | None:
         """The level of a problem; None for the level of the rule."""
 
-    def on_problems(self, seen: MessageContext, problems: list[Problem]) -> Iterable[Finding]:
-        if part_of(seen) not in self.parts:
+    def on_problems(self, context: MessageContext, problems: list[Problem]) -> Iterable[Finding]:
+        if part_of(context) not in self.parts:
             return ()
         return self.capped(
             self.finding(
-                seen, f"{_subject(seen)}: {problem.text}", pointer=problem.pointer, level=self.level_of(seen, problem)
+                context,
+                f"{_subject(context)}: {problem.text}",
+                pointer=problem.pointer,
+                level=self.level_of(context, problem),
             )
             for problem in problems
             if problem.kind in self.kinds
@@ -144,8 +147,8 @@ class Uri(_Shapes):
     kinds = frozenset({"uri", "resource-uri"})
     source = "2025-06-18 server/resources; schema of the revision in force"
 
-    def level_of(self, seen: MessageContext, problem: Problem) -> Level | None:
-        is_must = problem.kind == "resource-uri" and seen.rank is not None and seen.rank >= _URI_MUST
+    def level_of(self, context: MessageContext, problem: Problem) -> Level | None:
+        is_must = problem.kind == "resource-uri" and context.rank is not None and context.rank >= _URI_MUST
         return ERROR if is_must else None
 
 
@@ -197,12 +200,12 @@ class MetaProgressToken(Rule):
     required_word = WORD
     source = "2024-11-05 basic/utilities/progress"
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        meta = seen.request.meta if seen.request is not None else {}
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        meta = context.request.meta if context.request is not None else {}
         if "progressToken" not in meta or _is_token(meta["progressToken"]):
             return ()
         text = f"the progress token is {_kind(meta['progressToken'])}, not a string or an integer"
-        return [self.finding(seen, text, pointer="/params/_meta/progressToken")]
+        return [self.finding(context, text, pointer="/params/_meta/progressToken")]
 
 
 class NonEmptyResult(Rule):
@@ -222,9 +225,9 @@ class NonEmptyResult(Rule):
     methods = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
     source = "2024-11-05 schema EmptyResult"
 
-    def on_result(self, seen: MessageContext) -> Iterator[Finding]:
-        if _has_members(seen):
-            yield self.finding(seen, f"{_subject(seen)} should be empty, but has members", pointer="/result")
+    def on_result(self, context: MessageContext) -> Iterator[Finding]:
+        if _has_members(context):
+            yield self.finding(context, f"{_subject(context)} should be empty, but has members", pointer="/result")
 
 
 class PingResultNotEmpty(Rule):
@@ -243,9 +246,9 @@ class PingResultNotEmpty(Rule):
     methods = frozenset({"ping"})
     source = "2024-11-05 basic/utilities/ping"
 
-    def on_result(self, seen: MessageContext) -> Iterator[Finding]:
-        if _has_members(seen):
-            yield self.finding(seen, "the response to a ping should be empty, but has members", pointer="/result")
+    def on_result(self, context: MessageContext) -> Iterator[Finding]:
+        if _has_members(context):
+            yield self.finding(context, "the response to a ping should be empty, but has members", pointer="/result")
 
 
 class CompletionValues(Rule):
@@ -264,25 +267,25 @@ class CompletionValues(Rule):
     methods = frozenset({"completion/complete"})
     source = "2024-11-05 server/utilities/completion"
 
-    def on_result(self, seen: MessageContext) -> Iterator[Finding]:
-        result = seen.body.get("result")
+    def on_result(self, context: MessageContext) -> Iterator[Finding]:
+        result = context.body.get("result")
         completion = result.get("completion") if isinstance(result, dict) else None
         values = completion.get("values") if isinstance(completion, dict) else None
         if isinstance(values, list) and len(values) > _VALUES:
             text = f"a completion has {len(values)} values; at most {_VALUES} are allowed"
-            yield self.finding(seen, text, pointer="/result/completion/values")
+            yield self.finding(context, text, pointer="/result/completion/values")
 
 
 # ---- shared by the rules
 
 
-def _subject(seen: MessageContext) -> str:
-    method = method_of(seen)
-    return f"the result of {method}" if isinstance(seen.message, Response) else method
+def _subject(context: MessageContext) -> str:
+    method = method_of(context)
+    return f"the result of {method}" if isinstance(context.message, Response) else method
 
 
-def _has_members(seen: MessageContext) -> bool:
-    result = seen.body.get("result")
+def _has_members(context: MessageContext) -> bool:
+    result = context.body.get("result")
     return isinstance(result, dict) and any(name != "_meta" for name in result)
 
 

@@ -244,14 +244,14 @@ class WriteAfterClose(Rule):
             self.watch(session, True)
         return iter(())
 
-    def on_message(self, seen: MessageContext) -> Iterator[Finding]:
-        message = seen.message
+    def on_message(self, context: MessageContext) -> Iterator[Finding]:
+        message = context.message
         if message.sender != "server" or isinstance(message, Invalid):
             return
-        closed = pipes_of(seen.session).client_closed
-        if closed is not None and closed.seq < message.seq and seen.answered is None:
+        closed = pipes_of(context.session).client_closed
+        if closed is not None and closed.seq < message.seq and context.answered is None:
             text = "the message is sent after the server's stdin was closed, and answers no open request"
-            yield self.finding(seen, text, related=(closed.seq,))
+            yield self.finding(context, text, related=(closed.seq,))
 
 
 class RequestWhileClosing(Rule):

@@ -23,21 +23,23 @@ class _Update(Rule):
     methods = frozenset({UPDATED, "resources/unsubscribe"})
     sender = "server"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        left: dict[str, int] = self.state_for(seen.session, dict)
-        left["ns"] = seen.message.t_ns
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        left: dict[str, int] = self.state_for(context.session, dict)
+        left["ns"] = context.message.t_ns
         return ()
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        uri, session = member(seen.body.get("params"), "uri"), seen.session
-        if not isinstance(uri, str) or is_replay(seen):
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        uri, session = member(context.body.get("params"), "uri"), context.session
+        if not isinstance(uri, str) or is_replay(context):
             return ()
         left: dict[str, int] | None = session.memory.get(self.id)
-        if left and seen.http is not None and seen.message.t_ns <= left["ns"] + RACE_NS:
+        if left and context.http is not None and context.message.t_ns <= left["ns"] + RACE_NS:
             return ()  # the order between two streams is unknown
-        return self.updated(seen, seen.subscription if isinstance(seen.subscription, ResourceSubscription) else None)
+        return self.updated(
+            context, context.subscription if isinstance(context.subscription, ResourceSubscription) else None
+        )
 
-    def updated(self, seen: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
+    def updated(self, context: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
         """Findings for an update of a resource; `subscription` is None if there is none."""
         raise NotImplementedError
 
@@ -60,8 +62,8 @@ class UpdateWithoutSubscription(_Update):
     needs_start = True
     source = "2024-11-05 schema ResourceUpdatedNotification"
 
-    def updated(self, seen: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
-        session = seen.session
+    def updated(self, context: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
+        session = context.session
         if subscription is not None and not subscription.is_refused:
             return ()
         if self.fold.links.subscriptions.forgotten or session.unjudged.get("client") is not None:
@@ -69,7 +71,7 @@ class UpdateWithoutSubscription(_Update):
         declared = session.declared.get("handshake")
         if declared is not None and UPDATED in declared.gaps:
             return ()  # `capability/undeclared-resource-updates` reports it
-        return [self.finding(seen, "the client has not subscribed to this resource", pointer=_POINTER)]
+        return [self.finding(context, "the client has not subscribed to this resource", pointer=_POINTER)]
 
 
 class UpdateAfterUnsubscribe(_Update):
@@ -88,14 +90,14 @@ class UpdateAfterUnsubscribe(_Update):
     replaces = ("subscribe/update-without-subscription",)
     source = "2024-11-05 schema"
 
-    def updated(self, seen: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
+    def updated(self, context: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
         if subscription is None or subscription.is_open or subscription.is_refused:
             return ()
-        session = seen.session
+        session = context.session
         if max(session.lost_seq, session.unjudged.get("client", -1)) >= subscription.seq:
             return ()  # the client may have subscribed again
         text = "the subscription to this resource has ended"
-        return [self.finding(seen, text, pointer=_POINTER, related=(subscription.seq,))]
+        return [self.finding(context, text, pointer=_POINTER, related=(subscription.seq,))]
 
 
 class UnsubscribeUnknown(Rule):
@@ -121,11 +123,11 @@ class UnsubscribeUnknown(Rule):
     sender = "client"
     source = "2024-11-05 schema UnsubscribeRequest"
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        is_named = isinstance(member(seen.body.get("params"), "uri"), str)
-        if not is_named or seen.subscription is not None or self.fold.links.subscriptions.forgotten:
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        is_named = isinstance(member(context.body.get("params"), "uri"), str)
+        if not is_named or context.subscription is not None or self.fold.links.subscriptions.forgotten:
             return ()
-        return [self.finding(seen, "the client has no subscription to this resource", pointer=_POINTER)]
+        return [self.finding(context, "the client has no subscription to this resource", pointer=_POINTER)]
 
 
 class Duplicate(Rule):
@@ -148,11 +150,11 @@ class Duplicate(Rule):
     sender = "client"
     source = "2024-11-05 server/resources"
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        known = seen.subscription
-        if not isinstance(known, ResourceSubscription) or known.seq == seen.message.seq or known.since_ns is None:
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        known = context.subscription
+        if not isinstance(known, ResourceSubscription) or known.seq == context.message.seq or known.since_ns is None:
             return ()
-        if seen.session.lost_seq >= known.seq:
+        if context.session.lost_seq >= known.seq:
             return ()  # the subscription may have ended
         text = "the client has already subscribed to this resource"
-        return [self.finding(seen, text, pointer=_POINTER, related=(known.seq,))]
+        return [self.finding(context, text, pointer=_POINTER, related=(known.seq,))]

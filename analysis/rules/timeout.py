@@ -36,7 +36,7 @@ class Late(NamedTuple):
     """A request that is open at the end."""
 
     call: Call
-    seen: MessageContext
+    context: MessageContext
     """The request, with its revision."""
     waited_ns: int
     """How long the receiver had time to answer."""
@@ -105,7 +105,7 @@ class Unanswered(_AtEnd):
         if ending.reason == "open":
             for late in self.open(session, ending):
                 text = with_guess(f"{_name(late.call.request)} is still pending", late.call.probable_answer)
-                yield self.finding(late.seen, text, level=NOTE, blames="unknown")
+                yield self.finding(late.context, text, level=NOTE, blames="unknown")
             return
         pings = session.memory.get(PingUnanswered.id) or _Pings()
         for late in self.unanswered(session, ending):
@@ -116,7 +116,7 @@ class Unanswered(_AtEnd):
                 # Where the recorder of a server on the network is killed, an answer may have come after it.
                 may_come = ending.reason == "killed" and session.is_http
                 blames: Blames = "unknown" if may_come else other_side(request.sender)
-                yield self.finding(late.seen, _has_no_answer(late), blames=blames)
+                yield self.finding(late.context, _has_no_answer(late), blames=blames)
 
 
 class InitializeUnanswered(_AtEnd):
@@ -141,7 +141,7 @@ class InitializeUnanswered(_AtEnd):
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         for late in self.unanswered(session, ending):
             request = late.call.request
-            if request.method == "initialize" and request.sender == "client" and _holds(self, late.seen):
+            if request.method == "initialize" and request.sender == "client" and _holds(self, late.context):
                 yield self._found(late)
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
@@ -153,7 +153,7 @@ class InitializeUnanswered(_AtEnd):
 
     def _found(self, late: Late) -> Finding:
         text = f"initialize is still unanswered after {_seconds(late.waited_ns)}"
-        return self.finding(late.seen, with_guess(text, late.call.probable_answer))
+        return self.finding(late.context, with_guess(text, late.call.probable_answer))
 
 
 class _Pings:
@@ -184,14 +184,14 @@ class PingUnanswered(_AtEnd):
     replaces = ("timeout/unanswered",)
     source = "2024-11-05 basic/utilities/ping"
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.request
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.request
         if request is None or not request.id.pairs:
             return ()
-        pings: _Pings = self.state_for(seen.session, _Pings)
+        pings: _Pings = self.state_for(context.session, _Pings)
         if pings.watched < _WATCHED:
             pings.watched += 1
-            self.later(request.t_ns + PING_NS, lambda: self._check_request(seen.session, request))
+            self.later(request.t_ns + PING_NS, lambda: self._check_request(context.session, request))
         return ()
 
     def _check_request(self, session: Session, request: Request) -> Iterator[Finding]:
@@ -203,24 +203,24 @@ class PingUnanswered(_AtEnd):
         waiting = self.fold.tables[sender].get(key)
         if waiting is None or waiting.request is not request or not waiting.is_due:
             return
-        seen = _seen_request(session, request, self.fold)
+        context = _seen_request(session, request, self.fold)
         is_lost = session.lost_seq >= seq  # the answer may have been lost
         is_gone = is_lost or pipes.client_gone_ns is not None or pipes.server_gone_ns is not None or pipes.has_gap
-        is_over = _is_for_http(seen) or session.unjudged.get(other, -1) > seq
+        is_over = _is_for_http(context) or session.unjudged.get(other, -1) > seq
         if is_gone or is_over or session.heard.get(other, -1) < seq:
             return
         if len(pings.reported) < _MAX_REMEMBERED_REQUESTS:
             pings.reported.add(seq)
         text = f"{_name(request)} is still unanswered after 10 s, although the {other} sends other messages"
-        yield self.finding(seen, text, blames=other, related=(session.heard[other],))
+        yield self.finding(context, text, blames=other, related=(session.heard[other],))
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         reported = (session.memory.get(self.id) or _Pings()).reported
         for late in self.unanswered(session, ending):
             request = late.call.request
-            if request.method == "ping" and request.seq not in reported and _holds(self, late.seen):
+            if request.method == "ping" and request.seq not in reported and _holds(self, late.context):
                 text = _has_no_answer(late)
-                yield self.finding(late.seen, text, blames=other_side(request.sender))
+                yield self.finding(late.context, text, blames=other_side(request.sender))
 
 
 class Slow(Rule):
@@ -246,36 +246,36 @@ class Slow(Rule):
     def required_word_for(self, hook: str, _method: str, _like: MessageContext) -> bytes:
         return WORD if hook == "request" else b""
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.request
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.request
         if request is None or "progressToken" not in request.meta:
             return ()
         token = request.meta["progressToken"]
         if isinstance(token, str) or type(token) is int:
-            tokens: _Tokens = self.state_for(seen.session, OrderedDict)
+            tokens: _Tokens = self.state_for(context.session, OrderedDict)
             tokens[request.sender, id_of(token)] = (request.seq, request.t_ns)
             if len(tokens) > _MAX_REMEMBERED_REQUESTS:
                 tokens.popitem(last=False)
         return ()
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        params = seen.body.get("params")
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        params = context.body.get("params")
         if isinstance(params, dict):
-            tokens: _Tokens = self.state_for(seen.session, OrderedDict)
-            key = other_side(seen.message.sender), id_of(params.get("progressToken"))
+            tokens: _Tokens = self.state_for(context.session, OrderedDict)
+            key = other_side(context.message.sender), id_of(params.get("progressToken"))
             if key in tokens:
-                tokens[key] = (tokens[key][0], seen.message.t_ns)
+                tokens[key] = (tokens[key][0], context.message.t_ns)
         return ()
 
-    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
-        call = seen.answered
+    def on_response(self, context: MessageContext) -> Iterable[Finding]:
+        call = context.answered
         if call is None or call.ended_ns is None or call.ended_ns - call.started_ns <= SLOW_PING_NS:
             return ()
-        return self._late(seen, call, call.ended_ns)
+        return self._late(context, call, call.ended_ns)
 
-    def _late(self, seen: MessageContext, call: Call, ended_ns: int) -> Iterator[Finding]:
+    def _late(self, context: MessageContext, call: Call, ended_ns: int) -> Iterator[Finding]:
         request, since_ns = call.request, call.started_ns
-        tokens: _Tokens | None = seen.session.memory.get(self.id)
+        tokens: _Tokens | None = context.session.memory.get(self.id)
         if tokens:
             token = request.meta.get("progressToken")
             key = request.sender, id_of(token)
@@ -287,7 +287,7 @@ class Slow(Rule):
         if ended_ns - since_ns > limit and request.method not in _BLOCKING:
             start = "its request" if since_ns == call.started_ns else "the last progress"
             text = f"{_name(request)} is answered {_seconds(ended_ns - since_ns)} after {start}"
-            yield self.finding(seen, text, related=(request.seq,))
+            yield self.finding(context, text, related=(request.seq,))
 
 
 _Tokens = OrderedDict[tuple[Side, Id], tuple[int, int]]
@@ -319,8 +319,8 @@ class AbandonedRequest(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the same for both senders
         return method == "notifications/cancelled"
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        return () if seen.cancelled is None else self._late_findings(seen.session, seen.cancelled)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        return () if context.cancelled is None else self._late_findings(context.session, context.cancelled)
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
         for call in http.let_go:
@@ -337,8 +337,8 @@ class AbandonedRequest(Rule):
         request, waited_ns = call.request, call.abandoned_ns
         if waited_ns is None or call.outcome is not Outcome.CANCELLED:
             return  # other rules report what had failed before
-        seen, other = _seen_request(session, request, self.fold), other_side(request.sender)
-        http = http or seen.http
+        context, other = _seen_request(session, request, self.fold), other_side(request.sender)
+        http = http or context.http
         is_silent = (
             not (http.received or http.unrecorded) if http is not None else session.heard.get(other, -1) < request.seq
         )
@@ -349,7 +349,7 @@ class AbandonedRequest(Rule):
         # A slow server and an impatient client look the same, up to a point.
         blames: Blames = other if has_hung else "unknown"
         level = WARNING if has_hung else NOTE
-        yield self.finding(seen, text, level=level, blames=blames, related=related)
+        yield self.finding(context, text, level=level, blames=blames, related=related)
 
 
 class NeverCancelled(_AtEnd):
@@ -376,10 +376,10 @@ class NeverCancelled(_AtEnd):
         for late in self.open(session, ending):
             request = late.call.request
             is_passed_over = session.last_request.get(request.sender, -1) > request.seq
-            is_due = is_passed_over and request.method not in _BLOCKING and _holds(self, late.seen)
+            is_due = is_passed_over and request.method not in _BLOCKING and _holds(self, late.context)
             if is_due and late.waited_ns > UNCANCELLED_NS:
                 text = f"{_name(request)} was open for {_seconds(late.waited_ns)} without being cancelled"
-                yield self.finding(late.seen, text)
+                yield self.finding(late.context, text)
 
 
 # ---- shared by the rules
@@ -400,8 +400,8 @@ def _is_for_http(request_seen: MessageContext) -> bool:
     return is_by_client and is_over and not request_seen.session.is_legacy
 
 
-def _holds(rule: Rule, seen: MessageContext) -> bool:
-    return rule.versions.holds(seen.rank, seen.era)
+def _holds(rule: Rule, context: MessageContext) -> bool:
+    return rule.versions.holds(context.rank, context.era)
 
 
 def _is_over(session: Session, request: Request, fold: Fold) -> bool:

@@ -54,14 +54,14 @@ class CleanWords:
         self._words.add(words)
 
 
-def words_of(seen: MessageContext, words: Words) -> _Words | None:
+def words_of(context: MessageContext, words: Words) -> _Words | None:
     """The identity of words in a session: equal only if the words are; None if it cannot be determined."""
-    message = seen.message
+    message = context.message
     if isinstance(message, Invalid):
         return None
-    digest = _envelope_of(message) if words == "envelope" else result_digest(seen)
+    digest = _envelope_of(message) if words == "envelope" else result_digest(context)
     # When records are lost, rules lose their state for a session and have to check again.
-    return None if digest is None else (seen.session.number, seen.session.lost_seq, digest)
+    return None if digest is None else (context.session.number, context.session.lost_seq, digest)
 
 
 def _envelope_of(message: Request | Notification | Response) -> bytes | None:
@@ -75,12 +75,12 @@ def _envelope_of(message: Request | Notification | Response) -> bytes | None:
         return None  # numbers beyond 64 bits, lone surrogates
 
 
-def result_digest(seen: MessageContext) -> bytes | None:
+def result_digest(context: MessageContext) -> bytes | None:
     """The identity of a response's result as written; None if it cannot be determined."""
-    if seen.digest is None:
-        message = seen.message
-        seen.digest = (isinstance(message, Response) and _digest(message)) or b""
-    return seen.digest or None
+    if context.digest is None:
+        message = context.message
+        context.digest = (isinstance(message, Response) and _digest(message)) or b""
+    return context.digest or None
 
 
 def _digest(message: Response) -> bytes | None:

@@ -17,18 +17,18 @@ from analysis.shapes.shape import Problem
 from analysis.shapes.validation import may_be_absent, problems, usual_proof
 
 
-def problems_of(seen: MessageContext) -> list[Problem]:
+def problems_of(context: MessageContext) -> list[Problem]:
     """The problems in the body of a message, in its order; none for methods that the revision does not have."""
-    message, request = seen.message, seen.request
-    method = method_of(seen)
+    message, request = context.message, context.request
+    method = method_of(context)
     if method not in METHODS:
         return []
-    ranks = _ranks(method, (request or message).sender, seen.rank, seen.era)
+    ranks = _ranks(method, (request or message).sender, context.rank, context.era)
     if not ranks:
         return []  # already refused for its direction
     is_result = isinstance(message, Response)
     part = _part(method, is_result=is_result)
-    value = seen.body.get("result" if is_result else "params", MISSING)
+    value = context.body.get("result" if is_result else "params", MISSING)
     params = request.params if is_result and request is not None else None
     problems_ = problems(part, method, ranks[0], value, params)
     for other in ranks[1:]:
@@ -39,42 +39,42 @@ def problems_of(seen: MessageContext) -> list[Problem]:
     return problems_
 
 
-def proof_for(seen: MessageContext, known: frozenset[str] = frozenset()) -> Callable[[Any], bool] | None:
+def proof_for(context: MessageContext, known: frozenset[str] = frozenset()) -> Callable[[Any], bool] | None:
     """A quick proof that the body of a usual message has no problem; None if there is no such proof.
 
     It works for messages of the same kind, method, sender, revision and era. A body that it does not prove may still
     be valid: `problems_of` decides.
 
     Args:
-        seen: such a message.
+        context: such a message.
         known: members of `_meta` known to be valid.
     """
-    message, request = seen.message, seen.request
-    method = method_of(seen)
-    ranks = _ranks(method, (request or message).sender, seen.rank, seen.era) if method in METHODS else ()
+    message, request = context.message, context.request
+    method = method_of(context)
+    ranks = _ranks(method, (request or message).sender, context.rank, context.era) if method in METHODS else ()
     if len(ranks) != 1:
         return None
     return usual_proof(_part(method, is_result=isinstance(message, Response)), method, ranks[0], known)
 
 
-def needs_no_params(seen: MessageContext) -> bool:
+def needs_no_params(context: MessageContext) -> bool:
     """Whether requests or notifications like this one have no problem if their params are absent."""
-    message, method = seen.message, method_of(seen)
-    ranks = _ranks(method, message.sender, seen.rank, seen.era) if method in METHODS else ()
-    return len(ranks) == 1 and may_be_absent(part_of(seen), method, ranks[0])
+    message, method = context.message, method_of(context)
+    ranks = _ranks(method, message.sender, context.rank, context.era) if method in METHODS else ()
+    return len(ranks) == 1 and may_be_absent(part_of(context), method, ranks[0])
 
 
-def method_of(seen: MessageContext) -> str:
+def method_of(context: MessageContext) -> str:
     """The method that determines the shape; for a result, that of its request; empty if unknown."""
-    message = seen.message
+    message = context.message
     if isinstance(message, Notification):
         return UNPREFIXED.get(message.method, message.method)
-    return seen.request.method if seen.request is not None else ""
+    return context.request.method if context.request is not None else ""
 
 
-def part_of(seen: MessageContext) -> Part:
+def part_of(context: MessageContext) -> Part:
     """Which body of its method a message has."""
-    return _part(method_of(seen), is_result=isinstance(seen.message, Response))
+    return _part(method_of(context), is_result=isinstance(context.message, Response))
 
 
 def _part(method: str, *, is_result: bool) -> Part:

@@ -226,9 +226,9 @@ class _Load:
             self._account.damage += item.size if item.cause != "torn" else 0
 
     def _take_frame(self, frame: Frame, messages: tuple[MessageContext, ...]) -> None:
-        if len(messages) == 1 and (seen := messages[0]).message.frames[0] is frame:
-            self._note(seen)
-            self._add_frame(frame, seen.session, seen.call)
+        if len(messages) == 1 and (context := messages[0]).message.frames[0] is frame:
+            self._note(context)
+            self._add_frame(frame, context.session, context.call)
         else:
             self._held[frame.seq] = frame
             self._release(messages)
@@ -236,14 +236,14 @@ class _Load:
     def _release(self, messages: tuple[MessageContext, ...]) -> None:
         """Write the frames of messages that span lines, or share one."""
         meant: dict[int, list[MessageContext]] = {}
-        for seen in messages:
-            self._note(seen)
-            for frame in seen.message.frames:
-                meant.setdefault(frame.seq, []).append(seen)
+        for context in messages:
+            self._note(context)
+            for frame in context.message.frames:
+                meant.setdefault(frame.seq, []).append(context)
         for seq, meanings in meant.items():
             if seq in self._held:
-                seen = meanings[0]
-                self._add_frame(self._held.pop(seq), seen.session, None if len(meanings) > 1 else seen.call)
+                context = meanings[0]
+                self._add_frame(self._held.pop(seq), context.session, None if len(meanings) > 1 else context.call)
 
     def _add_frame(self, frame: Frame, session: Session, call: Call | None) -> None:
         if call is None:
@@ -326,20 +326,20 @@ class _Load:
 
     # ---- messages
 
-    def _note(self, seen: MessageContext) -> None:
+    def _note(self, context: MessageContext) -> None:
         """Count a message in its session."""
-        message, session = seen.message, seen.session
+        message, session = context.message, context.session
         talk = self._talks.get(session) or self._meet(session)
         talk.frames += 1
         talk.last_ns = t_ns = message.t_ns
         if talk.ready_ns is None and session.state == "ready":
             talk.ready_ns = t_ns
-        if seen.is_again:
+        if context.is_again:
             return
         if type(message) is Request:
             talk.requests += 1
         elif type(message) is Response:
-            call = seen.answered
+            call = context.answered
             if call is not None and call.request.method == "tools/list" and call.outcome is Outcome.RESULT:
                 self._definitions.record(message, session.number)
 

@@ -244,9 +244,9 @@ class _Onlooker:
         self._facts: OrderedDict[tuple[int, int | None], Facts] = OrderedDict()
         self._bytes = 0
 
-    def on_message(self, seen: MessageContext) -> None:
+    def on_message(self, context: MessageContext) -> None:
         """Process the next message."""
-        self._note(seen.message, facts_of(seen))
+        self._note(context.message, facts_of(context))
         while len(self._facts) > 1 and (len(self._facts) > _MAX_FACTS or self._bytes > _FACTS_BYTES):
             _, oldest = self._facts.popitem(last=False)
             self._bytes -= oldest.size or 0

@@ -163,25 +163,25 @@ class _Search:
         )
 
     def _has_found(self, several: tuple[MessageContext, ...]) -> bool:
-        for seen in several:
-            message = seen.message
+        for context in several:
+            message = context.message
             frame = next((frame for frame in message.frames if frame.seq == self._number), None)
             if frame is not None:
-                self._take(seen, frame)
+                self._take(context, frame)
                 return True
             if isinstance(message, Request) and message.sender == "client" and message.method == "initialize":
-                self._begun[seen.session.number] = _sent(message.frames[0], seen.http)
+                self._begun[context.session.number] = _sent(message.frames[0], context.http)
         return False
 
-    def _take(self, seen: MessageContext, frame: Frame) -> None:
+    def _take(self, context: MessageContext, frame: Frame) -> None:
         self.frame = frame
-        call = seen.answered
+        call = context.answered
         if frame.dir == "c2s":
-            self._sent = _sent(frame, seen.http)
+            self._sent = _sent(frame, context.http)
         elif call is not None and call.request.sender == "client":
             self._sent = _sent(call.request.frames[0], call.http)
         # An `initialize` needs no `initialize` before it.
-        begun = self._begun.get(seen.session.number)
+        begun = self._begun.get(context.session.number)
         if self._sent is not None and begun is not None and begun.frame.seq < self._sent.frame.seq:
             self._before = begun
 

@@ -380,7 +380,7 @@ class _Text:
         """Whether anything was selected."""
         return self._conversation.has_selected
 
-    def take(self, step: Step) -> Iterator[Row]:
+    def on_step(self, step: Step) -> Iterator[Row]:
         self._fit()
         yield from self._conversation.due(step) if self._picks else self._conversation.feed(step)
 
@@ -431,7 +431,7 @@ class _Json:
         """Requests without a response that were not selected, as they may fail; the fold bounds their number."""
         self._wall_ns: int | None = None
 
-    def take(self, step: Step) -> Iterator[Row]:
+    def on_step(self, step: Step) -> Iterator[Row]:
         """Yields the row of the record or, with a filter, the rows whose selection is now certain."""
         record, entry = step.record, step.item
         assert not isinstance(record, Frame)
@@ -453,10 +453,12 @@ class _Json:
         if step.end is not None and step.end != "open":
             yield from self._failed(self._fold.open_calls(), self._only)
 
-    def _selected(self, seen: tuple[MessageContext, ...], only: Filter) -> Iterator[str]:
+    def _selected(self, context: tuple[MessageContext, ...], only: Filter) -> Iterator[str]:
         """Yields the row of each frame whose messages are complete, if the filter selects any of them."""
-        frames = {frame.seq: frame for message in seen for frame in message.message.frames}
-        chosen = {frame.seq for message in seen if only.matches(facts_of(message)) for frame in message.message.frames}
+        frames = {frame.seq: frame for message in context for frame in message.message.frames}
+        chosen = {
+            frame.seq for message in context if only.matches(facts_of(message)) for frame in message.message.frames
+        }
         for seq in sorted(frames):
             if seq not in self._pending:
                 continue
@@ -466,7 +468,7 @@ class _Json:
                 yield row_of(item, frame, self._wall_ns)
             else:
                 self._asked[seq] = item, frame
-        for message in seen:
+        for message in context:
             if not isinstance(message.message, Request):
                 for frame in message.message.frames:
                     self._asked.pop(frame.seq, None)
@@ -509,7 +511,7 @@ class _Markdown:
     def has_selected(self) -> bool:
         return self._page.has_selected
 
-    def take(self, step: Step) -> Iterator[Row]:
+    def on_step(self, step: Step) -> Iterator[Row]:
         yield from self._page.feed(step)
 
     def catch_up(self) -> Iterator[Row]:

@@ -115,11 +115,11 @@ class Calls:
         """Take the next step; returns the calls that it ends. The last step ends those that are open."""
         ended: list[EndedCall] = []
         now_ns = self.fold.t_ns
-        for seen in step.messages:
-            self._look(seen)
-            self._note(seen)
-            if seen.cancelled is not None:
-                ended += self._ended(seen.cancelled, now_ns)
+        for context in step.messages:
+            self._look(context)
+            self._note(context)
+            if context.cancelled is not None:
+                ended += self._ended(context.cancelled, now_ns)
         at = -1 if step.item is None or isinstance(step.item, Damage) else step.item.seq
         for call in step.changed:
             # What a notification had cancelled has ended then.
@@ -138,8 +138,8 @@ class Calls:
         """The sessions so far."""
         return self._times.values()
 
-    def _note(self, seen: MessageContext) -> None:
-        session, t_ns = seen.session, seen.message.t_ns
+    def _note(self, context: MessageContext) -> None:
+        session, t_ns = context.session, context.message.t_ns
         before = self._times.pop(session.number, None)
         self._times[session.number] = Span(session, t_ns if before is None else before.begun_ns, t_ns)
         if len(self._times) > MAX_TIMED_SESSIONS:

@@ -72,9 +72,9 @@ class Entries:
     def on_step(self, step: Step) -> list[HarEntry]:
         """Take the next step; returns the entries that it completes. The last step completes those that are open."""
         item = step.item
-        for seen in step.messages:
-            number = seen.message.frames[0].exchange
-            if self._only is not None and number is not None and self._only.matches(facts_of(seen)):
+        for context in step.messages:
+            number = context.message.frames[0].exchange
+            if self._only is not None and number is not None and self._only.matches(facts_of(context)):
                 self._of(number).is_selected = True
         if isinstance(item, Frame):
             if item.exchange is not None:

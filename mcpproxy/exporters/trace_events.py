@@ -101,9 +101,9 @@ class CaptureEvents:
 
     # ---- messages
 
-    def _update(self, seen: MessageContext) -> None:
+    def _update(self, context: MessageContext) -> None:
         """A message crossed."""
-        message = seen.message
+        message = context.message
         if isinstance(message, Request) and message.id.pairs:
             size = len(message.frames[0].raw)
             self._waiting[message.seq, message.index] = size
@@ -112,12 +112,12 @@ class CaptureEvents:
             if len(self._waiting) > MAX_TRACE_THREADS:
                 self._waiting_bytes -= self._waiting.pop(next(iter(self._waiting)))
         if self._draws_messages:
-            self._slice(seen)
+            self._slice(context)
 
-    def _slice(self, seen: MessageContext) -> None:
-        message = seen.message
+    def _slice(self, context: MessageContext) -> None:
+        message = context.message
         frame = message.frames[-1]
-        thread = self._thread(seen.session.number, frame.dir)
+        thread = self._thread(context.session.number, frame.dir)
         before = self._last.pop(thread, None)
         start_ns = self._offset_ns + message.t_ns
         if before is not None:
@@ -127,7 +127,7 @@ class CaptureEvents:
         self._last[thread] = {
             "ph": "X",
             "cat": _CATEGORY,
-            "name": _label(seen),
+            "name": _label(context),
             "pid": self._pid,
             "tid": thread,
             "ts": start_ns / 1e3,
@@ -205,14 +205,14 @@ def _name(request: Request) -> str:
     return f"{method} {text(name, 256)}" if isinstance(name, str) else method
 
 
-def _label(seen: MessageContext) -> str:
-    message = seen.message
+def _label(context: MessageContext) -> str:
+    message = context.message
     if isinstance(message, Request):
         return _name(message)
     if isinstance(message, Notification):
         return text(message.method, 256)
     if isinstance(message, Response):
-        return f"answer: {_name(seen.request)}" if seen.request is not None else "answer"
+        return f"answer: {_name(context.request)}" if context.request is not None else "answer"
     assert isinstance(message, Invalid)
     return message.reason
 

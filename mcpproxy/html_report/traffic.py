@@ -191,11 +191,11 @@ class CaptureTraffic:
         elif isinstance(what, MessageContext):
             self._add_message(what)
 
-    def _add_message(self, seen: MessageContext) -> None:
-        traffic, message, call = self._traffic, seen.message, seen.answered
-        row = _row_of(seen)
+    def _add_message(self, context: MessageContext) -> None:
+        traffic, message, call = self._traffic, context.message, context.answered
+        row = _row_of(context)
         if isinstance(message, Response):
-            row = row._replace(answers_text=next((fact.text for fact in facts(seen, None)), ""))
+            row = row._replace(answers_text=next((fact.text for fact in facts(context, None)), ""))
         if call is not None:
             row = row._replace(
                 answers=call.request.seq,
@@ -203,8 +203,8 @@ class CaptureTraffic:
                 answered_text=next((fact.text for fact in became(call) if fact.name == "answered"), ""),
             )
         payload = NONE if message.index is not None else self._payload(message.frames)
-        number = traffic.add(self._capture, message.seq, message.t_ns, seen.session.number, row, payload)
-        if seen.is_again:
+        number = traffic.add(self._capture, message.seq, message.t_ns, context.session.number, row, payload)
+        if context.is_again:
             return
         if isinstance(message, Request):
             self._open[message.seq, message.index] = number

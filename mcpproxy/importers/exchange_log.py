@@ -137,7 +137,8 @@ def _check_size(logged: LoggedExchange) -> None:
         size = start + sum(len(field) + len(value) + len(b'["",""],') for field, value in fields)
         if size > MAX_IMPORTED_HEAD_BYTES:
             raise InvalidLine(
-                f"{logged.place}: the head of the {name} has {size:,} bytes; a capture holds {MAX_IMPORTED_HEAD_BYTES:,}"
+                f"{logged.place}: the head of the {name} has {size:,} bytes; "
+                f"a capture holds {MAX_IMPORTED_HEAD_BYTES:,}"
             )
 
 

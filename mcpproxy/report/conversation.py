@@ -187,10 +187,10 @@ class Conversation:
         such an event shows it. The last step shows what only the end does: that the capture was not closed, and
         requests without a response.
         """
-        item, seen = step.item, step.messages
+        item, context = step.item, step.messages
         self._abandoned.take(step)
         if step.end is not None:
-            return tuple(self._closing(seen, still_open=step.end == "open"))
+            return tuple(self._closing(context, still_open=step.end == "open"))
         if item is None:
             return ()
         if self._live:
@@ -201,13 +201,13 @@ class Conversation:
             self._last_ns = item.t_ns
             if item.is_priming and self._only is None:
                 return ()
-            things = tuple(ConversationItem(item.t_ns, message) for message in seen if self._selects(message))
+            things = tuple(ConversationItem(item.t_ns, message) for message in context if self._selects(message))
             has_head = item.verdict.kind == "batch" and (bool(things) or self._selects(item))
-            things += self._failures(message.cancelled for message in seen)
-            return (ConversationItem(item.t_ns, Batch(item, len(seen))), *things) if has_head else things
+            things += self._failures(message.cancelled for message in context)
+            return (ConversationItem(item.t_ns, Batch(item, len(context))), *things) if has_head else things
         if isinstance(item, Record):
             self._last_ns = item.t_ns
-        late = tuple(ConversationItem(message.message.t_ns, message) for message in seen if self._selects(message))
+        late = tuple(ConversationItem(message.message.t_ns, message) for message in context if self._selects(message))
         if isinstance(item, Record) and item.rec == "exchange":
             # Closing the response was the cancellation (2026-07-28), so no message reported it.
             left = [call for call in step.left if call.request.method not in ENDLESS]
@@ -225,7 +225,7 @@ class Conversation:
 
     def _new_revisions(self, step: Step) -> Iterator[ConversationItem]:
         """Where a session begins to speak a revision that the heading does not name."""
-        for message, session in ((seen.message, seen.session) for seen in step.messages):
+        for message, session in ((context.message, context.session) for context in step.messages):
             revision = session.revision
             # `initialize` only proposes one.
             is_settled = not isinstance(message, Request) or message.method not in OPENING
@@ -303,8 +303,8 @@ class Conversation:
         return is_routine_stream(members, is_waiting=self.session.is_waiting_in(number))
 
     def _closing(self, rest: Iterable[MessageContext], *, still_open: bool) -> Iterator[ConversationItem]:
-        for seen in filter(self._selects, rest):
-            yield ConversationItem(seen.message.t_ns, seen)
+        for context in filter(self._selects, rest):
+            yield ConversationItem(context.message.t_ns, context)
         open_ = [call for call in self.session.open_calls() if self._is_left(call)]
         has_ended = self._ended or self.session.ending is not None
         is_open = still_open and not has_ended

@@ -63,8 +63,8 @@ class Messages:
     def on_step(self, step: Step) -> None:
         """Process the next step."""
         self._end = step.end
-        for seen in step.messages:
-            self._note(seen)
+        for context in step.messages:
+            self._note(context)
         for call in step.changed:
             self._settle(call)
         item = step.item
@@ -73,15 +73,15 @@ class Messages:
         if self._only.matches(Facts(frames=(item.seq, item.seq))):
             self.beside[item.seq] = item
 
-    def _note(self, seen: MessageContext) -> None:
-        is_selected = self._only.matches(facts_of(seen))
+    def _note(self, context: MessageContext) -> None:
+        is_selected = self._only.matches(facts_of(context))
         if is_selected:
-            self.selected[_key(seen.message)] = seen
-        call = seen.answered or seen.cancelled
+            self.selected[_key(context.message)] = context
+        call = context.answered or context.cancelled
         if call is not None:
             self._settle(call, is_selected=is_selected)
-            if seen.answered is not None and _key(call.request) in self._calls:
-                self._answers[_key(call.request)] = seen
+            if context.answered is not None and _key(call.request) in self._calls:
+                self._answers[_key(call.request)] = context
 
     def _settle(self, call: Call, *, is_selected: bool = False) -> None:
         key = _key(call.request)
@@ -100,8 +100,8 @@ class Messages:
             yield from _record(record, style)
         printed: set[_Key] = set()
         bodies: set[int] = set()
-        for key, seen in sorted(self.selected.items()):
-            for part in self._conversation(key, seen):
+        for key, context in sorted(self.selected.items()):
+            for part in self._conversation(key, context):
                 part_key = _key(part.message)
                 if part_key in printed:
                     continue
@@ -119,31 +119,31 @@ class Messages:
         """The records of all selected messages and their partners."""
         of_messages = {
             frame.seq
-            for key, seen in self.selected.items()
-            for part in self._conversation(key, seen)
+            for key, context in self.selected.items()
+            for part in self._conversation(key, context)
             for frame in part.message.frames
         }
         return of_messages | set(self.beside)
 
-    def _conversation(self, key: _Key, seen: MessageContext) -> list[MessageContext]:
+    def _conversation(self, key: _Key, context: MessageContext) -> list[MessageContext]:
         """A message and its partner, in the order in which they crossed."""
-        if isinstance(seen.message, Request):
+        if isinstance(context.message, Request):
             answer = self._answers.get(key)
-            return [seen] if answer is None else [seen, answer]
-        request = seen.answered.request if seen.answered is not None else seen.cancels
+            return [context] if answer is None else [context, answer]
+        request = context.answered.request if context.answered is not None else context.cancels
         if request is None:
-            return [seen]
-        return [context_of(request, seen.session), seen]
+            return [context]
+        return [context_of(request, context.session), context]
 
     def _facts(
-        self, seen: MessageContext, findings: dict[int, list[LocatedFinding]] | None, style: Style
+        self, context: MessageContext, findings: dict[int, list[LocatedFinding]] | None, style: Style
     ) -> Iterator[str]:
-        message = seen.message
+        message = context.message
         frame = message.frames[0]
         size = size_of(message.frames)
         head = [
             Span(message_name(frame, message.index), "accent"),
-            Span(f"  {_WAYS[message.sender]}  {title(seen)}  session {seen.session.number}"),
+            Span(f"  {_WAYS[message.sender]}  {title(context)}  session {context.session.number}"),
             Span("" if frame.exchange is None else f"  exchange {frame.exchange}"),
             Span(f"  {units.size(size)}", "dim"),
         ]
@@ -151,21 +151,21 @@ class Messages:
         wall_ns = self.fold.wall_ns
         at = "" if wall_ns is None else f"  {units.local_time(wall_ns + message.t_ns)}"
         yield _fact(style, Fact("crossed", f"+{message.t_ns / 1e9:,.6f} s{at}"))
-        for fact in self.facts(seen):
+        for fact in self.facts(context):
             yield _fact(style, fact)
         for fact in _findings(findings, frame.seq, message.index):
             yield _fact(style, fact)
-        http = seen.http or (None if frame.exchange is None else self.fold.exchanges.known(frame.exchange))
+        http = context.http or (None if frame.exchange is None else self.fold.exchanges.known(frame.exchange))
         if http is not None:
             lines = request_head(http) if message.sender == "client" else response_head(http)
             for number, spans in enumerate(lines):
                 yield style.paint([Span(f"  {'' if number else 'http':<{_NAME}}", "dim"), *spans])
 
-    def facts(self, seen: MessageContext) -> Iterator[Fact]:
+    def facts(self, context: MessageContext) -> Iterator[Fact]:
         """What a message has to do with others: what became of a request, what a response answers."""
-        call = self._calls.get(_key(seen.message)) if isinstance(seen.message, Request) else None
+        call = self._calls.get(_key(context.message)) if isinstance(context.message, Request) else None
         may_come = call is not None and call.is_open and self._end == "open"
-        return facts(seen, call, waited_ns(self.fold, call.request) if call is not None and may_come else None)
+        return facts(context, call, waited_ns(self.fold, call.request) if call is not None and may_come else None)
 
 
 def _record(record: Record, style: Style) -> Iterator[str]:
@@ -188,21 +188,21 @@ def message_name(frame: Frame, index: int | None) -> str:
 
 def id_lines(messages: Messages, style: Style) -> Iterator[str]:
     """A line for each selected message: its place, its session, the sender of the request, and its outcome."""
-    for _, seen in sorted(messages.selected.items()):
-        message = seen.message
+    for _, context in sorted(messages.selected.items()):
+        message = context.message
         if isinstance(message, Response):
             side = "client" if message.sender == "server" else "server"
         else:
             side = message.sender
         arrow = "→" if message.sender == "client" else "←"
-        facts = ", ".join(f"{fact.name} {fact.text}" for fact in messages.facts(seen))
+        facts = ", ".join(f"{fact.name} {fact.text}" for fact in messages.facts(context))
         yield style.paint(
             [
                 Span(f"{message_name(message.frames[0], message.index):<12}", "accent"),
                 Span(f"  {units.since_start(message.t_ns)}", "dim"),
-                Span(f"  session {seen.session.number}  id of the {side}  "),
+                Span(f"  session {context.session.number}  id of the {side}  "),
                 Span(f"{arrow} ", "accent"),
-                Span(f"{title(seen)}  "),
+                Span(f"{title(context)}  "),
                 Span(facts, "dim"),
             ]
         )

@@ -64,15 +64,15 @@ class Waits:
         """Process the next step."""
         if isinstance(step.item, Record):
             self._on_record(step.item)
-        for seen in step.messages:
-            message = seen.message
+        for context in step.messages:
+            message = context.message
             self._heard += message.frames[0].dir == "s2c"
             if isinstance(message, Request) and message.sender == "client":
                 self._heard_before[message.seq, message.index] = self._heard
                 if len(self._heard_before) > _OPEN:
                     del self._heard_before[next(iter(self._heard_before))]
-            if seen.answered is not None:
-                request = seen.answered.request
+            if context.answered is not None:
+                request = context.answered.request
                 self._heard_before.pop((request.seq, request.index), None)
                 self._answered.append((request.seq, request.id))
 

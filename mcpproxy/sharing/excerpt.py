@@ -135,16 +135,16 @@ class _Selection:
 
     def take(self, step: Step) -> None:
         """Process the next step."""
-        for seen in step.messages:
-            call = seen.answered
+        for context in step.messages:
+            call = context.answered
             if call is None:
-                if _opens(seen.message) or self._wants(seen):
-                    self._keep(seen.message)
+                if _opens(context.message) or self._wants(context):
+                    self._keep(context.message)
                 continue
             is_kept = not self.excerpt.frames.isdisjoint(frame.seq for frame in call.request.frames)
-            if is_kept or self._wants(seen) or (self._is_late(seen.message) and self._wants_request(call)):
+            if is_kept or self._wants(context) or (self._is_late(context.message) and self._wants_request(call)):
                 self._keep(call.request)
-                self._keep(seen.message)
+                self._keep(context.message)
 
     def finish(self) -> None:
         """The capture has ended, so the outcome of requests without a response is known."""
@@ -152,8 +152,8 @@ class _Selection:
             if call.session is not None and self._is_late(call.request) and self._wants_request(call):
                 self._keep(call.request)
 
-    def _wants(self, seen: MessageContext) -> bool:
-        return self._is_late(seen.message) and (self._only is None or self._only.matches(facts_of(seen)))
+    def _wants(self, context: MessageContext) -> bool:
+        return self._is_late(context.message) and (self._only is None or self._only.matches(facts_of(context)))
 
     def _wants_request(self, call: Call) -> bool:
         return self._only is None or self._only.matches(facts_of_call(call, is_open=self._is_open))

@@ -242,10 +242,10 @@ class Redactor:
             TooMuch: there are too many, or the search takes too long.
         """
         searches = chain(self._found(text), self._choices.matches(text))
-        seen = unescaped(text)
-        if seen is not None:
+        context = unescaped(text)
+        if context is not None:
             # The text itself is searched as well: what seems an escape may be a folder, as in `C:\Users\nina`.
-            searches = chain(searches, seen.original(list(islice(self._found(seen.text), MAX_FRAME_SECRETS + 1))))
+            searches = chain(searches, context.original(list(islice(self._found(context.text), MAX_FRAME_SECRETS + 1))))
         secrets = list(islice(searches, MAX_FRAME_SECRETS + 1))
         if len(secrets) > MAX_FRAME_SECRETS:
             raise SearchLimitReached(f"it holds more than {MAX_FRAME_SECRETS:,} secrets")

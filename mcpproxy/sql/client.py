@@ -57,9 +57,7 @@ class WrittenResult(NamedTuple):
 
 
 class SqlClient:
-    """Runs one query at a time. Its attributes hold the state and the result; `on_change` is called when they
-    change.
-    """
+    """Runs one query at a time. Its attributes hold the state and the result; `on_change` reports a change."""
 
     def __init__(self) -> None:
         self.on_change: Callable[[], None] | None = None

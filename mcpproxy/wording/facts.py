@@ -30,16 +30,18 @@ def titled(request: Request) -> str:
     return f"{sanitise(request.method)}{id_text(request.id)}{f' {name}' if name else ''}"
 
 
-def title(seen: MessageContext) -> str:
+def title(context: MessageContext) -> str:
     """What a message is: `tools/call #7 add`, `answer to tools/call #7 add`, `not a message`."""
-    message = seen.message
+    message = context.message
     if isinstance(message, Request):
         return titled(message)
     if isinstance(message, Response):
-        return "answer" + (f" to {titled(seen.answered.request)}" if seen.answered is not None else id_text(message.id))
+        return "answer" + (
+            f" to {titled(context.answered.request)}" if context.answered is not None else id_text(message.id)
+        )
     if isinstance(message, Notification):
         return sanitise(message.method)
-    aside = aside_of(message, is_beside=seen.is_beside)
+    aside = aside_of(message, is_beside=context.is_beside)
     return "not a message" if aside is None else aside[0].text
 
 
@@ -109,19 +111,19 @@ def facts_beside(message: Message, meaning: Meaning, unread: Request | None = No
         yield Fact("cancels", f"{titled(meaning.cancels)} (frame {meaning.cancels.seq})")
 
 
-def facts(seen: MessageContext, call: Call | None, waited_ns: int | None = None) -> Iterator[Fact]:
+def facts(context: MessageContext, call: Call | None, waited_ns: int | None = None) -> Iterator[Fact]:
     """What the page of a message says of other messages.
 
     Args:
-        seen: the message.
+        context: the message.
         call: for a request: its call, if it is known.
         waited_ns: how long that waits, if it may still be answered.
     """
-    message = seen.message
+    message = context.message
     if isinstance(message, Request):
         yield from [] if call is None else became(call, waited_ns)
     else:
-        yield from facts_beside(message, meaning_of(seen), seen.request)
+        yield from facts_beside(message, meaning_of(context), context.request)
 
 
 def _answers(response: Response, meaning: Meaning, unread: Request | None) -> Fact:

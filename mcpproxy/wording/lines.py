@@ -59,9 +59,9 @@ def line(message: Message, meaning: Meaning) -> Line:
     return _broken(said, problem)
 
 
-def line_of(seen: MessageContext) -> Line:
+def line_of(context: MessageContext) -> Line:
     """What a message of a reading says."""
-    return line(seen.message, meaning_of(seen))
+    return line(context.message, meaning_of(context))
 
 
 def batch(frame: Frame, holds: int) -> Line:

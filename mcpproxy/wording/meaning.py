@@ -34,16 +34,16 @@ UNKNOWN: Final = Meaning()
 """Of a message nothing else is known."""
 
 
-def meaning_of(seen: MessageContext) -> Meaning:
+def meaning_of(context: MessageContext) -> Meaning:
     """The meaning of a message of a reading."""
-    cancelled = seen.cancelled
+    cancelled = context.cancelled
     return Meaning(
-        seen.answered,
-        seen.id_state,
-        "" if seen.meant is None else seen.meant.text,
-        seen.cancels,
+        context.answered,
+        context.id_state,
+        "" if context.meant is None else context.meant.text,
+        context.cancels,
         None if cancelled is None else cancelled.abandoned_ns,
-        seen.is_again,
-        type(seen.message) is Invalid and seen.is_beside,
-        seen.is_converted,
+        context.is_again,
+        type(context.message) is Invalid and context.is_beside,
+        context.is_converted,
     )

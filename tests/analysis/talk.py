@@ -35,13 +35,13 @@ class Talk:
         self.seq = -1
         self.record("header", transport=transport, capture="0", observed_start=True)
 
-    def follow(self, seen: MessageContext) -> None:
+    def follow(self, context: MessageContext) -> None:
         """A message was seen."""
 
     def record(self, rec: str, **members: Any) -> None:
         self.seq += 1
-        for seen in self.fold.feed(Record(self.seq, rec, self.seq * MS, members)):
-            self.follow(seen)
+        for context in self.fold.feed(Record(self.seq, rec, self.seq * MS, members)):
+            self.follow(context)
 
     def raw(
         self, direction: Direction, raw: bytes, exchange: int | None = None, **more: Any
@@ -49,15 +49,15 @@ class Talk:
         self.seq += 1
         place: dict[str, Any] = {} if exchange is None else {"exchange": exchange, "unit": "http_body"}
         frame = Frame(self.seq, self.seq * MS, direction, raw, judge(raw, direction), **{**place, **more})
-        seen = self.fold.feed(frame)
-        for one in seen:
+        context = self.fold.feed(frame)
+        for one in context:
             self.follow(one)
-        return seen
+        return context
 
     def say(self, direction: Direction, exchange: int | None = None, **members: Any) -> MessageContext:
         raw = json.dumps({"jsonrpc": "2.0", **members}).encode()
-        (seen,) = self.raw(direction, raw, exchange)
-        return seen
+        (context,) = self.raw(direction, raw, exchange)
+        return context
 
     def ask(self, id_: object, method: str, exchange: int | None = None, **params: Any) -> MessageContext:
         """A request of the client; `_meta` is that of the modern era where none is given."""
@@ -69,8 +69,8 @@ class Talk:
     def event(self, exchange: int, **members: Any) -> MessageContext:
         """A message of the server as an event of a stream."""
         raw = json.dumps({"jsonrpc": "2.0", **members}).encode()
-        (seen,) = self.raw("s2c", raw, exchange, unit="sse_event")
-        return seen
+        (context,) = self.raw("s2c", raw, exchange, unit="sse_event")
+        return context
 
     def refuse(self, id_: object, exchange: int | None = None, code: int = -32602) -> MessageContext:
         return self.say("s2c", exchange, id=id_, error={"code": code, "message": "no"})

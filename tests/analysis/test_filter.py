@@ -541,8 +541,8 @@ def exchange_of(answer: object) -> tuple[MessageContext, MessageContext, Call]:
 
 
 def test_facts_of_a_request() -> None:
-    seen = seen_in(CALL, exchange=12)
-    raw, facts = seen.message.frames[0].raw, facts_of(seen)
+    context = seen_in(CALL, exchange=12)
+    raw, facts = context.message.frames[0].raw, facts_of(context)
     assert (facts.method, facts.name, facts.id) == ("tools/call", "add", Id("number", "7"))
     assert (facts.dir, facts.kind, facts.index, facts.is_batched) == ("c2s", "request", None, False)
     assert (facts.size, facts.raw, facts.frames, facts.exchange) == (len(raw), raw, (5, 5), 12)
@@ -675,12 +675,12 @@ def test_what_is_wrong_with_a_batch_is_told_of_the_batch() -> None:
 
 @given(EXPRESSIONS, st.sampled_from([(CALL, "c2s"), (ERROR, "s2c"), (b"Loaded 5 tools", "s2c")]))
 def test_what_is_kept_of_a_message_answers_as_the_message_did(text: str, said: tuple[object, Direction]) -> None:
-    only, seen = parse(text), seen_in(*said)
-    kept = only.keep(facts_of(seen))
+    only, context = parse(text), seen_in(*said)
+    kept = only.keep(facts_of(context))
     assert kept.message is None
-    assert only.matches(kept) is only.matches(facts_of(seen))
+    assert only.matches(kept) is only.matches(facts_of(context))
     # Findings come later.
-    kept, asked = (facts.add(rules=("ab",), level="warning") for facts in (kept, facts_of(seen)))
+    kept, asked = (facts.add(rules=("ab",), level="warning") for facts in (kept, facts_of(context)))
     assert only.matches(kept) is only.matches(asked)
 
 

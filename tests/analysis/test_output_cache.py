@@ -132,7 +132,7 @@ def test_files_are_bounded_and_cleared(capture: Path, tmp_path: Path, monkeypatc
         if number == 2:
             assert again(paths[0]) == [noise], "it is used now"
     assert [again(path) is not None for path in paths] == [True, False, True, True]
-    monkeypatch.setattr(output_cache, "LARGEST", 40_000)
+    monkeypatch.setattr(output_cache, "MAX_OUTPUT_FILE_BYTES", 40_000)
     assert not keep(capture, [noise])
     assert again(paths[0]) is None, "larger than any of ours"
     monkeypatch.undo()

@@ -13,7 +13,7 @@ CALL = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}'
 
 
 def test_of_requests_that_wait_only_the_last_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "OPEN_LIMIT", 3)
+    monkeypatch.setattr(selection, "MAX_OPEN_REQUESTS", 3)
     path = tmp_path / "a.mcpcap"
     asked = [("frame", frame("c2s", CALL % number)) for number in range(1, 6)]
     path.write_bytes(b"".join(lines([("header", header()), *asked])))

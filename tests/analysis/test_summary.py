@@ -184,7 +184,7 @@ def test_no_place_for_a_cache_is_no_error(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_thousand_captures_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "KEPT", 10)
+    monkeypatch.setattr(module, "MAX_CACHE_FILES", 10)
     for number in range(40):
         summarise(write(tmp_path / f"{number}.mcpcap", closed()))
     assert len(list((tmp_path / "cache/mcpproxy/summaries").iterdir())) <= 11

@@ -166,9 +166,9 @@ def _outcomes(case: Case) -> Counter[tuple[str, str]]:
     """How many requests of each method had each outcome."""
     fold, counts = Fold(), Counter[tuple[str, str]]()
     for item in _items([line for _, line in case.records()]):
-        for seen in fold.feed(item):
-            if seen.answered is not None:
-                counts[seen.answered.request.method, seen.answered.outcome] += 1
+        for context in fold.feed(item):
+            if context.answered is not None:
+                counts[context.answered.request.method, context.answered.outcome] += 1
         if isinstance(item, Record) and item.rec == "exchange":
             counts.update((one.request.method, one.outcome.value) for one in unanswered(fold))
     counts.update((one.request.method, one.outcome.value) for one in fold.open_calls())

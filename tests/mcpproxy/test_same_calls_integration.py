@@ -257,10 +257,10 @@ def selected(path: Path, text: str) -> set[Key]:
     """The requests that a filter selects."""
     only = selected_at_the_end(parse(text), Reading(path))
     return {
-        (seen.message.seq, seen.message.index)
+        (context.message.seq, context.message.index)
         for step in Reading(path).to_end()
-        for seen in step.messages
-        if isinstance(seen.message, Request) and only.matches(facts_of(seen))
+        for context in step.messages
+        if isinstance(context.message, Request) and only.matches(facts_of(context))
     }
 
 

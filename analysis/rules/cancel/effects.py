@@ -42,16 +42,16 @@ class Twice(Rule):
     methods = frozenset({CANCELLED})
     source = PAGE
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.cancels
-        if request is None or seen.id_state is not IdState.CANCELLED:
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.cancels
+        if request is None or context.id_state is not IdState.CANCELLED:
             return ()
         waiting = self.fold.tables[request.sender].get(RequestKey(request.frames[0].exchange, request.id))
         before = None if waiting is None or waiting.request is not request else waiting.cancelled_by
-        if before is None or before == seen.message.seq:
+        if before is None or before == context.message.seq:
             return ()
         text = f"request {short(request.id.text)} was already cancelled"
-        return [self.finding(seen, text, pointer="/params/requestId", related=(before,))]
+        return [self.finding(context, text, pointer="/params/requestId", related=(before,))]
 
 
 class ResponseAfterCancel(Rule):
@@ -76,8 +76,8 @@ class ResponseAfterCancel(Rule):
     once = True
     source = PAGE
 
-    def on_anomaly(self, seen: MessageContext) -> Iterable[Finding]:
-        return () if seen.answered is None else _after_cancel(self, seen, seen.answered)
+    def on_anomaly(self, context: MessageContext) -> Iterable[Finding]:
+        return () if context.answered is None else _after_cancel(self, context, context.answered)
 
 
 class MessageAfterCancel(Rule):
@@ -113,31 +113,31 @@ class MessageAfterCancel(Rule):
     def required_word_for(self, hook: str, _method: str, _like: MessageContext) -> bytes:
         return WORD if hook == "request" else b""
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        tokens_of(seen.session).take_request(seen, self.fold)
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        tokens_of(context.session).take_request(context, self.fold)
         return ()
 
-    def on_anomaly(self, seen: MessageContext) -> Iterable[Finding]:
-        call = seen.answered
+    def on_anomaly(self, context: MessageContext) -> Iterable[Finding]:
+        call = context.answered
         if call is None or call.request.method == LISTEN:
             return ()
-        return _after_cancel(self, seen, call)
+        return _after_cancel(self, context, call)
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        session = seen.session
-        if member(seen.body, "method") != _LOG:
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        session = context.session
+        if member(context.body, "method") != _LOG:
             tokens = tokens_of(session)
-            token, _ = tokens.report(seen)
+            token, _ = tokens.report(context)
             known = None if token is None else tokens.find("client", None, token)
             cancelled = None if known is None or known.is_shared else cancelled_seq(known, self.fold)
             if cancelled is None or not session.has_received("server", cancelled):
                 return ()
-            return [self.finding(seen, "progress for a request that was already cancelled", related=(cancelled,))]
+            return [self.finding(context, "progress for a request that was already cancelled", related=(cancelled,))]
         cancelled = _only_cancelled(session, self.fold)
         if cancelled is None:
             return ()
         text = "a log message, although all open requests had been cancelled"
-        return [self.finding(seen, text, related=(cancelled,))]
+        return [self.finding(context, text, related=(cancelled,))]
 
 
 class Posted(Rule):
@@ -161,10 +161,10 @@ class Posted(Rule):
     sender = "client"
     source = "2026-07-28 basic/transports/streamable-http"
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.session.is_legacy:
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        if context.session.is_legacy:
             return ()  # the older transport has no other way to cancel
-        return [self.finding(seen, "a cancellation is posted instead of closing the stream", pointer="/method")]
+        return [self.finding(context, "a cancellation is posted instead of closing the stream", pointer="/method")]
 
 
 class _Left:
@@ -201,9 +201,9 @@ class ByDisconnect(Rule):
     exchanges = OddExchange.END
     source = "2025-03-26 basic/transports"
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        kept: _Left = self.state_for(seen.session, _Left)
-        id_ = named_id(seen)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        kept: _Left = self.state_for(context.session, _Left)
+        id_ = named_id(context)
         if id_ is not None and len(kept.cancelled) < MAX_REMEMBERED_REQUESTS:
             kept.cancelled.add(id_)
         return ()
@@ -214,22 +214,22 @@ class ByDisconnect(Rule):
             kept.resumed.add(http.stream)
         if http.ended_by != "client" or http.method != "POST":
             return ()
-        for seen in http.sent:
-            request = seen.message
-            if not isinstance(request, Request) or not self.versions.holds(seen.rank, seen.era):
+        for context in http.sent:
+            request = context.message
+            if not isinstance(request, Request) or not self.versions.holds(context.rank, context.era):
                 continue
             if len(kept.unanswered) < MAX_REMEMBERED_REQUESTS:
                 state = self.fold.tables["client"].state(RequestKey(request.frames[0].exchange, request.id))
                 if state is not IdState.ANSWERED:
-                    kept.unanswered[request.seq] = seen, http.stream
+                    kept.unanswered[request.seq] = context, http.stream
         return ()
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         kept: _Left | None = session.memory.get(self.id)
         if kept is None or ending.reason == "open" or not ending.is_clear:
             return
-        for seen, stream in kept.unanswered.values():
-            request = seen.message
+        for context, stream in kept.unanswered.values():
+            request = context.message
             if not isinstance(request, Request) or request.id in kept.cancelled or stream in kept.resumed:
                 continue
             if (
@@ -237,20 +237,20 @@ class ByDisconnect(Rule):
                 is not IdState.ANSWERED
             ):
                 yield self.finding(
-                    seen, "the client closed the stream before the response; that does not cancel the request"
+                    context, "the client closed the stream before the response; that does not cancel the request"
                 )
 
 
 # ---- shared by the rules
 
 
-def _after_cancel(rule: Rule, seen: MessageContext, call: Call) -> Iterable[Finding]:
+def _after_cancel(rule: Rule, context: MessageContext, call: Call) -> Iterable[Finding]:
     """Findings for the answer to a cancelled request; none if the sender of the answer may not have known."""
     cancelled = call.cancelled_seq
-    if cancelled is None or not seen.session.has_received(seen.message.sender, cancelled):
+    if cancelled is None or not context.session.has_received(context.message.sender, cancelled):
         return ()
     text = f"request {short(call.request.id.text)} is answered although it was already cancelled"
-    return [rule.finding(seen, text, related=(call.request.seq, cancelled))]
+    return [rule.finding(context, text, related=(call.request.seq, cancelled))]
 
 
 def _only_cancelled(session: Session, fold: Fold) -> int | None:

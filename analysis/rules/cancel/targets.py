@@ -37,11 +37,11 @@ class Cancellation(Rule):
     methods = frozenset({CANCELLED})
     source = PAGE
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        id_ = named_id(seen)
-        return () if id_ is None else self.cancelled(seen, id_)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        id_ = named_id(context)
+        return () if id_ is None else self.cancelled(context, id_)
 
-    def cancelled(self, seen: MessageContext, id_: Id) -> Iterable[Finding]:
+    def cancelled(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
         """A cancellation of the request `id_`."""
         raise NotImplementedError
 
@@ -60,11 +60,11 @@ class UnknownRequest(Cancellation):
     needs_session = True
     needs_start = True
 
-    def cancelled(self, seen: MessageContext, id_: Id) -> Iterable[Finding]:
-        if not _is_unknown(seen, id_, self.fold):
+    def cancelled(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
+        if not _is_unknown(context, id_, self.fold):
             return ()
-        text = f"the {seen.message.sender} never sent a request with the id {_cut(id_)}"
-        return [self.finding(seen, text, pointer=_POINTER)]
+        text = f"the {context.message.sender} never sent a request with the id {_cut(id_)}"
+        return [self.finding(context, text, pointer=_POINTER)]
 
 
 class WrongDirection(Cancellation):
@@ -84,13 +84,13 @@ class WrongDirection(Cancellation):
     needs_start = True
     replaces = ("cancel/unknown-request",)
 
-    def cancelled(self, seen: MessageContext, id_: Id) -> Iterable[Finding]:
-        other = other_side(seen.message.sender)
-        foreign = _open(seen, other, id_, self.fold) if _is_unknown(seen, id_, self.fold) else None
+    def cancelled(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
+        other = other_side(context.message.sender)
+        foreign = _open(context, other, id_, self.fold) if _is_unknown(context, id_, self.fold) else None
         if foreign is None:
             return ()
-        text = f"the {other_side(seen.message.sender)} sent request {_cut(id_)}: its receiver cannot cancel it"
-        return [self.finding(seen, text, pointer=_POINTER, related=(foreign.seq,))]
+        text = f"the {other_side(context.message.sender)} sent request {_cut(id_)}: its receiver cannot cancel it"
+        return [self.finding(context, text, pointer=_POINTER, related=(foreign.seq,))]
 
 
 class IdTypeChanged(Cancellation):
@@ -108,15 +108,19 @@ class IdTypeChanged(Cancellation):
     needs_session = True
     replaces = ("cancel/unknown-request", "cancel/wrong-direction")
 
-    def cancelled(self, seen: MessageContext, id_: Id) -> Iterable[Finding]:
-        side = seen.message.sender
-        if seen.cancels is not None or seen.session.lost_seq >= 0 or _named(seen, side, id_, self.fold) is not None:
+    def cancelled(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
+        side = context.message.sender
+        if (
+            context.cancels is not None
+            or context.session.lost_seq >= 0
+            or _named(context, side, id_, self.fold) is not None
+        ):
             return ()
-        meant = _open(seen, side, converted(id_), self.fold)
-        if meant is None or seen.id_state is not IdState.NEVER_SEEN:
+        meant = _open(context, side, converted(id_), self.fold)
+        if meant is None or context.id_state is not IdState.NEVER_SEEN:
             return ()
         text = f"request {_cut(meant.key.id)} is cancelled as {_cut(id_)}: the id changed its JSON type"
-        return [self.finding(seen, text, pointer=_POINTER, related=(meant.seq,))]
+        return [self.finding(context, text, pointer=_POINTER, related=(meant.seq,))]
 
 
 class AlreadyAnswered(Cancellation):
@@ -136,14 +140,14 @@ class AlreadyAnswered(Cancellation):
     level = WARNING
     needs_time = True
 
-    def cancelled(self, seen: MessageContext, id_: Id) -> Iterable[Finding]:
-        sender = seen.message.sender
-        target = _named(seen, sender, id_, self.fold) if seen.cancels is None and is_of_session(seen) else None
+    def cancelled(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
+        sender = context.message.sender
+        target = _named(context, sender, id_, self.fold) if context.cancels is None and is_of_session(context) else None
         answered_ns = None if target is None else self.fold.tables[sender].answered_ns(target.key)
-        if target is None or answered_ns is None or seen.message.t_ns <= answered_ns + RACE_NS:
+        if target is None or answered_ns is None or context.message.t_ns <= answered_ns + RACE_NS:
             return ()
-        text = f"request {_cut(id_)} was answered {(seen.message.t_ns - answered_ns) / 1e9:.0f} s earlier"
-        return [self.finding(seen, text, pointer=_POINTER, related=(target.seq,))]
+        text = f"request {_cut(id_)} was answered {(context.message.t_ns - answered_ns) / 1e9:.0f} s earlier"
+        return [self.finding(context, text, pointer=_POINTER, related=(target.seq,))]
 
 
 class Initialize(Cancellation):
@@ -164,12 +168,12 @@ class Initialize(Cancellation):
     sender = "client"
     replaces = ("cancel/already-answered",)
 
-    def cancelled(self, seen: MessageContext, id_: Id) -> Iterable[Finding]:
-        target, opening = _named(seen, "client", id_, self.fold), seen.session.initialize
-        is_open = seen.cancels is not None and seen.cancels.method == "initialize"
+    def cancelled(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
+        target, opening = _named(context, "client", id_, self.fold), context.session.initialize
+        is_open = context.cancels is not None and context.cancels.method == "initialize"
         if not is_open and (target is None or opening is None or target.seq != opening.seq):
             return ()
-        return [self.finding(seen, "initialize is cancelled", pointer=_POINTER)]
+        return [self.finding(context, "initialize is cancelled", pointer=_POINTER)]
 
 
 class TaskCancelled(Cancellation):
@@ -193,27 +197,27 @@ class TaskCancelled(Cancellation):
     def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the hook decides
         return frozenset({"task"}) if hook == "result" else frozenset()
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.answered is not None and seen.answered.outcome is _TASK:
-            kept: dict[int, tuple[int, int]] = self.state_for(seen.session, dict)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        if context.answered is not None and context.answered.outcome is _TASK:
+            kept: dict[int, tuple[int, int]] = self.state_for(context.session, dict)
             if len(kept) < MAX_REMEMBERED_REQUESTS:
-                kept[seen.answered.request.seq] = seen.message.seq, seen.message.t_ns
+                kept[context.answered.request.seq] = context.message.seq, context.message.t_ns
         return ()
 
-    def cancelled(self, seen: MessageContext, id_: Id) -> Iterable[Finding]:
-        if seen.cancels is not None and isinstance(member(seen.cancels.params, "task"), dict):
+    def cancelled(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
+        if context.cancels is not None and isinstance(member(context.cancels.params, "task"), dict):
             text = f"request {_cut(id_)} asks for a task: wait for its taskId, then send tasks/cancel"
-            return [self.finding(seen, text, pointer=_POINTER, related=(seen.cancels.seq,), level=WARNING)]
-        kept: dict[int, tuple[int, int]] | None = seen.session.memory.get(self.id)
-        target = _named(seen, seen.message.sender, id_, self.fold) if kept else None
+            return [self.finding(context, text, pointer=_POINTER, related=(context.cancels.seq,), level=WARNING)]
+        kept: dict[int, tuple[int, int]] | None = context.session.memory.get(self.id)
+        target = _named(context, context.message.sender, id_, self.fold) if kept else None
         stub = None if not kept or target is None else kept.get(target.seq)
         if stub is None:
             return ()
         seq, t_ns = stub
-        if not seen.session.has_received(seen.message.sender, seq) and seen.message.t_ns <= t_ns + RACE_NS:
+        if not context.session.has_received(context.message.sender, seq) and context.message.t_ns <= t_ns + RACE_NS:
             return ()  # the two may have crossed
         text = f"request {_cut(id_)} was answered with a task, which only tasks/cancel can cancel"
-        return [self.finding(seen, text, pointer=_POINTER, related=(seq,))]
+        return [self.finding(context, text, pointer=_POINTER, related=(seq,))]
 
 
 class ByServer(Cancellation):
@@ -236,53 +240,53 @@ class ByServer(Cancellation):
     sender = "server"
     source = "2026-07-28 basic/patterns/cancellation"
 
-    def cancelled(self, seen: MessageContext, id_: Id) -> Iterable[Finding]:
-        session = seen.session
-        if seen.cancels is not None and seen.cancels.method == LISTEN:
+    def cancelled(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
+        session = context.session
+        if context.cancels is not None and context.cancels.method == LISTEN:
             return ()
-        target = _open(seen, "client", id_, self.fold)
+        target = _open(context, "client", id_, self.fold)
         if target is None:
             listened = self.fold.links.subscriptions.listening(
-                session, RequestKey(seen.message.frames[0].exchange, id_)
+                session, RequestKey(context.message.frames[0].exchange, id_)
             )
             is_unsure = not session.observed_start or session.unjudged.get("client") is not None
             if listened is not None or is_unsure:
                 return ()
         text = f"the server cancels {_cut(id_)}, which is not an open subscriptions/listen"
-        return [self.finding(seen, text, pointer=_POINTER, related=() if target is None else (target.seq,))]
+        return [self.finding(context, text, pointer=_POINTER, related=() if target is None else (target.seq,))]
 
 
 # ---- shared by the rules
 
 
-def named_id(seen: MessageContext) -> Id | None:
+def named_id(context: MessageContext) -> Id | None:
     """The id that a cancellation names; None if the value cannot be an id."""
-    value = member(seen.body.get("params"), "requestId")
+    value = member(context.body.get("params"), "requestId")
     return id_of(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
-def _named(seen: MessageContext, side: Side, id_: Id, fold: Fold) -> Named | None:
+def _named(context: MessageContext, side: Side, id_: Id, fold: Fold) -> Named | None:
     """The last request of a side that has an id in this session."""
-    used = fold.routing.used_by(seen.session).last(seen.session.number, side, id_)
+    used = fold.routing.used_by(context.session).last(context.session.number, side, id_)
     return None if used is None else Named(used.seq, used.key)
 
 
-def _open(seen: MessageContext, side: Side, id_: Id, fold: Fold) -> Named | None:
+def _open(context: MessageContext, side: Side, id_: Id, fold: Fold) -> Named | None:
     """The same if it is still open; else None."""
-    target = _named(seen, side, id_, fold)
+    target = _named(context, side, id_, fold)
     waiting = None if target is None else fold.tables[side].get(target.key)
     return target if target is not None and waiting is not None and waiting.request.seq == target.seq else None
 
 
-def _is_unknown(seen: MessageContext, id_: Id, fold: Fold) -> bool:
+def _is_unknown(context: MessageContext, id_: Id, fold: Fold) -> bool:
     """Whether no request of the sender ever had an id."""
-    sender, session = seen.message.sender, seen.session
-    if seen.era == "modern" and sender == "server":
+    sender, session = context.message.sender, context.session
+    if context.era == "modern" and sender == "server":
         return False  # `cancel/by-server` reports these
-    if seen.cancels is not None or seen.id_state is not IdState.NEVER_SEEN or not is_of_session(seen):
+    if context.cancels is not None or context.id_state is not IdState.NEVER_SEEN or not is_of_session(context):
         return False
     is_sure = fold.routing.used_by(session).has_all and not fold.tables[sender].forgotten
-    return is_sure and session.unjudged.get(sender) is None and _named(seen, sender, id_, fold) is None
+    return is_sure and session.unjudged.get(sender) is None and _named(context, sender, id_, fold) is None
 
 
 def _cut(id_: Id) -> str:

@@ -39,14 +39,14 @@ class _Undeclared(Rule):
     capabilities: frozenset[str] = frozenset()
     """The capabilities that it checks."""
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.request
-        need = None if request is None else _need(request, seen)
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.request
+        need = None if request is None else _need(request, context)
         if request is None or need is None or need.capability not in self.capabilities:
             return ()
         text = f"{request.method} needs {need.capability}, which the client did not declare"
-        related = () if seen.session.last_initialize < 0 else (seen.session.last_initialize,)
-        return [self.finding(seen, text, pointer="/method", related=related)]
+        related = () if context.session.last_initialize < 0 else (context.session.last_initialize,)
+        return [self.finding(context, text, pointer="/method", related=related)]
 
 
 class UndeclaredRoots(_Undeclared):
@@ -135,28 +135,30 @@ class UndeclaredSamplingContext(Rule):
             return like.era == "modern" and method in INTERIM
         return like.era == "handshake" and method == "sampling/createMessage" and like.state in SETTLED
 
-    def on_request(self, seen: MessageContext) -> Iterator[Finding]:
-        if seen.request is not None and _wants_context(seen.request.params):
-            yield from self._check_declared(seen, seen.session.client_capabilities, "/params")
+    def on_request(self, context: MessageContext) -> Iterator[Finding]:
+        if context.request is not None and _wants_context(context.request.params):
+            yield from self._check_declared(context, context.session.client_capabilities, "/params")
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.request
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.request
         if request is None:
             return ()
         declared = request.meta.get(CLIENT_CAPABILITIES)
         requests = [
-            entry for entry in input_requests(seen) if entry[1] == "sampling/createMessage" and _wants_context(entry[2])
+            entry
+            for entry in input_requests(context)
+            if entry[1] == "sampling/createMessage" and _wants_context(entry[2])
         ]
         return [
             finding
             for pointer, _, _ in requests
-            for finding in self._check_declared(seen, declared, f"{pointer}/params")
+            for finding in self._check_declared(context, declared, f"{pointer}/params")
         ]
 
-    def _check_declared(self, seen: MessageContext, declared: object, pointer: str) -> Iterator[Finding]:
+    def _check_declared(self, context: MessageContext, declared: object, pointer: str) -> Iterator[Finding]:
         if isinstance(declared, dict) and not lacks(declared, "sampling") and lacks(declared, "sampling.context"):
             text = "includeContext needs sampling.context, which the client did not declare"
-            yield self.finding(seen, text, pointer=f"{pointer}/includeContext")
+            yield self.finding(context, text, pointer=f"{pointer}/includeContext")
 
 
 class UndeclaredElicitation(_Undeclared):
@@ -224,22 +226,22 @@ class UndeclaredAccepted(Rule):
     methods = frozenset({"roots/list", "sampling/createMessage", "elicitation/create"})
     source = "2025-11-25 client/sampling, client/elicitation"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.request
-        need = None if request is None or request.seq < seen.session.last_initialize else _need(request, seen)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.request
+        need = None if request is None or request.seq < context.session.last_initialize else _need(request, context)
         if request is None or need is None:
             return ()
         text = f"{request.method} is answered with a result, although {need.capability} was not declared"
         level = ERROR if need.is_grave else WARNING
-        return [self.finding(seen, text, pointer="/result", related=(request.seq,), level=level)]
+        return [self.finding(context, text, pointer="/result", related=(request.seq,), level=level)]
 
 
 # ---- shared by the rules
 
 
-def _need(request: Request, seen: MessageContext) -> _Need | None:
+def _need(request: Request, context: MessageContext) -> _Need | None:
     """The capability that a request of the server needs and the client certainly did not declare; else None."""
-    declared, method, rank = seen.session.client_capabilities, request.method, seen.rank
+    declared, method, rank = context.session.client_capabilities, request.method, context.rank
     if declared is None:
         return None
     if method == "roots/list":
@@ -274,5 +276,5 @@ def _mode(params: object, declared: dict[str, Any]) -> _Need | None:
 
 
 def _wants_context(params: object) -> bool:
-    context = member(params, "includeContext")
-    return isinstance(context, str) and context in ("thisServer", "allServers")
+    included = member(params, "includeContext")
+    return isinstance(included, str) and included in ("thisServer", "allServers")

@@ -68,25 +68,27 @@ class _DeclarationRule(Rule):
             return "result"
         return "envelope" if like.era == "modern" and method != "initialize" else None
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.request
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.request
         if request is None:
             return ()
         if request.method != "initialize":
             declared = request.meta.get(CLIENT_CAPABILITIES)
             return (
-                self.check_capabilities(seen, declared, _MODERN_POINTER)
+                self.check_capabilities(context, declared, _MODERN_POINTER)
                 if declared and isinstance(declared, dict)
                 else ()
             )
         declared = member(request.params, "capabilities")
-        return self.check_capabilities(seen, declared, "/params/capabilities") if isinstance(declared, dict) else ()
+        return self.check_capabilities(context, declared, "/params/capabilities") if isinstance(declared, dict) else ()
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        declared = member(seen.body["result"], "capabilities")
-        return self.check_capabilities(seen, declared, "/result/capabilities") if isinstance(declared, dict) else ()
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        declared = member(context.body["result"], "capabilities")
+        return self.check_capabilities(context, declared, "/result/capabilities") if isinstance(declared, dict) else ()
 
-    def check_capabilities(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterable[Finding]:
+    def check_capabilities(
+        self, context: MessageContext, capabilities: dict[str, Any], pointer: str
+    ) -> Iterable[Finding]:
         """What is wrong with a declaration; `pointer` is its place in the message."""
         raise NotImplementedError
 
@@ -107,16 +109,18 @@ class NotAnObject(_DeclarationRule):
     replaces = ("schema/*",)
     source = "2024-11-05 schema"
 
-    def check_capabilities(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterable[Finding]:
+    def check_capabilities(
+        self, context: MessageContext, capabilities: dict[str, Any], pointer: str
+    ) -> Iterable[Finding]:
         types = {type(value) for value in capabilities.values()}
-        return () if types == {dict} else self._of(seen, capabilities, pointer)
+        return () if types == {dict} else self._of(context, capabilities, pointer)
 
-    def _of(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
-        for name, span in _KNOWN[seen.message.sender].items():
+    def _of(self, context: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        for name, span in _KNOWN[context.message.sender].items():
             value = capabilities.get(name)
-            if value is not None and not isinstance(value, dict) and _defines(span, seen):
+            if value is not None and not isinstance(value, dict) and _defines(span, context):
                 text = f"the capability {name} is {_kind(value)}, not an object"
-                yield self.finding(seen, text, pointer=f"{pointer}/{name}")
+                yield self.finding(context, text, pointer=f"{pointer}/{name}")
 
 
 class FlagNotBoolean(_DeclarationRule):
@@ -134,12 +138,14 @@ class FlagNotBoolean(_DeclarationRule):
     replaces = ("schema/*",)
     source = "2024-11-05 schema"
 
-    def check_capabilities(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
-        for name, flag in _FLAGS[seen.message.sender]:
+    def check_capabilities(
+        self, context: MessageContext, capabilities: dict[str, Any], pointer: str
+    ) -> Iterator[Finding]:
+        for name, flag in _FLAGS[context.message.sender]:
             value = member(capabilities.get(name), flag)
             if value is not None and not isinstance(value, bool):
                 text = f"{name}.{flag} is {_kind(value)}, not a boolean"
-                yield self.finding(seen, text, pointer=f"{pointer}/{name}/{flag}")
+                yield self.finding(context, text, pointer=f"{pointer}/{name}/{flag}")
 
 
 class UnknownCapability(_DeclarationRule):
@@ -159,20 +165,22 @@ class UnknownCapability(_DeclarationRule):
     once = True
     source = "2024-11-05 schema"
 
-    def check_capabilities(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
-        known = _KNOWN[seen.message.sender]
-        if capabilities.keys() <= known.keys() and seen.rank is None:
+    def check_capabilities(
+        self, context: MessageContext, capabilities: dict[str, Any], pointer: str
+    ) -> Iterator[Finding]:
+        known = _KNOWN[context.message.sender]
+        if capabilities.keys() <= known.keys() and context.rank is None:
             return
         count = 0
         for name in islice(capabilities, _MAX_CHECKED_NAMES):
             span = known.get(name)
             if span is None:
-                text = f"no revision defines the {seen.message.sender} capability {short(name)!r}"
-            elif seen.rank is None or _defines(span, seen) or _is_legacy(seen, name):
+                text = f"no revision defines the {context.message.sender} capability {short(name)!r}"
+            elif context.rank is None or _defines(span, context) or _is_legacy(context, name):
                 continue
             else:
-                text = f"the capability {name} is {_when(span)}, not by {REVISIONS[_rank(seen) or 0]}"
-            yield self.finding(seen, text, pointer=f"{pointer}/{step(short(name))}")
+                text = f"the capability {name} is {_when(span)}, not by {REVISIONS[_rank(context) or 0]}"
+            yield self.finding(context, text, pointer=f"{pointer}/{step(short(name))}")
             count += 1
             if count == _MAX_REPORTED_NAMES:
                 return
@@ -196,12 +204,14 @@ class ElicitationWithoutMode(_DeclarationRule):
     of = "client"
     source = "2025-11-25 client/elicitation"
 
-    def check_capabilities(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterable[Finding]:
+    def check_capabilities(
+        self, context: MessageContext, capabilities: dict[str, Any], pointer: str
+    ) -> Iterable[Finding]:
         elicitation = capabilities.get("elicitation")
         if not isinstance(elicitation, dict) or not elicitation or "form" in elicitation or "url" in elicitation:
             return ()
         text = "elicitation is declared without form or url"
-        return [self.finding(seen, text, pointer=f"{pointer}/elicitation")]
+        return [self.finding(context, text, pointer=f"{pointer}/elicitation")]
 
 
 class LegacyTasks(_DeclarationRule):
@@ -224,28 +234,30 @@ class LegacyTasks(_DeclarationRule):
     methods = frozenset({"server/discover"})
     source = "2026-07-28 changelog (SEP-2663)"
 
-    def check_capabilities(self, seen: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_capabilities(
+        self, context: MessageContext, capabilities: dict[str, Any], pointer: str
+    ) -> Iterator[Finding]:
         if "tasks" in capabilities:
             text = "the capability tasks belongs to 2025-11-25; now tasks are an extension"
-            yield self.finding(seen, text, pointer=f"{pointer}/tasks")
+            yield self.finding(context, text, pointer=f"{pointer}/tasks")
 
 
 # ---- shared by the rules
 
 
-def _rank(seen: MessageContext) -> int | None:
+def _rank(context: MessageContext) -> int | None:
     """The revision whose capabilities count; in the handshake era, at most the newest revision of that era."""
-    return seen.rank if seen.rank is None or seen.era == "modern" else min(seen.rank, MODERN - 1)
+    return context.rank if context.rank is None or context.era == "modern" else min(context.rank, MODERN - 1)
 
 
-def _defines(span: Span, seen: MessageContext) -> bool:
-    rank = _rank(seen)
+def _defines(span: Span, context: MessageContext) -> bool:
+    rank = _rank(context)
     return span == ALL if rank is None else span.first <= rank <= span.last
 
 
-def _is_legacy(seen: MessageContext, name: str) -> bool:
+def _is_legacy(context: MessageContext, name: str) -> bool:
     """Whether `capability/legacy-tasks` reports it, with a higher level."""
-    return name == "tasks" and isinstance(seen.message, Response) and seen.era == "modern"
+    return name == "tasks" and isinstance(context.message, Response) and context.era == "modern"
 
 
 def _when(span: Span) -> str:

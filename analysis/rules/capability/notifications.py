@@ -24,17 +24,17 @@ class _UndeclaredNotification(Rule):
     who = "server"
     sender = "server"
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        declared = seen.session.declared.get(seen.era)
-        method = _notified(seen)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        declared = context.session.declared.get(context.era)
+        method = _notified(context)
         if declared is None or method not in declared.gaps:
             return ()
-        return [self.undeclared(seen, method, declared.seq)]
+        return [self.undeclared(context, method, declared.seq)]
 
-    def undeclared(self, seen: MessageContext, method: str, declaration: int) -> Finding:
+    def undeclared(self, context: MessageContext, method: str, declaration: int) -> Finding:
         """A finding: the capability was not declared."""
         text = f"{method} is sent, but {METHODS[method].gate} was not declared"
-        return self.finding(seen, text, pointer="/method", related=(declaration,))
+        return self.finding(context, text, pointer="/method", related=(declaration,))
 
 
 class UndeclaredLogMessages(_UndeclaredNotification):
@@ -52,19 +52,19 @@ class UndeclaredLogMessages(_UndeclaredNotification):
     methods = frozenset({"notifications/message", "initialize"})
     source = "2024-11-05 server/utilities/logging"
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.era == "modern" or seen.state in SETTLED:
-            return super().on_notification(seen)
-        if _notified(seen) in self.methods:
-            held: list[MessageContext] = self.state_for(seen.session, list)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        if context.era == "modern" or context.state in SETTLED:
+            return super().on_notification(context)
+        if _notified(context) in self.methods:
+            held: list[MessageContext] = self.state_for(context.session, list)
             if len(held) < _HELD:
-                held.append(seen)
+                held.append(context)
         return ()
 
-    def on_result(self, seen: MessageContext) -> Iterator[Finding]:
-        held: list[MessageContext] = self.state_for(seen.session, list)
-        declared = seen.session.declared.get("handshake")
-        if declared is not None and "notifications/message" in declared.gaps and seen.session.state in SETTLED:
+    def on_result(self, context: MessageContext) -> Iterator[Finding]:
+        held: list[MessageContext] = self.state_for(context.session, list)
+        declared = context.session.declared.get("handshake")
+        if declared is not None and "notifications/message" in declared.gaps and context.session.state in SETTLED:
             for notification in held:
                 yield self.undeclared(notification, "notifications/message", declared.seq)
         held.clear()
@@ -132,11 +132,11 @@ class UndeclaredRootsChanged(Rule):
     methods = frozenset({"notifications/roots/list_changed"})
     source = "2024-11-05 client/roots"
 
-    def on_notification(self, seen: MessageContext) -> Iterator[Finding]:
-        declared = seen.session.client_capabilities
+    def on_notification(self, context: MessageContext) -> Iterator[Finding]:
+        declared = context.session.client_capabilities
         if declared is not None and lacks(declared, "roots.listChanged"):
             text = "the client reports changed roots but did not declare roots.listChanged"
-            yield self.finding(seen, text, pointer="/method", related=(seen.session.last_initialize,))
+            yield self.finding(context, text, pointer="/method", related=(context.session.last_initialize,))
 
 
 class UndeclaredTask(Rule):
@@ -161,25 +161,25 @@ class UndeclaredTask(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return like.message.sender in METHODS[method].senders(like.rank)
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        params = seen.body.get("params")
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        params = context.body.get("params")
         if not isinstance(params, dict) or "task" not in params:
             return ()
-        return self._check(seen)
+        return self._check(context)
 
-    def _check(self, seen: MessageContext) -> Iterator[Finding]:
-        path = f"tasks.requests.{seen.method.replace('/', '.')}"
-        if seen.message.sender == "client":
-            declared = seen.session.declared.get("handshake")
-            if declared is None or not lacks(declared.capabilities, path) or not knows(seen, declared):
+    def _check(self, context: MessageContext) -> Iterator[Finding]:
+        path = f"tasks.requests.{context.method.replace('/', '.')}"
+        if context.message.sender == "client":
+            declared = context.session.declared.get("handshake")
+            if declared is None or not lacks(declared.capabilities, path) or not knows(context, declared):
                 return
             level = None
-        elif seen.session.client_capabilities is None or not lacks(seen.session.client_capabilities, path):
+        elif context.session.client_capabilities is None or not lacks(context.session.client_capabilities, path):
             return
         else:
             level = WARNING
-        text = f"{seen.method} asks to be run as a task, but {path} was not declared"
-        yield self.finding(seen, text, pointer="/params/task", level=level)
+        text = f"{context.method} asks to be run as a task, but {path} was not declared"
+        yield self.finding(context, text, pointer="/params/task", level=level)
 
 
 class UndeclaredTasksMethod(Rule):
@@ -200,25 +200,27 @@ class UndeclaredTasksMethod(Rule):
     states = SETTLED
     source = "2025-11-25 basic/utilities/tasks"
 
-    def on_request(self, seen: MessageContext) -> Iterator[Finding]:
-        request = seen.message
+    def on_request(self, context: MessageContext) -> Iterator[Finding]:
+        request = context.message
         if not isinstance(request, Request):
             return
         gate = METHODS[request.method].gate
-        if seen.message.sender == "client":
-            last_declared = seen.session.declared.get("handshake")
-            is_gap = last_declared is not None and request.method in last_declared.gaps and knows(seen, last_declared)
+        if context.message.sender == "client":
+            last_declared = context.session.declared.get("handshake")
+            is_gap = (
+                last_declared is not None and request.method in last_declared.gaps and knows(context, last_declared)
+            )
         else:
-            declared = seen.session.client_capabilities
+            declared = context.session.client_capabilities
             is_gap = declared is not None and lacks(declared, gate)
         if is_gap:
             text = f"{request.method} is requested, but the other side did not declare {gate}"
-            yield self.finding(seen, text, pointer="/method")
+            yield self.finding(context, text, pointer="/method")
 
 
 # ---- shared by the rules
 
 
-def _notified(seen: MessageContext) -> str:
+def _notified(context: MessageContext) -> str:
     """The method of a notification, with its prefix even if the sender left that out."""
-    return UNPREFIXED.get(seen.method, seen.method)
+    return UNPREFIXED.get(context.method, context.method)

@@ -28,12 +28,12 @@ class _Undeclared(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return method in like.session.gaps
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        declared = seen.session.declared.get(seen.era)
-        if declared is None or seen.method not in declared.gaps or not knows(seen, declared):
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        declared = context.session.declared.get(context.era)
+        if declared is None or context.method not in declared.gaps or not knows(context, declared):
             return ()
-        text = f"{seen.method} is requested, but the server did not declare {METHODS[seen.method].gate}"
-        return [self.finding(seen, text, pointer="/method", related=(declared.seq,))]
+        text = f"{context.method} is requested, but the server did not declare {METHODS[context.method].gate}"
+        return [self.finding(context, text, pointer="/method", related=(declared.seq,))]
 
 
 class UndeclaredTools(_Undeclared):
@@ -180,14 +180,14 @@ class ServedUndeclared(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return method in like.session.gaps and (method != "completion/complete" or like.rank != 0)
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        declared, request = seen.session.declared.get(seen.era), seen.request
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        declared, request = context.session.declared.get(context.era), context.request
         if declared is None or request is None or request.method not in declared.gaps:
             return ()
-        if seen.era == "handshake" and request.seq < seen.session.last_initialize:
+        if context.era == "handshake" and request.seq < context.session.last_initialize:
             return ()  # it was sent under another handshake
         text = f"{request.method} is served, but {METHODS[request.method].gate} was not declared"
-        return [self.finding(seen, text, pointer="/result", related=(declared.seq, request.seq))]
+        return [self.finding(context, text, pointer="/result", related=(declared.seq, request.seq))]
 
 
 _SERVED: Final = frozenset(
@@ -228,18 +228,18 @@ class DeclaredNotServed(Rule):
             return method in _SERVED_BY_CLIENTS and like.era == "handshake"
         return method in _SERVED and (method != "completion/complete" or like.rank != 0)
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        self.state_for(seen.session, _Served).methods.add(seen.method)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        self.state_for(context.session, _Served).methods.add(context.method)
         return ()
 
-    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.request
-        if request is None or code_of(seen.message) != METHOD_NOT_FOUND:
+    def on_error(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.request
+        if request is None or code_of(context.message) != METHOD_NOT_FOUND:
             return ()
-        served: _Served = self.state_for(seen.session, _Served)
+        served: _Served = self.state_for(context.session, _Served)
         if request.method in served.methods:
             return ()
-        findings = self._refused(seen, request)
+        findings = self._refused(context, request)
         if request.method not in _OF_ITEMS:
             return findings
         served.refused.setdefault(request.method, findings)  # another item may be served yet
@@ -252,22 +252,22 @@ class DeclaredNotServed(Rule):
         left = (findings for method, findings in served.refused.items() if method not in served.methods)
         return [finding for findings in left for finding in findings]
 
-    def _refused(self, seen: MessageContext, request: Request) -> list[Finding]:
-        if seen.message.sender == "client":
-            session = seen.session
+    def _refused(self, context: MessageContext, request: Request) -> list[Finding]:
+        if context.message.sender == "client":
+            session = context.session
             declared, declared_seq = session.client_capabilities or {}, session.last_initialize
             is_refused = not _asks_for_more(request, declared) and declared_seq < request.seq
         else:
-            by_server = seen.session.declared.get(seen.era)
+            by_server = context.session.declared.get(context.era)
             if by_server is None:
                 return []
             declared, declared_seq = by_server.capabilities, by_server.seq
-            is_refused = not _is_about_one(seen, request) and declared_seq < seen.message.seq
+            is_refused = not _is_about_one(context, request) and declared_seq < context.message.seq
         gate = METHODS[request.method].gate
         if not is_refused or not has(declared, gate):
             return []
         text = f"{request.method} is refused with {METHOD_NOT_FOUND}, although {gate} was declared"
-        return [self.finding(seen, text, pointer="/error/code", related=(declared_seq, request.seq))]
+        return [self.finding(context, text, pointer="/error/code", related=(declared_seq, request.seq))]
 
 
 class _Served:
@@ -286,11 +286,11 @@ _NAMED: Final = {"prompts/get": ("name", "prompt"), "resources/read": ("uri", "r
 _OF_ITEMS: Final = frozenset({*_NAMED, "tools/call", "completion/complete"})
 
 
-def _is_about_one(seen: MessageContext, request: Request) -> bool:
+def _is_about_one(context: MessageContext, request: Request) -> bool:
     """Whether an error is about the item that was requested, not about the method."""
     if request.method not in _NAMED:
         return False
-    (member, kind), text = _NAMED[request.method], text_of(seen).replace(request.method, "")
+    (member, kind), text = _NAMED[request.method], text_of(context).replace(request.method, "")
     name = params_of(request).get(member)
     return kind in text or (isinstance(name, str) and bool(name) and name.casefold() in text)
 
@@ -302,11 +302,13 @@ def _asks_for_more(request: Request, declared: dict[str, Any]) -> bool:
     return "task" in params or (wants_tools and not has(declared, "sampling.tools"))
 
 
-def knows(seen: MessageContext, declared: Declared) -> bool:
+def knows(context: MessageContext, declared: Declared) -> bool:
     """Whether a client that sends a request had provably read the server's declaration, or had enough time to."""
-    if seen.era == "handshake" and seen.state != "ready":
+    if context.era == "handshake" and context.state != "ready":
         return False
-    if seen.message.t_ns - declared.t_ns > RACE_NS:
+    if context.message.t_ns - declared.t_ns > RACE_NS:
         return True
     # Another connection may be that of another client behind the same address.
-    return declared.is_awaited and (seen.http is None or seen.era == "handshake" or seen.http.conn == declared.conn)
+    return declared.is_awaited and (
+        context.http is None or context.era == "handshake" or context.http.conn == declared.conn
+    )

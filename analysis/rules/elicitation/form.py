@@ -50,11 +50,11 @@ class _Form(ServerQuestionRule):
     about = CREATE
     methods = ASKING
 
-    def check_question(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
-        if not is_url(seen, params):
-            yield from self.capped(self.form(seen, params, pointer))
+    def check_question(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        if not is_url(context, params):
+            yield from self.capped(self.form(context, params, pointer))
 
-    def form(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def form(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         """Check one form."""
         raise NotImplementedError
 
@@ -75,19 +75,19 @@ class SchemaNotFlat(_Form):
     replaces = ("schema/*",)
     source = "2025-06-18 client/elicitation, schema"
 
-    def form(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def form(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         schema = params.get("requestedSchema")
         if not isinstance(schema, dict):
             return
         at = f"{pointer}/requestedSchema"
         if schema.get("type") != "object":
-            yield self.finding(seen, "the schema of a form does not describe an object", pointer=f"{at}/type")
+            yield self.finding(context, "the schema of a form does not describe an object", pointer=f"{at}/type")
         if not isinstance(schema.get("properties"), dict):
-            yield self.finding(seen, "the schema of a form has no properties", pointer=f"{at}/properties")
+            yield self.finding(context, "the schema of a form has no properties", pointer=f"{at}/properties")
         for name, field in fields_of(params):
-            fault = _fault(field, seen.rank)
+            fault = _fault(field, context.rank)
             if fault is not None:
-                yield self.finding(seen, f"a field of a form {fault}", pointer=f"{at}/properties/{step(name, 200)}")
+                yield self.finding(context, f"a field of a form {fault}", pointer=f"{at}/properties/{step(name, 200)}")
 
 
 class RequiredUnknown(_Form):
@@ -105,7 +105,7 @@ class RequiredUnknown(_Form):
     level = WARNING
     source = PAGE
 
-    def form(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def form(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         schema = params.get("requestedSchema")
         required, properties = member(schema, "required"), member(schema, "properties")
         if not isinstance(required, list) or not isinstance(properties, dict):
@@ -113,7 +113,7 @@ class RequiredUnknown(_Form):
         for index, name in enumerate(required[:FIELDS]):
             if isinstance(name, str) and name not in properties:
                 at = f"{pointer}/requestedSchema/required/{index}"
-                yield self.finding(seen, "a required field is not in the form", pointer=at)
+                yield self.finding(context, "a required field is not in the form", pointer=at)
 
 
 class Sensitive(_Form):
@@ -133,14 +133,14 @@ class Sensitive(_Form):
     impact = Impact.SECURITY
     source = PAGE
 
-    def form(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def form(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         for name, field in fields_of(params):
             if member(field, "type") == "boolean" or isinstance(member(field, "enum") or member(field, "oneOf"), list):
                 continue
             texts = (name, member(field, "title"), member(field, "description"))
             if any(isinstance(text, str) and _asks_for_secret(text) for text in texts):
                 at = f"{pointer}/requestedSchema/properties/{step(name, 200)}"
-                yield self.finding(seen, "a field of a form asks for what looks like a secret", pointer=at)
+                yield self.finding(context, "a field of a form asks for what looks like a secret", pointer=at)
 
 
 class ClickableUrl(_Form):
@@ -160,14 +160,14 @@ class ClickableUrl(_Form):
     impact = Impact.SECURITY
     source = "2025-11-25 client/elicitation"
 
-    def form(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def form(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if _has_url(params.get("message")):
-            yield self.finding(seen, "the message of a form has a URL", pointer=f"{pointer}/message")
+            yield self.finding(context, "the message of a form has a URL", pointer=f"{pointer}/message")
         for name, field in fields_of(params):
             for key in ("title", "description"):
                 if _has_url(member(field, key)):
                     at = f"{pointer}/requestedSchema/properties/{step(name, 200)}/{key}"
-                    yield self.finding(seen, f"the {key} of a field has a URL", pointer=at)
+                    yield self.finding(context, f"the {key} of a field has a URL", pointer=at)
 
 
 class LegacyEnumNames(_Form):
@@ -185,11 +185,11 @@ class LegacyEnumNames(_Form):
     level = NOTE
     source = "2025-11-25 schema"
 
-    def form(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def form(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         for name, field in fields_of(params):
             if isinstance(field, dict) and "enumNames" in field:
                 at = f"{pointer}/requestedSchema/properties/{step(name, 200)}/enumNames"
-                yield self.finding(seen, "enumNames is how an older revision gave titles", pointer=at)
+                yield self.finding(context, "enumNames is how an older revision gave titles", pointer=at)
 
 
 class IdInModern(ServerQuestionRule):
@@ -209,17 +209,17 @@ class IdInModern(ServerQuestionRule):
     level = NOTE
     source = "2026-07-28 changelog"
 
-    def check_question(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if "elicitationId" in params:
-            yield self.finding(seen, "this revision does not have elicitationId", pointer=f"{pointer}/elicitationId")
+            yield self.finding(context, "this revision does not have elicitationId", pointer=f"{pointer}/elicitationId")
 
 
 # ---- shared by the rules
 
 
-def is_url(seen: MessageContext, params: dict[str, Any]) -> bool:
+def is_url(context: MessageContext, params: dict[str, Any]) -> bool:
     """Whether an elicitation sends the user to a page, in revisions that have that mode."""
-    return params.get("mode") == "url" and (seen.rank is None or seen.rank >= MODES)
+    return params.get("mode") == "url" and (context.rank is None or context.rank >= MODES)
 
 
 def fields_of(params: dict[str, Any]) -> list[tuple[str, Any]]:

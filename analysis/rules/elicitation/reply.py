@@ -39,12 +39,12 @@ class AcceptWithoutContent(_Reply):
     id = "elicitation/accept-without-content"
 
     def check_reply(
-        self, seen: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
+        self, context: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
-        if reply.get("action") != "accept" or "content" in reply or is_url(seen, question):
+        if reply.get("action") != "accept" or "content" in reply or is_url(context, question):
             return
         level = None if member(question.get("requestedSchema"), "required") else NOTE
-        yield self.finding(seen, "a form is accepted without content", pointer=pointer, level=level)
+        yield self.finding(context, "a form is accepted without content", pointer=pointer, level=level)
 
 
 class ContentMismatch(_Reply):
@@ -60,17 +60,17 @@ class ContentMismatch(_Reply):
     id = "elicitation/content-mismatch"
 
     def check_reply(
-        self, seen: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
+        self, context: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
         content, requested = reply.get("content"), question.get("requestedSchema")
-        if reply.get("action") != "accept" or not isinstance(content, dict) or is_url(seen, question):
+        if reply.get("action") != "accept" or not isinstance(content, dict) or is_url(context, question):
             return
         schema = schema_of(requested) if isinstance(requested, dict) else None
         refusal = schema.mismatch(content) if schema is not None else None
         if refusal is not None:
             text = f"content does not fit the form: {short(refusal.sentence)}"
-            related = () if seen.answered is None else (seen.answered.request.seq,)
-            yield self.finding(seen, text, pointer=f"{pointer}/content{refusal.pointer}", related=related)
+            related = () if context.answered is None else (context.answered.request.seq,)
+            yield self.finding(context, text, pointer=f"{pointer}/content{refusal.pointer}", related=related)
 
 
 class ContentUnexpected(_Reply):
@@ -90,11 +90,11 @@ class ContentUnexpected(_Reply):
     source = "2025-06-18 client/elicitation; 2025-11-25 schema ElicitResult"
 
     def check_reply(
-        self, seen: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
+        self, context: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
         action = reply.get("action")
         if reply.get("content") is None:
             return
-        if action in _NO or (action == "accept" and is_url(seen, question)):
+        if action in _NO or (action == "accept" and is_url(context, question)):
             kind = "that accepts a page" if action == "accept" else f"with the action {action}"
-            yield self.finding(seen, f"a response {kind} has content", pointer=f"{pointer}/content")
+            yield self.finding(context, f"a response {kind} has content", pointer=f"{pointer}/content")

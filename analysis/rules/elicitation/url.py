@@ -35,11 +35,11 @@ class _Url(ServerQuestionRule):
     versions = since("2025-11-25")
     source = _PAGE
 
-    def check_question(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         url = params.get("url")
-        text = self.fault(_split(url)) if is_url(seen, params) and isinstance(url, str) else None
+        text = self.fault(_split(url)) if is_url(context, params) and isinstance(url, str) else None
         if text is not None:
-            yield self.finding(seen, text, pointer=f"{pointer}/url")
+            yield self.finding(context, text, pointer=f"{pointer}/url")
 
     def fault(self, url: SplitResult | None) -> str | None:
         """What is wrong with a URL, or None; `url` is None if the text is not an absolute URL."""
@@ -127,16 +127,16 @@ class _Identified(ServerQuestionRule):
             return method == _COMPLETE and like.message.sender == "server"
         return hook == "error" or super().concerns(hook, method, like)
 
-    def check_question(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         ident = params.get("elicitationId")
         if not isinstance(ident, str):
             return
-        kept: _Ids = self.state_for(seen.session, _Ids)
+        kept: _Ids = self.state_for(context.session, _Ids)
         before, content = kept.known.get(ident), (params.get("url"), params.get("message"))
         if before is not None and before[:2] != content:
-            yield from self.other(seen, before[2], pointer)
+            yield from self.other(context, before[2], pointer)
         elif before is None and len(kept.known) < MAX_ELICITATIONS:
-            kept.known[ident] = (*content, seen.message.seq)
+            kept.known[ident] = (*content, context.message.seq)
         elif before is None:
             kept.is_all = False
 
@@ -144,16 +144,16 @@ class _Identified(ServerQuestionRule):
         """Findings for an id that another elicitation already has."""
         return ()
 
-    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
-        if code_of(seen.message) != URL_ELICITATION or seen.message.sender != "server":
+    def on_error(self, context: MessageContext) -> Iterable[Finding]:
+        if code_of(context.message) != URL_ELICITATION or context.message.sender != "server":
             return ()
-        return self._in_error(seen)
+        return self._in_error(context)
 
-    def _in_error(self, seen: MessageContext) -> Iterator[Finding]:
-        elicitations = member(data_of(seen), "elicitations")
+    def _in_error(self, context: MessageContext) -> Iterator[Finding]:
+        elicitations = member(data_of(context), "elicitations")
         for index, elicitation in enumerate(elicitations[:LISTED] if isinstance(elicitations, list) else ()):
             if isinstance(elicitation, dict):
-                yield from self.check_question(seen, elicitation, f"/error/data/elicitations/{index}")
+                yield from self.check_question(context, elicitation, f"/error/data/elicitations/{index}")
 
 
 class DuplicateId(_Identified):
@@ -172,9 +172,9 @@ class DuplicateId(_Identified):
     impact = Impact.WRONG
     source = "2025-11-25 schema ElicitRequestURLParams"
 
-    def other(self, seen: MessageContext, before: int, pointer: str) -> Iterable[Finding]:
+    def other(self, context: MessageContext, before: int, pointer: str) -> Iterable[Finding]:
         text = "another elicitation already has this id"
-        return [self.finding(seen, text, pointer=f"{pointer}/elicitationId", related=(before,))]
+        return [self.finding(context, text, pointer=f"{pointer}/elicitationId", related=(before,))]
 
 
 class CompleteUnknown(_Identified):
@@ -191,13 +191,13 @@ class CompleteUnknown(_Identified):
     needs_session = True
     needs_start = True
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        ident, session = _completed(seen), seen.session
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        ident, session = _completed(context), context.session
         kept: _Ids = self.state_for(session, _Ids)
         if ident is None or ident in kept.known or not kept.is_all or session.unjudged.get("server") is not None:
             return ()
         text = "no elicitation has this id"
-        return [self.finding(seen, text, pointer="/params/elicitationId")]
+        return [self.finding(context, text, pointer="/params/elicitationId")]
 
 
 class CompleteTwice(Rule):
@@ -219,24 +219,24 @@ class CompleteTwice(Rule):
     sender = "server"
     source = _PAGE
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        kept: dict[str, int] = self.state_for(seen.session, dict)
-        ident = _completed(seen)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        kept: dict[str, int] = self.state_for(context.session, dict)
+        ident = _completed(context)
         if ident is None:
             return ()
         if ident in kept:
             text = "this elicitation was already complete"
-            return [self.finding(seen, text, pointer="/params/elicitationId", related=(kept[ident],))]
+            return [self.finding(context, text, pointer="/params/elicitationId", related=(kept[ident],))]
         if len(kept) < MAX_ELICITATIONS:
-            kept[ident] = seen.message.seq
+            kept[ident] = context.message.seq
         return ()
 
 
 # ---- shared by the rules
 
 
-def _completed(seen: MessageContext) -> str | None:
-    ident = member(member(seen.body, "params"), "elicitationId")
+def _completed(context: MessageContext) -> str | None:
+    ident = member(member(context.body, "params"), "elicitationId")
     return ident if isinstance(ident, str) else None
 
 

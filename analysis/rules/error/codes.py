@@ -53,14 +53,14 @@ class AnError(Rule):
     level = NOTE
     source = "JSON-RPC 2.0 §5.1"
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        code = code_of(seen.message)
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        code = code_of(context.message)
         if code is not None:
             yield self.finding(
-                seen,
-                f"an error: {shown(code)}, {_meaning(code, seen.method)}",
+                context,
+                f"an error: {shown(code)}, {_meaning(code, context.method)}",
                 pointer="/error",
-                related=_request_seqs(seen),
+                related=_request_seqs(context),
             )
 
 
@@ -82,18 +82,18 @@ class UnknownMethodCode(Rule):
     level = WARNING
     source = "JSON-RPC 2.0 §5.1; 2026-07-28 basic/transports/streamable-http"
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        code, request = code_of(seen.message), seen.request
-        if code is None or request is None or code == METHOD_NOT_FOUND or _is_before_dispatch(seen, request, code):
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        code, request = code_of(context.message), context.request
+        if code is None or request is None or code == METHOD_NOT_FOUND or _is_before_dispatch(context, request, code):
             return
-        why = _impossible(request, seen.rank) or (_unserved(seen, request) if code == 0 else None)
+        why = _impossible(request, context.rank) or (_unserved(context, request) if code == 0 else None)
         if why is None:
             return
-        is_modern = seen.rank is not None and seen.rank >= MODERN and request.sender == "client"
-        is_grave = is_modern and seen.session.server_is_modern and why != _WRONG_SIDE
+        is_modern = context.rank is not None and context.rank >= MODERN and request.sender == "client"
+        is_grave = is_modern and context.session.server_is_modern and why != _WRONG_SIDE
         text = f"{_cut(request.method)} {why}, but is refused with {shown(code)} instead of {METHOD_NOT_FOUND}"
         level = ERROR if is_grave else WARNING
-        yield self.finding(seen, text, pointer="/error/code", related=(request.seq,), level=level)
+        yield self.finding(context, text, pointer="/error/code", related=(request.seq,), level=level)
 
 
 class ParseErrorForValidJson(Rule):
@@ -113,19 +113,19 @@ class ParseErrorForValidJson(Rule):
     level = WARNING
     source = "JSON-RPC 2.0 §5.1"
 
-    def on_message(self, seen: MessageContext) -> Iterator[Finding]:
-        kept: _Reading = self.state_for(seen.session, _Reading)
-        yield from self._decided(kept, seen.message.sender, seen.message.seq)
+    def on_message(self, context: MessageContext) -> Iterator[Finding]:
+        kept: _Reading = self.state_for(context.session, _Reading)
+        yield from self._decided(kept, context.message.sender, context.message.seq)
         if not any(kept.doubtful.values()):
-            self.watch(seen.session, False)
+            self.watch(context.session, False)
 
-    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
-        if not _is_plain(seen):
-            self.state_for(seen.session, _Reading).broken.setdefault(seen.message.sender, seen.message.seq)
+    def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
+        if not _is_plain(context):
+            self.state_for(context.session, _Reading).broken.setdefault(context.message.sender, context.message.seq)
         return iter(())
 
-    def on_invalid(self, seen: MessageContext) -> Iterator[Finding]:
-        return self.on_anomaly(seen)
+    def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
+        return self.on_anomaly(context)
 
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
         if record.rec == "gap":
@@ -133,27 +133,27 @@ class ParseErrorForValidJson(Rule):
             kept.broken = {"client": -1, "server": -1}
         return iter(())
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        response = seen.message
-        if code_of(seen.message) != PARSE_ERROR or not isinstance(response, Response):
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        response = context.message
+        if code_of(context.message) != PARSE_ERROR or not isinstance(response, Response):
             return
         if response.id is not None and response.id.pairs:
-            request = seen.request
+            request = context.request
             if request is not None and all(_is_readable(frame.verdict.problem) for frame in request.frames):
                 text = "a parse error carries the id of a request, so the request must have been parsed"
-                yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
-        elif seen.http is not None:
+                yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
+        elif context.http is not None:
             # A body that is not JSON is not recorded: then no message is known to have been sent.
-            requests = seen.http.sent if response.sender == "server" else ()
+            requests = context.http.sent if response.sender == "server" else ()
             if requests and all(_is_plain(request_seen) for request_seen in requests):
-                yield self._groundless(seen)
-        elif seen.session.observed_start:
+                yield self._groundless(context)
+        elif context.session.observed_start:
             # The other side may have begun a frame that is not JSON: its next message shows.
-            kept: _Reading = self.state_for(seen.session, _Reading)
+            kept: _Reading = self.state_for(context.session, _Reading)
             about = kept.doubtful[other_side(response.sender)]
             if len(about) < _DOUBTFUL:
-                about.append(seen)
-                self.watch(seen.session, True)
+                about.append(context)
+                self.watch(context.session, True)
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:  # noqa: ARG002 - however it ends
         kept: _Reading | None = session.memory.get(self.id)
@@ -170,9 +170,9 @@ class ParseErrorForValidJson(Rule):
             if broken is None or broken > suspect.message.seq:
                 yield self._groundless(suspect)
 
-    def _groundless(self, seen: MessageContext) -> Finding:
+    def _groundless(self, context: MessageContext) -> Finding:
         return self.finding(
-            seen, "a parse error, although everything that the other side sent is JSON", pointer="/error/code"
+            context, "a parse error, although everything that the other side sent is JSON", pointer="/error/code"
         )
 
 
@@ -201,10 +201,12 @@ class ReservedCode(Rule):
     level = WARNING
     source = "JSON-RPC 2.0 §5.1"
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        code = code_of(seen.message)
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        code = code_of(context.message)
         if code in JSONRPC_RANGE and code not in ERROR_CODES:
-            yield self.finding(seen, f"the code {code} is reserved by JSON-RPC and not defined", pointer="/error/code")
+            yield self.finding(
+                context, f"the code {code} is reserved by JSON-RPC and not defined", pointer="/error/code"
+            )
 
 
 class UndefinedMcpCode(Rule):
@@ -222,10 +224,10 @@ class UndefinedMcpCode(Rule):
     versions = MODERN_ERA
     source = "2026-07-28 basic/index"
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        code = code_of(seen.message)
-        if code in MCP_RANGE and code not in MODERN_CODES and not is_probe(seen):
-            yield self.finding(seen, f"the code {code} is in MCP's range but not defined", pointer="/error/code")
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        code = code_of(context.message)
+        if code in MCP_RANGE and code not in MODERN_CODES and not is_probe(context):
+            yield self.finding(context, f"the code {code} is in MCP's range but not defined", pointer="/error/code")
 
 
 class RetiredCode(Rule):
@@ -244,10 +246,10 @@ class RetiredCode(Rule):
     replaces = ("error/undefined-mcp-code",)
     source = "2026-07-28 basic/index"
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        code = code_of(seen.message)
-        if code in RETIRED_CODES and not is_probe(seen):
-            yield self.finding(seen, f"the code {code} was withdrawn in 2026-07-28", pointer="/error/code")
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        code = code_of(context.message)
+        if code in RETIRED_CODES and not is_probe(context):
+            yield self.finding(context, f"the code {code} was withdrawn in 2026-07-28", pointer="/error/code")
 
 
 class LegacyRange(Rule):
@@ -265,10 +267,10 @@ class LegacyRange(Rule):
     versions = MODERN_ERA
     source = "2026-07-28 basic/index"
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        code = code_of(seen.message)
-        if code in LEGACY_RANGE and code not in RETIRED_CODES and not is_probe(seen):
-            yield self.finding(seen, f"the code {code} has no well-known meaning", pointer="/error/code")
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        code = code_of(context.message)
+        if code in LEGACY_RANGE and code not in RETIRED_CODES and not is_probe(context):
+            yield self.finding(context, f"the code {code} has no well-known meaning", pointer="/error/code")
 
 
 class MisusedMcpCode(Rule):
@@ -288,22 +290,22 @@ class MisusedMcpCode(Rule):
     who = "server"
     source = "2026-07-28 basic/index"
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        if seen.message.sender != "server":
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        if context.message.sender != "server":
             return
-        code, text = code_of(seen.message), ""
-        if code == HEADER_MISMATCH and not seen.session.is_http:
+        code, text = code_of(context.message), ""
+        if code == HEADER_MISMATCH and not context.session.is_http:
             text = f"{HEADER_MISMATCH} is about headers, and this transport has none"
-        elif code == MISSING_CAPABILITY and seen.request is not None:
-            data = data_of(seen)
+        elif code == MISSING_CAPABILITY and context.request is not None:
+            data = data_of(context)
             required = data.get("requiredCapabilities") if isinstance(data, dict) else None
-            if isinstance(required, dict) and required and _has(_declared(seen), required):
+            if isinstance(required, dict) and required and _has(_declared(context), required):
                 text = f"{MISSING_CAPABILITY} reports capabilities as missing that the client declared"
-        elif code == UNSUPPORTED_VERSION and seen.era == "handshake" and seen.request is not None:
+        elif code == UNSUPPORTED_VERSION and context.era == "handshake" and context.request is not None:
             late = f"{UNSUPPORTED_VERSION} answers a request whose revision was agreed on in a handshake"
-            text = "" if seen.request.method == "initialize" else late
+            text = "" if context.request.method == "initialize" else late
         if text:
-            yield self.finding(seen, text, pointer="/error/code", related=_request_seqs(seen))
+            yield self.finding(context, text, pointer="/error/code", related=_request_seqs(context))
 
 
 class InvalidParamsCode(Rule):
@@ -323,26 +325,26 @@ class InvalidParamsCode(Rule):
     replaces = ("error/internal",)
     source = "JSON-RPC 2.0 §5.1; 2024-11-05 server/utilities/logging"
 
-    def on_problems(self, seen: MessageContext, problems: "list[Problem]") -> Iterable[Finding]:
-        if isinstance(seen.message, Request) and any(problem.kind == "shape" for problem in problems):
-            wrong: dict[tuple[int, int | None], None] = self.state_for(seen.session, dict)
-            wrong[seen.message.seq, seen.message.index] = None
+    def on_problems(self, context: MessageContext, problems: "list[Problem]") -> Iterable[Finding]:
+        if isinstance(context.message, Request) and any(problem.kind == "shape" for problem in problems):
+            wrong: dict[tuple[int, int | None], None] = self.state_for(context.session, dict)
+            wrong[context.message.seq, context.message.index] = None
             if len(wrong) > _WRONG:
                 del wrong[next(iter(wrong))]
         return ()
 
-    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
-        wrong, request = seen.session.memory.get(self.id), seen.request
+    def on_error(self, context: MessageContext) -> Iterable[Finding]:
+        wrong, request = context.session.memory.get(self.id), context.request
         if (
             not wrong
             or request is None
-            or code_of(seen.message) != INTERNAL_ERROR
+            or code_of(context.message) != INTERNAL_ERROR
             or (request.seq, request.index) not in wrong
         ):
             return ()
         wrong_code = f"the error is {INTERNAL_ERROR} (internal error), not {INVALID_PARAMS}"
         text = f"the params of {_cut(request.method)} are invalid, but {wrong_code}"
-        return [self.finding(seen, text, pointer="/error/code", related=(request.seq,))]
+        return [self.finding(context, text, pointer="/error/code", related=(request.seq,))]
 
 
 class Internal(Rule):
@@ -362,33 +364,33 @@ class Internal(Rule):
     impact = Impact.MESSAGE
     source = "2024-11-05 schema CallToolResult"
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        if code_of(seen.message) != INTERNAL_ERROR:
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        if code_of(context.message) != INTERNAL_ERROR:
             return
         text = "an internal error: an exception was not caught"
-        if seen.request is not None and seen.request.method == "tools/call":
+        if context.request is not None and context.request.method == "tools/call":
             text += "; a failure in a tool belongs in its result, with isError"
-        yield self.finding(seen, text, pointer="/error", related=_request_seqs(seen))
+        yield self.finding(context, text, pointer="/error", related=_request_seqs(context))
 
 
 # ---- shared by rules about errors
 
 
-def data_of(seen: MessageContext) -> Any:
+def data_of(context: MessageContext) -> Any:
     """The `data` of an error; None if it has none."""
-    error = seen.body.get("error")
+    error = context.body.get("error")
     return error.get("data") if isinstance(error, dict) else None
 
 
-def text_of(seen: MessageContext) -> str:
+def text_of(context: MessageContext) -> str:
     """The beginning of an error's `message`, in lower case."""
-    return (text_of_error(seen.message) or "")[:_MAX_SEARCHED_CHARS].casefold()
+    return (text_of_error(context.message) or "")[:_MAX_SEARCHED_CHARS].casefold()
 
 
-def is_probe(seen: MessageContext) -> bool:
+def is_probe(context: MessageContext) -> bool:
     """Whether it answers a request that an older server does not know and may refuse with any error."""
-    request = seen.request
-    return request is not None and request.method == "server/discover" and not seen.session.server_is_modern
+    request = context.request
+    return request is not None and request.method == "server/discover" and not context.session.server_is_modern
 
 
 def params_of(request: Request | Notification | None) -> dict[str, Any]:
@@ -424,10 +426,10 @@ def _is_readable(problem: str | None) -> bool:
     return problem is None or not problem.startswith("framing/") or problem in _READABLE
 
 
-def _is_plain(seen: MessageContext) -> bool:
+def _is_plain(context: MessageContext) -> bool:
     """Whether every parser accepts the frame of a message as JSON."""
-    frames = seen.message.frames
-    if len(frames) != 1 or is_not_json(seen):
+    frames = context.message.frames
+    if len(frames) != 1 or is_not_json(context):
         return False
     return _is_readable(frames[0].verdict.problem) and frames[0].verdict.kind != "unjudged"
 
@@ -443,8 +445,8 @@ def _meaning(code: int, method: str) -> str:
     return "reserved and not defined" if code in JSONRPC_RANGE else "defined by the application"
 
 
-def _request_seqs(seen: MessageContext) -> tuple[int, ...]:
-    return () if seen.request is None else (seen.request.seq,)
+def _request_seqs(context: MessageContext) -> tuple[int, ...]:
+    return () if context.request is None else (context.request.seq,)
 
 
 def _cut(text: str) -> str:
@@ -468,20 +470,20 @@ def _impossible(request: Request, rank: int | None) -> str | None:
     return None
 
 
-def _unserved(seen: MessageContext, request: Request) -> str | None:
+def _unserved(context: MessageContext, request: Request) -> str | None:
     """Why the other side probably does not have a method; None if it does, as far as known."""
     method = METHODS.get(request.method)
     if method is None:
         return None if request.method.startswith("notifications/") else "is not a method of any revision"
-    declared = seen.session.declared.get(seen.era)
+    declared = context.session.declared.get(context.era)
     if request.sender != "client" or declared is None or not method.gate or has(declared.capabilities, method.gate):
         return None
     return "belongs to a capability that the server did not declare"
 
 
-def _is_before_dispatch(seen: MessageContext, request: Request, code: int) -> bool:
+def _is_before_dispatch(context: MessageContext, request: Request, code: int) -> bool:
     """Whether an error may have been raised before the receiver looked at the method."""
-    message = seen.message
+    message = context.message
     has_id = isinstance(message, Response) and message.id is not None and message.id.pairs
     if (
         not has_id
@@ -489,16 +491,16 @@ def _is_before_dispatch(seen: MessageContext, request: Request, code: int) -> bo
         or request.method == "server/discover"
     ):
         return True
-    may_miss = seen.era == "modern" or seen.session.server_is_modern
+    may_miss = context.era == "modern" or context.session.server_is_modern
     return code == INVALID_PARAMS and may_miss and not has_envelope(request)
 
 
-def _declared(seen: MessageContext) -> dict[str, Any]:
+def _declared(context: MessageContext) -> dict[str, Any]:
     """The client's capabilities that applied to the refused request."""
-    request = seen.request
+    request = context.request
     declared = request.meta.get(CLIENT_CAPABILITIES) if request is not None else None
-    if seen.era != "modern" and not isinstance(declared, dict):
-        declared = seen.session.client_capabilities
+    if context.era != "modern" and not isinstance(declared, dict):
+        declared = context.session.client_capabilities
     return declared if isinstance(declared, dict) else {}
 
 

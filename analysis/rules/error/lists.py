@@ -28,16 +28,16 @@ class _Listed(Rule):
             return True
         return like.message.sender == "server" and (hook == "notification" or method == self.lists)
 
-    def listing(self, seen: MessageContext) -> Listing:
+    def listing(self, context: MessageContext) -> Listing:
         """The list of the session."""
-        return tools_of(seen.session)
+        return tools_of(context.session)
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        self.listing(seen).record_page(seen)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        self.listing(context).record_page(context)
         return ()
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        self.listing(seen).changed(seen)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        self.listing(context).changed(context)
         return ()
 
 
@@ -62,20 +62,20 @@ class ToolInputAsProtocolError(_Listed):
     methods = frozenset({"tools/list", "tools/call", "notifications/tools/list_changed"})
     source = "2025-11-25 server/tools"
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        request = seen.request
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        request = context.request
         if (
             request is None
             or request.method != "tools/call"
-            or code_of(seen.message) != INVALID_PARAMS
+            or code_of(context.message) != INVALID_PARAMS
             or not _is_call(request)
         ):
             return
-        if seen.era == "modern" and not has_envelope(request):
+        if context.era == "modern" and not has_envelope(request):
             return
-        if self.listing(seen).entry(params_of(request)["name"], request, seen.session) is not None:
+        if self.listing(context).entry(params_of(request)["name"], request, context.session) is not None:
             text = f"a call to a listed tool is refused with {INVALID_PARAMS}, which the model does not see"
-            yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
+            yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
 class UnknownToolAsResult(_Listed):
@@ -103,17 +103,17 @@ class UnknownToolAsResult(_Listed):
             return outcome_of(like) is _TOOL_ERROR
         return super().concerns(hook, method, like)
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.request
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.request
         if request is None or request.method != "tools/call":
-            return super().on_result(seen)
-        return self._failed(seen, request)
+            return super().on_result(context)
+        return self._failed(context, request)
 
-    def _failed(self, seen: MessageContext, request: Request) -> Iterator[Finding]:
+    def _failed(self, context: MessageContext, request: Request) -> Iterator[Finding]:
         name = params_of(request).get("name")
-        if isinstance(name, str) and self.listing(seen).lacks(name, request, seen.session):
+        if isinstance(name, str) and self.listing(context).lacks(name, request, context.session):
             text = f"a call to a tool that is not listed gets a result with isError, not {INVALID_PARAMS}"
-            yield self.finding(seen, text, pointer="/result/isError", related=(request.seq,))
+            yield self.finding(context, text, pointer="/result/isError", related=(request.seq,))
 
 
 class UnknownToolCode(_Listed):
@@ -137,14 +137,14 @@ class UnknownToolCode(_Listed):
     methods = frozenset({"tools/list", "tools/call", "notifications/tools/list_changed"})
     source = "2024-11-05 server/tools; 2026-07-28 schema InvalidParamsError"
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        code, request = code_of(seen.message), seen.request
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        code, request = code_of(context.message), context.request
         if request is None or request.method != "tools/call" or code not in (METHOD_NOT_FOUND, INTERNAL_ERROR):
             return
         name = params_of(request).get("name")
-        if isinstance(name, str) and self.listing(seen).lacks(name, request, seen.session):
+        if isinstance(name, str) and self.listing(context).lacks(name, request, context.session):
             text = f"a call to a tool that is not listed is refused with {shown(code)}, not {INVALID_PARAMS}"
-            yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
+            yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
 class PromptArgsCode(_Listed):
@@ -165,12 +165,12 @@ class PromptArgsCode(_Listed):
     lists = "prompts/list"
     source = "2024-11-05 server/prompts; 2025-03-26 server/utilities/completion"
 
-    def listing(self, seen: MessageContext) -> Listing:
+    def listing(self, context: MessageContext) -> Listing:
         """The prompts, not the tools."""
-        return prompts_of(seen.session)
+        return prompts_of(context.session)
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        code, request = code_of(seen.message), seen.request
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        code, request = code_of(context.message), context.request
         if code is None or code == INVALID_PARAMS or request is None or request.method == "prompts/list":
             return
         params, missing = params_of(request), False
@@ -180,11 +180,11 @@ class PromptArgsCode(_Listed):
                 return  # the server has no completions at all, or the reference is not to a prompt
             name = reference.get("name")
         else:
-            name, missing = params.get("name"), bool(missing_arguments(seen, request))
-        if isinstance(name, str) and (missing or self.listing(seen).lacks(name, request, seen.session)):
+            name, missing = params.get("name"), bool(missing_arguments(context, request))
+        if isinstance(name, str) and (missing or self.listing(context).lacks(name, request, context.session)):
             problem = "without a required argument" if missing else "that is not listed"
             text = f"a prompt {problem} is refused with {shown(code)}, not {INVALID_PARAMS}"
-            yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
+            yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
 # ---- shared by the rules

@@ -42,29 +42,29 @@ class PingRefused(Rule):
     exchanges = OddExchange.RECEIVED
     source = "2024-11-05 basic/utilities/ping"
 
-    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_error(self, context: MessageContext) -> Iterable[Finding]:
         # The HTTP status of a message in a response body is known only when the response is over.
-        is_body = seen.message.sender == "server" and seen.message.frames[0].unit == "http_body"
-        return () if is_body else self._check(seen)
+        is_body = context.message.sender == "server" and context.message.frames[0].unit == "http_body"
+        return () if is_body else self._check(context)
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterable[Finding]:  # noqa: ARG002 - each message knows it
         if http.status is None or http.status >= 400:
             return ()  # HTTP refused it: the session has ended, or the credentials are not valid
-        bodies = [seen for seen in http.received if seen.message.frames[0].unit == "http_body"]
-        return [finding for seen in bodies if self._holds(seen) for finding in self._check(seen)]
+        bodies = [context for context in http.received if context.message.frames[0].unit == "http_body"]
+        return [finding for context in bodies if self._holds(context) for finding in self._check(context)]
 
-    def _holds(self, seen: MessageContext) -> bool:
-        return seen.method == "ping" and self.versions.holds(seen.rank, seen.era)
+    def _holds(self, context: MessageContext) -> bool:
+        return context.method == "ping" and self.versions.holds(context.rank, context.era)
 
-    def _check(self, seen: MessageContext) -> Iterator[Finding]:
-        code, call = code_of(seen.message), seen.answered
-        if seen.http is not None and lacks_session(seen.http):
+    def _check(self, context: MessageContext) -> Iterator[Finding]:
+        code, call = code_of(context.message), context.answered
+        if context.http is not None and lacks_session(context.http):
             return  # it is the session that is refused, and the status should say so
-        if code in (None, PARSE_ERROR) or call is None or call.cancelled_ns is not None or "result" in seen.body:
+        if code in (None, PARSE_ERROR) or call is None or call.cancelled_ns is not None or "result" in context.body:
             return
         if isinstance(call.request.body.get("params", {}), dict):
             text = f"a ping is answered with error {shown(code)}; the response must be an empty result"
-            yield self.finding(seen, text, pointer="/error", related=(call.request.seq,))
+            yield self.finding(context, text, pointer="/error", related=(call.request.seq,))
 
 
 class ResourceNotFoundCode(Rule):
@@ -85,16 +85,16 @@ class ResourceNotFoundCode(Rule):
     methods = frozenset({"resources/read"})
     source = "2024-11-05 server/resources; 2026-07-28 server/resources"
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        code, request = code_of(seen.message), seen.request
-        if code is None or code == RESOURCE_NOT_FOUND or request is None or seen.message.sender != "server":
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        code, request = code_of(context.message), context.request
+        if code is None or code == RESOURCE_NOT_FOUND or request is None or context.message.sender != "server":
             return
-        is_modern = seen.era == "modern"
-        if (is_modern and code == INVALID_PARAMS) or not says_missing(seen, params_of(request).get("uri")):
+        is_modern = context.era == "modern"
+        if (is_modern and code == INVALID_PARAMS) or not says_missing(context, params_of(request).get("uri")):
             return
         due = INVALID_PARAMS if is_modern else RESOURCE_NOT_FOUND
         text = f"a resource that does not exist is refused with {shown(code)}, not {due}"
-        yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
+        yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
 class UnsupportedVersionData(Rule):
@@ -116,16 +116,16 @@ class UnsupportedVersionData(Rule):
     methods = frozenset({"initialize"})
     source = "2024-11-05 basic/lifecycle"
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        if seen.message.sender != "server" or (
-            code_of(seen.message) != UNSUPPORTED_VERSION and "version" not in text_of(seen)
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        if context.message.sender != "server" or (
+            code_of(context.message) != UNSUPPORTED_VERSION and "version" not in text_of(context)
         ):
             return
-        data = data_of(seen)
+        data = data_of(context)
         missing = [name for name in ("supported", "requested") if not isinstance(data, dict) or name not in data]
         if missing:
             text = f"a revision is refused without data.{' and data.'.join(missing)}"
-            yield self.finding(seen, text, pointer="/error")
+            yield self.finding(context, text, pointer="/error")
 
 
 class UnsupportedVersionShape(Rule):
@@ -144,10 +144,10 @@ class UnsupportedVersionShape(Rule):
     impact = Impact.CONNECTION
     source = "2026-07-28 schema UnsupportedProtocolVersionError"
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        if code_of(seen.message) != UNSUPPORTED_VERSION or seen.message.sender != "server":
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        if code_of(context.message) != UNSUPPORTED_VERSION or context.message.sender != "server":
             return
-        data = data_of(seen)
+        data = data_of(context)
         data = data if isinstance(data, dict) else {}
         supported, wrong = data.get("supported"), []
         if not isinstance(supported, list) or not all(isinstance(version, str) for version in supported):
@@ -155,7 +155,7 @@ class UnsupportedVersionShape(Rule):
         if not isinstance(data.get("requested"), str):
             wrong.append("data.requested, a revision")
         if wrong:
-            yield self.finding(seen, f"a {UNSUPPORTED_VERSION} lacks {' and '.join(wrong)}", pointer="/error")
+            yield self.finding(context, f"a {UNSUPPORTED_VERSION} lacks {' and '.join(wrong)}", pointer="/error")
 
 
 class UrlElicitationShape(Rule):
@@ -174,18 +174,18 @@ class UrlElicitationShape(Rule):
     impact = Impact.MESSAGE
     source = "2025-11-25 client/elicitation"
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        if code_of(seen.message) != URL_ELICITATION or seen.message.sender != "server":
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        if code_of(context.message) != URL_ELICITATION or context.message.sender != "server":
             return
-        data = data_of(seen)
+        data = data_of(context)
         elicitations = data.get("elicitations") if isinstance(data, dict) else None
         if not isinstance(elicitations, list) or not elicitations:
-            yield self.finding(seen, f"a {URL_ELICITATION} names no elicitation", pointer="/error")
+            yield self.finding(context, f"a {URL_ELICITATION} names no elicitation", pointer="/error")
             return
         for index, elicitation in enumerate(elicitations):
             if not _is_url_elicitation(elicitation):
                 text = f"an elicitation of a {URL_ELICITATION} lacks the mode url, or elicitationId, url or message"
-                yield self.finding(seen, text, pointer=f"/error/data/elicitations/{index}")
+                yield self.finding(context, text, pointer=f"/error/data/elicitations/{index}")
                 return
 
 
@@ -207,14 +207,14 @@ class UrlElicitationUnsupported(Rule):
     impact = Impact.MESSAGE
     source = "2025-11-25 client/elicitation"
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        declared = seen.session.client_capabilities
-        if code_of(seen.message) != URL_ELICITATION or seen.message.sender != "server" or declared is None:
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        declared = context.session.client_capabilities
+        if code_of(context.message) != URL_ELICITATION or context.message.sender != "server" or declared is None:
             return
         elicitation = declared.get("elicitation")
         if not isinstance(elicitation, dict) or elicitation.get("url") in (None, False):
             text = f"a {URL_ELICITATION} to a client that did not declare elicitation.url"
-            yield self.finding(seen, text, pointer="/error/code", related=_handshake(seen))
+            yield self.finding(context, text, pointer="/error/code", related=_handshake(context))
 
 
 class SamplingCode(Rule):
@@ -236,14 +236,14 @@ class SamplingCode(Rule):
     methods = frozenset({"sampling/createMessage"})
     source = "2025-11-25 client/sampling"
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        code, request = code_of(seen.message), seen.request
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        code, request = code_of(context.message), context.request
         if code is None or code == INVALID_PARAMS or request is None or request.sender != "server":
             return
         messages = params_of(request).get("messages")
         if isinstance(messages, list) and _has_broken_tools(messages):
             text = f"tool blocks that do not match are refused with {shown(code)}, not {INVALID_PARAMS}"
-            yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
+            yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
 class RootsUnsupportedCode(Rule):
@@ -263,8 +263,8 @@ class RootsUnsupportedCode(Rule):
     methods = frozenset({"roots/list"})
     source = "2024-11-05 client/roots"
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        code, request, declared = code_of(seen.message), seen.request, seen.session.client_capabilities
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        code, request, declared = code_of(context.message), context.request, context.session.client_capabilities
         if (
             code is None
             or code == METHOD_NOT_FOUND
@@ -275,7 +275,7 @@ class RootsUnsupportedCode(Rule):
             return
         if declared.get("roots") in (None, False):
             text = f"a client without roots refuses roots/list with {shown(code)}, not {METHOD_NOT_FOUND}"
-            yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
+            yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
 class ElicitationModeCode(Rule):
@@ -296,14 +296,14 @@ class ElicitationModeCode(Rule):
     replaces = ("capability/declared-not-served",)
     source = "2025-11-25 client/elicitation"
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        code, request, declared = code_of(seen.message), seen.request, seen.session.client_capabilities
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        code, request, declared = code_of(context.message), context.request, context.session.client_capabilities
         if code is None or code == INVALID_PARAMS or request is None or request.sender != "server" or declared is None:
             return
         mode = params_of(request).get("mode", "form")
         if mode in ("form", "url") and _is_undeclared(mode, declared.get("elicitation")):
             text = f"an elicitation in the undeclared mode {mode} is refused with {shown(code)}, not {INVALID_PARAMS}"
-            yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
+            yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
 # ---- shared by the rules
@@ -314,12 +314,12 @@ _OTHERS: Final = re.compile(r"\b(?:session|method|handler|tool|prompt|client|ser
 _MAX_SEARCHED_CHARS: Final = 4096
 
 
-def says_missing(seen: MessageContext, uri: object) -> bool:
+def says_missing(context: MessageContext, uri: object) -> bool:
     """Whether an error says that a resource does not exist."""
-    data = data_of(seen)
+    data = data_of(context)
     if isinstance(data, dict) and isinstance(uri, str) and data.get("uri") == uri:
         return True
-    texts = [text_of(seen)]
+    texts = [text_of(context)]
     values = data.values() if isinstance(data, dict) else (data,)
     texts += [
         value[:_MAX_SEARCHED_CHARS].casefold()
@@ -335,8 +335,8 @@ def _is_url_elicitation(elicitation: object) -> bool:
     return all(isinstance(elicitation.get(name), str) for name in ("elicitationId", "url", "message"))
 
 
-def _handshake(seen: MessageContext) -> tuple[int, ...]:
-    initialize = seen.session.initialize
+def _handshake(context: MessageContext) -> tuple[int, ...]:
+    initialize = context.session.initialize
     return () if initialize is None else (initialize.seq,)
 
 

@@ -46,10 +46,10 @@ class _Created(Rule):
     results = frozenset({"task"})
     source = SOURCE
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        return () if seen.answered is None else self.created(seen, seen.answered.request)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        return () if context.answered is None else self.created(context, context.answered.request)
 
-    def created(self, seen: MessageContext, request: Request) -> Iterable[Finding]:
+    def created(self, context: MessageContext, request: Request) -> Iterable[Finding]:
         """Findings for a request that is answered with a task."""
         raise NotImplementedError
 
@@ -71,11 +71,11 @@ class Undeclared(_Created):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return not method.startswith("tasks/")
 
-    def created(self, seen: MessageContext, request: Request) -> Iterable[Finding]:
+    def created(self, context: MessageContext, request: Request) -> Iterable[Finding]:
         if declares(request) is not False:
             return ()
         text = "a task is created for a request that did not declare the extension"
-        return [self.finding(seen, text, pointer="/result/resultType", related=(request.seq,))]
+        return [self.finding(context, text, pointer="/result/resultType", related=(request.seq,))]
 
 
 class UnsupportedMethod(_Created):
@@ -93,9 +93,9 @@ class UnsupportedMethod(_Created):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return method != "tools/call" and not method.startswith("tasks/")
 
-    def created(self, seen: MessageContext, request: Request) -> Iterable[Finding]:
+    def created(self, context: MessageContext, request: Request) -> Iterable[Finding]:
         text = f"{short(request.method)} is answered with a task"
-        return [self.finding(seen, text, pointer="/result/resultType", related=(request.seq,))]
+        return [self.finding(context, text, pointer="/result/resultType", related=(request.seq,))]
 
 
 class ClientUndeclared(Rule):
@@ -118,14 +118,14 @@ class ClientUndeclared(Rule):
     era = "modern"
     source = SOURCE
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.request
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.request
         if request is None or not _is_about_tasks(request) or declares(request) is not False:
             return ()
         use = "taskIds" if request.method == LISTEN else request.method
         text = f"{use} in a request that does not declare the extension"
         pointer = "/params/notifications/taskIds" if request.method == LISTEN else "/method"
-        return [self.finding(seen, text, pointer=pointer)]
+        return [self.finding(context, text, pointer=pointer)]
 
 
 class UndeclaredServed(Rule):
@@ -148,32 +148,34 @@ class UndeclaredServed(Rule):
     era = "modern"
     source = SOURCE
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        request, listening = seen.request, seen.subscription
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        request, listening = context.request, context.subscription
         if request is not None and isinstance(listening, ListenSubscription) and _is_about_tasks(request):
             listening.memory[self.id] = declares(request) is False
         return ()
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        listening = seen.subscription
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        listening = context.subscription
         if not isinstance(listening, ListenSubscription) or listening.acknowledged is None:
             return ()
         if not listening.acknowledged.task_ids or not listening.memory.pop(self.id, False):
             return ()
         text = "taskIds are acknowledged to a client that did not declare the extension"
-        return [self.finding(seen, text, pointer="/params/notifications/taskIds", related=(listening.seq,))]
+        return [self.finding(context, text, pointer="/params/notifications/taskIds", related=(listening.seq,))]
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        request, listening = seen.request, seen.subscription
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        request, listening = context.request, context.subscription
         if request is None or not _is_about_tasks(request) or declares(request) is not False:
             return ()
-        if isinstance(listening, ListenSubscription) and not (listening.memory.get(self.id) and _has_extension(seen)):
+        if isinstance(listening, ListenSubscription) and not (
+            listening.memory.get(self.id) and _has_extension(context)
+        ):
             return ()  # already reported, or the server does not know `taskIds`
         text = f"{request.method} is served, although the request did not declare the extension"
-        return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
+        return [self.finding(context, text, pointer="/result", related=(request.seq,))]
 
-    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
-        request, code = seen.request, code_of(seen.message)
+    def on_error(self, context: MessageContext) -> Iterable[Finding]:
+        request, code = context.request, code_of(context.message)
         if (
             request is None
             or code is None
@@ -183,11 +185,11 @@ class UndeclaredServed(Rule):
         ):
             return ()
         if declares(request) is not False or not (
-            _has_extension(seen) or (code == INVALID_PARAMS and request.method != LISTEN)
+            _has_extension(context) or (code == INVALID_PARAMS and request.method != LISTEN)
         ):
             return ()  # a server without the extension has no such method
         text = f"a request without the extension is refused with {shown(code)}, not {MISSING_CAPABILITY}"
-        return [self.finding(seen, text, pointer="/error/code", related=(request.seq,))]
+        return [self.finding(context, text, pointer="/error/code", related=(request.seq,))]
 
 
 class UnlistenedNotification(Rule):
@@ -210,21 +212,21 @@ class UnlistenedNotification(Rule):
     needs_start = True
     source = SOURCE
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        id_, listening = member(seen.body.get("params"), "taskId"), seen.subscription
-        subscriptions = _all(seen, self.fold)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        id_, listening = member(context.body.get("params"), "taskId"), context.subscription
+        subscriptions = _all(context, self.fold)
         if not isinstance(id_, str) or (
             isinstance(listening, ListenSubscription) and id_ in listening.requested.task_ids
         ):
             return ()
         if subscriptions is None:
             return ()
-        now_ns = seen.message.t_ns
+        now_ns = context.message.t_ns
         for subscription in subscriptions:
             is_open = subscription.ended_ns is None or now_ns - subscription.ended_ns <= RACE_NS
             if is_open and id_ in subscription.requested.task_ids:
                 return ()
-        return [self.finding(seen, "the client does not listen to this task", pointer="/params/taskId")]
+        return [self.finding(context, "the client does not listen to this task", pointer="/params/taskId")]
 
 
 # ---- shared by the rules
@@ -247,18 +249,18 @@ def _is_about_tasks(request: Request) -> bool:
     return member(member(request.params, "notifications"), "taskIds") is not None
 
 
-def _has_extension(seen: MessageContext) -> bool:
+def _has_extension(context: MessageContext) -> bool:
     """Whether the server is known to support tasks."""
-    declared = seen.session.declared.get("modern")
+    declared = context.session.declared.get("modern")
     if declared is not None and isinstance(member(declared.capabilities.get("extensions"), EXTENSION), dict):
         return True
-    return seen.task is not None and seen.task.seq is not None
+    return context.task is not None and context.task.seq is not None
 
 
-def _all(seen: MessageContext, fold: Fold) -> list[ListenSubscription] | None:
+def _all(context: MessageContext, fold: Fold) -> list[ListenSubscription] | None:
     """All `subscriptions/listen` requests of a client; None if there are too many, or some were forgotten."""
     subscriptions = fold.links.subscriptions
     if subscriptions.forgotten:
         return None
-    listenings = subscriptions.listenings(seen.session)
+    listenings = subscriptions.listenings(context.session)
     return listenings if len(listenings) <= LISTENINGS else None

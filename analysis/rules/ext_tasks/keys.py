@@ -75,26 +75,26 @@ class _Keyed(Rule):
     era = "modern"
     source = SOURCE
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.method != "tasks/update":
-            return self._report(seen)
-        replies = member(seen.request.params, "inputResponses") if seen.request is not None else None
-        if seen.task is not None and isinstance(replies, dict):
-            _keys(seen.task).mark_accepted(replies)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        if context.method != "tasks/update":
+            return self._report(context)
+        replies = member(context.request.params, "inputResponses") if context.request is not None else None
+        if context.task is not None and isinstance(replies, dict):
+            _keys(context.task).mark_accepted(replies)
         return ()
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._report(seen)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        return self._report(context)
 
-    def _report(self, seen: MessageContext) -> Iterable[Finding]:
-        inputs = inputs_in(seen, self.fold)
+    def _report(self, context: MessageContext) -> Iterable[Finding]:
+        inputs = inputs_in(context, self.fold)
         if inputs is None:
             return ()
         task, questions = inputs
-        faults = _keys(task).add_questions(seen.message, questions, is_http=seen.session.is_http)
-        return self.faulty(seen, faults) if faults else ()
+        faults = _keys(task).add_questions(context.message, questions, is_http=context.session.is_http)
+        return self.faulty(context, faults) if faults else ()
 
-    def faulty(self, seen: MessageContext, faults: list[tuple[str, str]]) -> Iterable[Finding]:  # noqa: ARG002
+    def faulty(self, context: MessageContext, faults: list[tuple[str, str]]) -> Iterable[Finding]:  # noqa: ARG002
         """Findings for keys that now mean something else."""
         return ()
 
@@ -115,10 +115,10 @@ class KeyReused(_Keyed):
     who = "server"
     impact = Impact.WRONG
 
-    def faulty(self, seen: MessageContext, faults: list[tuple[str, str]]) -> Iterable[Finding]:
-        part = "/result" if seen.answered is not None else "/params"
+    def faulty(self, context: MessageContext, faults: list[tuple[str, str]]) -> Iterable[Finding]:
+        part = "/result" if context.answered is not None else "/params"
         return [
-            self.finding(seen, text, pointer=f"{part}/inputRequests/{step(key, 200)}")
+            self.finding(context, text, pointer=f"{part}/inputRequests/{step(key, 200)}")
             for key, text in faults[:MAX_KEY_FINDINGS]
         ]
 
@@ -138,17 +138,17 @@ class UnknownKey(_Keyed):
     who = "client"
     level = NOTE
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        replies = member(seen.body.get("params"), "inputResponses")
-        if seen.task is None or not isinstance(replies, dict):
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        replies = member(context.body.get("params"), "inputResponses")
+        if context.task is None or not isinstance(replies, dict):
             return ()
-        keys = _keys(seen.task)
-        if keys.current is None or keys.seq <= seen.session.lost_seq:
+        keys = _keys(context.task)
+        if keys.current is None or keys.seq <= context.session.lost_seq:
             return ()
         unknown = [key for key in islice(replies, MAX_INPUT_ENTRIES) if key not in keys.current or key in keys.done]
         text = "the task does not ask this question"
         return [
-            self.finding(seen, text, pointer=f"/params/inputResponses/{step(key, 200)}", related=(keys.seq,))
+            self.finding(context, text, pointer=f"/params/inputResponses/{step(key, 200)}", related=(keys.seq,))
             for key in unknown[:MAX_KEY_FINDINGS]
         ]
 

@@ -50,12 +50,12 @@ class ResultType(_Answer):
     id = "ext-tasks/result-type"
     replaces = ("modern/unknown-result-type", "mrtr/unsupported-method", "cache/hints-on-interim")
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        kind = member(seen.body["result"], "resultType")
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        kind = member(context.body["result"], "resultType")
         if not isinstance(kind, str) or kind == "complete":
             return ()
-        text = f"resultType of {seen.method} is {short(kind)!r}, not 'complete'"
-        return [self.finding(seen, text, pointer="/result/resultType")]
+        text = f"resultType of {context.method} is {short(kind)!r}, not 'complete'"
+        return [self.finding(context, text, pointer="/result/resultType")]
 
 
 class InvalidShape(Rule):
@@ -82,22 +82,22 @@ class InvalidShape(Rule):
     def concerns(self, _hook: str, method: str, like: MessageContext) -> bool:
         return method != "tools/call" or outcome_of(like) is _TASK
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        is_new, result = seen.method == "tools/call", seen.body["result"]
-        return self._check_shape(seen, result, "/result", is_new=is_new) if isinstance(result, dict) else ()
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        is_new, result = context.method == "tools/call", context.body["result"]
+        return self._check_shape(context, result, "/result", is_new=is_new) if isinstance(result, dict) else ()
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        params = seen.body.get("params")
-        return self._check_shape(seen, params, "/params", is_new=False) if isinstance(params, dict) else ()
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        params = context.body.get("params")
+        return self._check_shape(context, params, "/params", is_new=False) if isinstance(params, dict) else ()
 
     def _check_shape(
-        self, seen: MessageContext, body: dict[str, Any], pointer: str, *, is_new: bool
+        self, context: MessageContext, body: dict[str, Any], pointer: str, *, is_new: bool
     ) -> Iterator[Finding]:
         if "taskId" not in body and isinstance(body.get("task"), dict):
-            yield self.finding(seen, "the members are under task, as in 2025-11-25", pointer=f"{pointer}/task")
+            yield self.finding(context, "the members are under task, as in 2025-11-25", pointer=f"{pointer}/task")
             return
         for name, text in _faults(body, is_new=is_new):
-            yield self.finding(seen, text, pointer=f"{pointer}/{name}")
+            yield self.finding(context, text, pointer=f"{pointer}/{name}")
 
 
 class AcknowledgementNotEmpty(_Answer):
@@ -117,12 +117,12 @@ class AcknowledgementNotEmpty(_Answer):
     impact = Impact.WRONG
     methods = frozenset({"tasks/update", "tasks/cancel"})
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        result = seen.body["result"]
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        result = context.body["result"]
         more = next((name for name in result if name not in _EMPTY), None) if isinstance(result, dict) else None
         if more is None:
             return ()
-        return [self.finding(seen, f"the response to {seen.method} has {short(more)!r}", pointer="/result")]
+        return [self.finding(context, f"the response to {context.method} has {short(more)!r}", pointer="/result")]
 
 
 class TerminalChanged(TerminalStatusChanged):
@@ -177,21 +177,21 @@ class NotFoundCode(_Answer):
     impact = Impact.WRONG
     methods = frozenset({"tasks/get"})
 
-    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
-        text = wrong_code(seen)
-        if text is None or seen.request is None:
+    def on_error(self, context: MessageContext) -> Iterable[Finding]:
+        text = wrong_code(context)
+        if text is None or context.request is None:
             return ()
-        return [self.finding(seen, text, pointer="/error/code", related=(seen.request.seq,))]
+        return [self.finding(context, text, pointer="/error/code", related=(context.request.seq,))]
 
 
 # ---- shared by the rules
 
 
-def inputs_in(seen: MessageContext, fold: Fold) -> tuple[Any, dict[str, Any]] | None:
+def inputs_in(context: MessageContext, fold: Fold) -> tuple[Any, dict[str, Any]] | None:
     """The task that a message reports in detail, and its questions; None if it reports none."""
-    if not isinstance(seen.message, Notification) and seen.method != "tasks/get":
+    if not isinstance(context.message, Notification) and context.method != "tasks/get":
         return None
-    for report in reports_in(seen, fold):
+    for report in reports_in(context, fold):
         questions = report.body.get("inputRequests", {})
         if report.task is not None and isinstance(questions, dict) and isinstance(report.body.get("status"), str):
             return report.task, questions

@@ -51,10 +51,10 @@ class InvalidUtf8(FrameRule):
     id = "framing/invalid-utf8"
     source = "2025-03-26 basic/transports; 2026-07-28 basic/transports/index"
 
-    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
-        if reason(seen.message) == self.id:
-            raw = seen.message.frames[0].raw
-            yield self.of_frame(seen, f"the bytes are not UTF-8{', but UTF-16' if _is_utf_16(raw) else ''}")
+    def check_frame(self, context: MessageContext) -> Iterator[Finding]:
+        if reason(context.message) == self.id:
+            raw = context.message.frames[0].raw
+            yield self.of_frame(context, f"the bytes are not UTF-8{', but UTF-16' if _is_utf_16(raw) else ''}")
 
 
 class Bom(AnyFrameRule):
@@ -73,9 +73,9 @@ class Bom(AnyFrameRule):
     once = True
     source = "RFC 8259 §8.1"
 
-    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
-        if seen.message.frames[0].raw.startswith(BOM) and reason(seen.message) != "framing/invalid-utf8":
-            yield self.of_frame(seen, "the message begins with a byte order mark")
+    def check_frame(self, context: MessageContext) -> Iterator[Finding]:
+        if context.message.frames[0].raw.startswith(BOM) and reason(context.message) != "framing/invalid-utf8":
+            yield self.of_frame(context, "the message begins with a byte order mark")
 
 
 class _NotJson(FrameRule):
@@ -83,14 +83,14 @@ class _NotJson(FrameRule):
 
     stream = ""
 
-    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
-        message = seen.message
+    def check_frame(self, context: MessageContext) -> Iterator[Finding]:
+        message = context.message
         raw = message.frames[0].raw
-        headed: set[str] = self.state_for(seen.session, set)
+        headed: set[str] = self.state_for(context.session, set)
         if _announces(message):
             headed.add(message.sender)
         elif reason(message) == self.id and not (message.sender in headed and _CONTENT_TYPE.match(raw)):
-            yield self.of_frame(seen, f"a line on {self.stream} is not JSON; it looks like {_looks_like(raw)}")
+            yield self.of_frame(context, f"a line on {self.stream} is not JSON; it looks like {_looks_like(raw)}")
 
 
 class StdoutNotJson(_NotJson):
@@ -144,9 +144,9 @@ class LspHeader(FrameRule):
     impact = Impact.CONNECTION
     source = "2024-11-05 basic/transports (stdio)"
 
-    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
-        if _announces(seen.message):
-            yield self.of_frame(seen, "a Content-Length header, which language servers use but MCP does not")
+    def check_frame(self, context: MessageContext) -> Iterator[Finding]:
+        if _announces(context.message):
+            yield self.of_frame(context, "a Content-Length header, which language servers use but MCP does not")
 
 
 class EmbeddedNewline(AnyFrameRule):
@@ -163,10 +163,10 @@ class EmbeddedNewline(AnyFrameRule):
     oddities = Odd.SPREAD
     source = "2024-11-05 basic/transports (stdio)"
 
-    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
-        count = len(seen.message.frames)
+    def check_frame(self, context: MessageContext) -> Iterator[Finding]:
+        count = len(context.message.frames)
         if count > 1:
-            yield self.of_frame(seen, f"one message is spread over {count:,} lines")
+            yield self.of_frame(context, f"one message is spread over {count:,} lines")
 
 
 class SeveralMessagesOnALine(AnyFrameRule):
@@ -184,9 +184,9 @@ class SeveralMessagesOnALine(AnyFrameRule):
     oddities = Odd.SEVERAL
     source = "2024-11-05 basic/transports (stdio)"
 
-    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
-        if self.id in (seen.message.frames[0].verdict.problem, reason(seen.message)):
-            yield self.of_frame(seen, "several messages are on one line")
+    def check_frame(self, context: MessageContext) -> Iterator[Finding]:
+        if self.id in (context.message.frames[0].verdict.problem, reason(context.message)):
+            yield self.of_frame(context, "several messages are on one line")
 
 
 class NotAMessage(Rule):
@@ -202,12 +202,12 @@ class NotAMessage(Rule):
     id = "framing/not-a-message"
     source = "2024-11-05 basic/transports (stdio); 2025-03-26 basic/transports"
 
-    def on_invalid(self, seen: MessageContext) -> Iterator[Finding]:
-        message = seen.message
+    def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
+        message = context.message
         # A value among several on a line is reported like an item of an array.
         is_among = reason(message) == "batch/item-not-object" and message.frames[0].verdict.problem == SEVERAL
-        if is_among or (reason(message) == self.id and not seen.is_beside):
-            yield self.finding(seen, "a JSON value that is not an object, so not a message")
+        if is_among or (reason(message) == self.id and not context.is_beside):
+            yield self.finding(context, "a JSON value that is not an object, so not a message")
 
 
 class BlankLine(FrameRule):
@@ -226,14 +226,14 @@ class BlankLine(FrameRule):
     once = True
     source = "2024-11-05 basic/transports (stdio)"
 
-    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
-        message = seen.message
-        headed: set[str] = self.state_for(seen.session, set)
+    def check_frame(self, context: MessageContext) -> Iterator[Finding]:
+        message = context.message
+        headed: set[str] = self.state_for(context.session, set)
         if _announces(message):
             headed.add(message.sender)
         elif reason(message) == self.id:
             if message.sender not in headed:
-                yield self.of_frame(seen, "a line without a message")
+                yield self.of_frame(context, "a line without a message")
             headed.discard(message.sender)  # the empty line that ends a header belongs to it
 
 
@@ -254,10 +254,10 @@ class Crlf(AnyFrameRule):
     once = True
     source = "2024-11-05 basic/transports (stdio)"
 
-    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
-        is_ended_so = any(frame.unit == "line" and frame.delim == b"\r\n" for frame in seen.message.frames)
-        if is_ended_so and is_value(seen.message):
-            yield self.of_frame(seen, "lines end with CR LF")
+    def check_frame(self, context: MessageContext) -> Iterator[Finding]:
+        is_ended_so = any(frame.unit == "line" and frame.delim == b"\r\n" for frame in context.message.frames)
+        if is_ended_so and is_value(context.message):
+            yield self.of_frame(context, "lines end with CR LF")
 
 
 class TruncatedMessage(FrameRule):
@@ -274,9 +274,9 @@ class TruncatedMessage(FrameRule):
     at_end = True
     source = "2024-11-05 basic/transports (stdio)"
 
-    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
-        if reason(seen.message) == self.id:
-            yield self.of_frame(seen, "the stream ended in the middle of a message")
+    def check_frame(self, context: MessageContext) -> Iterator[Finding]:
+        if reason(context.message) == self.id:
+            yield self.of_frame(context, "the stream ended in the middle of a message")
 
 
 class MissingFinalNewline(AnyFrameRule):
@@ -295,10 +295,10 @@ class MissingFinalNewline(AnyFrameRule):
     at_end = True
     source = "2024-11-05 basic/transports (stdio)"
 
-    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
-        last = seen.message.frames[-1]
-        if last.unit == "line" and not last.whole and is_value(seen.message):
-            yield self.of_frame(seen, "the stream ended after this message without the line feed that ends it")
+    def check_frame(self, context: MessageContext) -> Iterator[Finding]:
+        last = context.message.frames[-1]
+        if last.unit == "line" and not last.whole and is_value(context.message):
+            yield self.of_frame(context, "the stream ended after this message without the line feed that ends it")
 
 
 class OversizedMessage(AnyFrameRule):
@@ -318,12 +318,12 @@ class OversizedMessage(AnyFrameRule):
     impact = Impact.MESSAGE
     source = "observed in SDKs; no limit in the specification"
 
-    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
-        size = size_of(seen.message.frames)
+    def check_frame(self, context: MessageContext) -> Iterator[Finding]:
+        size = size_of(context.message.frames)
         if size > LARGE:
             limit = 10 if size > 10 * LARGE else 1
             text = f"the message is larger than {limit} MiB, which some receivers refuse"
-            yield self.finding(seen, text)._replace(item=None)
+            yield self.finding(context, text)._replace(item=None)
 
 
 # ---- shared by the rules

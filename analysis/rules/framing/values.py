@@ -32,10 +32,10 @@ class TooDeep(AnyFrameRule):
     impact = Impact.CONNECTION
     source = "observed in parsers; no limit in the specification"
 
-    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
-        message = seen.message
+    def check_frame(self, context: MessageContext) -> Iterator[Finding]:
+        message = context.message
         if reason(message) == self.id or (is_value(message) and nesting(raw_of(message.frames)) > DEEP):
-            yield self.of_frame(seen, f"the message nests more than {DEEP} levels")
+            yield self.of_frame(context, f"the message nests more than {DEEP} levels")
 
 
 class DuplicateKey(AnyFrameRule):
@@ -55,14 +55,14 @@ class DuplicateKey(AnyFrameRule):
     impact = Impact.WRONG
     source = "RFC 8259 §4"
 
-    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
-        place = hidden_in(seen.message).repeated
+    def check_frame(self, context: MessageContext) -> Iterator[Finding]:
+        place = hidden_in(context.message).repeated
         if place is None:
             return
         text = f"the member {cut(place.name)} occurs twice in one object"
         if place.pointer in _DECISIVE:
             text += ": peers may disagree about which message this is"
-        yield self.finding(seen, text, pointer=place.pointer)._replace(item=place.item)
+        yield self.finding(context, text, pointer=place.pointer)._replace(item=place.item)
 
 
 class NonJsonNumber(AnyFrameRule):
@@ -80,11 +80,11 @@ class NonJsonNumber(AnyFrameRule):
     oddities = Odd.HIDING
     source = "RFC 8259 §6"
 
-    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
-        place = hidden_in(seen.message).constant
+    def check_frame(self, context: MessageContext) -> Iterator[Finding]:
+        place = hidden_in(context.message).constant
         if place is not None:
             text = "NaN and infinities are not JSON values"
-            yield self.of_frame(seen, text, pointer=place.pointer, item=place.item)
+            yield self.of_frame(context, text, pointer=place.pointer, item=place.item)
 
 
 class LoneSurrogate(AnyFrameRule):
@@ -102,8 +102,8 @@ class LoneSurrogate(AnyFrameRule):
     level = WARNING
     source = "RFC 8259 §8.2"
 
-    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
-        place = hidden_in(seen.message).half_pair
+    def check_frame(self, context: MessageContext) -> Iterator[Finding]:
+        place = hidden_in(context.message).half_pair
         if place is not None:
             text = "a string holds half of a surrogate pair, which UTF-8 cannot represent"
-            yield self.of_frame(seen, text, pointer=place.pointer, item=place.item)
+            yield self.of_frame(context, text, pointer=place.pointer, item=place.item)

@@ -174,11 +174,11 @@ class GetOrDeleteModern(VersionLearningRule, HttpRule):
         super().__init__()
         self._modern: set[str] = set()
 
-    def learn(self, seen: MessageContext) -> None:
-        message, http = seen.message, seen.http
+    def learn(self, context: MessageContext) -> None:
+        message, http = context.message, context.http
         if http is None or not isinstance(message, Response):
             return
-        if seen.method == "initialize" and not message.is_error:
+        if context.method == "initialize" and not message.is_error:
             self._modern.discard(http.path)
         versions = listed(message)
         if not versions:

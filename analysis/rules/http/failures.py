@@ -95,18 +95,18 @@ def said_text(http: HttpExchange) -> str:
 
 
 def _is_answered(http: HttpExchange) -> bool:
-    return any(isinstance(seen.message, Response) for seen in http.received)
+    return any(isinstance(context.message, Response) for context in http.received)
 
 
 def _is_about_request(http: HttpExchange) -> bool:
     """Whether a refusal names the request that it refuses; official servers refuse sessions by errors without an id."""
-    answers = [seen.message for seen in http.received if isinstance(seen.message, Response)]
+    answers = [context.message for context in http.received if isinstance(context.message, Response)]
     return any(answer.id is not None and answer.id.type != "null" for answer in answers)
 
 
-def _named(seen: MessageContext) -> str:
+def _named(context: MessageContext) -> str:
     """What was sent."""
-    return "the client's response" if isinstance(seen.message, Response) else short(seen.method)
+    return "the client's response" if isinstance(context.message, Response) else short(context.method)
 
 
 def _broken_by(http: HttpExchange) -> Blames:
@@ -225,11 +225,11 @@ class MessageNotAnswered(ExchangeEndRule):
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
         return like.status is None and super().concerns_exchange(hook, like)
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._wait_for_answer(seen)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        return self._wait_for_answer(context)
 
-    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._wait_for_answer(seen)
+    def on_response(self, context: MessageContext) -> Iterable[Finding]:
+        return self._wait_for_answer(context)
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         messages = messages_of(http)
@@ -241,17 +241,17 @@ class MessageNotAnswered(ExchangeEndRule):
         text = f"{_named(messages[0])} got no HTTP response for {waited_ns / 1e9:.0f} s; then the client gave up"
         return self.in_request(http, session, text)
 
-    def _wait_for_answer(self, seen: MessageContext) -> Iterable[Finding]:
-        http, at_ns = seen.http, seen.message.t_ns
-        if http is not None and http.method == "POST" and seen.message.sender == "client" and len(http.sent) < 2:
-            self.later(at_ns + _LONG_NS, lambda: self._still_waiting(seen, http))
+    def _wait_for_answer(self, context: MessageContext) -> Iterable[Finding]:
+        http, at_ns = context.http, context.message.t_ns
+        if http is not None and http.method == "POST" and context.message.sender == "client" and len(http.sent) < 2:
+            self.later(at_ns + _LONG_NS, lambda: self._still_waiting(context, http))
         return ()
 
-    def _still_waiting(self, seen: MessageContext, http: HttpExchange) -> Iterable[Finding]:
+    def _still_waiting(self, context: MessageContext, http: HttpExchange) -> Iterable[Finding]:
         if http.answered is not None or not http.is_streamable or http.session is None or requests_of(http):
             return []
         http.memory[self.id] = True
-        return [self.finding(seen, f"{_named(seen)} got no HTTP response for {_LONG_NS / 1e9:.0f} s")]
+        return [self.finding(context, f"{_named(context)} got no HTTP response for {_LONG_NS / 1e9:.0f} s")]
 
 
 class BodyCut(ExchangeEndRule):
@@ -327,7 +327,7 @@ class StreamBroken(ExchangeEndRule):
     source = "RFC 9112 §8"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        requests = [seen for seen in requests_of(http) if is_open(seen, self.fold)]
+        requests = [context for context in requests_of(http) if is_open(context, self.fold)]
         if http.ended_by not in ("server", "error") or not requests or http.event_id is not None:
             return ()
         first = requests[0]

@@ -44,14 +44,14 @@ class ResponseOnGetStream(Rule):
     sender = "server"
     source = _TRANSPORTS
 
-    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
-        http = seen.http
+    def on_response(self, context: MessageContext) -> Iterable[Finding]:
+        http = context.http
         if http is None or http.method != "GET" or _LAST in http.fields or not http.is_streamable:
             return ()
-        id_ = seen.message.id if isinstance(seen.message, Response) else None
-        if seen.message.frames[0].unit != "sse_event" or id_ is None or id_.type == "null":
+        id_ = context.message.id if isinstance(context.message, Response) else None
+        if context.message.frames[0].unit != "sse_event" or id_ is None or id_.type == "null":
             return ()  # `id/unknown-response` checks which request it answers
-        return [self.finding(seen, "a response is sent on a stream that was opened by GET")]
+        return [self.finding(context, "a response is sent on a stream that was opened by GET")]
 
 
 class RelatedOnGetStream(WithTokens):
@@ -74,15 +74,15 @@ class RelatedOnGetStream(WithTokens):
     once = True
     source = _TRANSPORTS
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        http = seen.http
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        http = context.http
         if http is None or http.method != "GET" or _LAST in http.fields or not http.is_streamable:
             return ()
-        progress = reported_token(seen, self.fold)
+        progress = reported_token(context, self.fold)
         if progress is None or progress.task is not None:
             return ()
         return [
-            self.finding(seen, "progress of a request is sent on the stream opened by GET", related=(progress.seq,))
+            self.finding(context, "progress of a request is sent on the stream opened by GET", related=(progress.seq,))
         ]
 
 
@@ -115,38 +115,43 @@ class Broadcast(Rule):
     replaces = ("id/duplicate-in-flight",)
     source = _TRANSPORTS
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        http, message = seen.http, seen.message
-        if http is None or not isinstance(message, Request) or http.session_id is None or seen.era == "modern":
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        http, message = context.http, context.message
+        if http is None or not isinstance(message, Request) or http.session_id is None or context.era == "modern":
             return ()
-        kept: OrderedDict[Id, _Sent] = self._kept(seen.session)[0]
+        kept: OrderedDict[Id, _Sent] = self._kept(context.session)[0]
         before = kept.pop(message.id, None)
-        kept[message.id] = _Sent(seen.body, http, message.t_ns, message.seq)
+        kept[message.id] = _Sent(context.body, http, message.t_ns, message.seq)
         if len(kept) > _MAX_REMEMBERED_MESSAGES:
             kept.popitem(last=False)
-        if before is None or seen.earlier is None or seen.earlier.state not in _WAITING or not _is_other(before, http):
+        if (
+            before is None
+            or context.earlier is None
+            or context.earlier.state not in _WAITING
+            or not _is_other(before, http)
+        ):
             return ()
-        if before.body != seen.body:
+        if before.body != context.body:
             return ()  # each stream may number its requests from the start
         text = f"{short(message.method)} is sent on two streams of the session"
-        return [self.finding(seen, text, related=(before.seq,))]
+        return [self.finding(context, text, related=(before.seq,))]
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        http = seen.http
-        if http is None or http.session_id is None or seen.method in _SCOPED or seen.era == "modern":
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        http = context.http
+        if http is None or http.session_id is None or context.method in _SCOPED or context.era == "modern":
             return ()
-        kept: OrderedDict[bytes, _Sent] = self._kept(seen.session)[1]
-        raw = seen.message.frames[0].raw
+        kept: OrderedDict[bytes, _Sent] = self._kept(context.session)[1]
+        raw = context.message.frames[0].raw
         before = kept.pop(raw, None)
-        kept[raw] = _Sent(seen.body, http, seen.message.t_ns, seen.message.seq)
+        kept[raw] = _Sent(context.body, http, context.message.t_ns, context.message.seq)
         if len(kept) > _MAX_REMEMBERED_MESSAGES or len(raw) > _MAX_NOTIFICATION_BYTES:
             kept.popitem(last=len(raw) > _MAX_NOTIFICATION_BYTES)
         if before is None or before.http.over is not None or not _is_other(before, http):
             return ()
-        if seen.message.t_ns - before.t_ns > _TOGETHER_NS:
+        if context.message.t_ns - before.t_ns > _TOGETHER_NS:
             return ()
-        text = f"{short(seen.method)} is sent on two streams of the session"
-        return [self.finding(seen, text, related=(before.seq,), level=WARNING)]
+        text = f"{short(context.method)} is sent on two streams of the session"
+        return [self.finding(context, text, related=(before.seq,), level=WARNING)]
 
     def _kept(self, session: Session) -> tuple[OrderedDict[Id, _Sent], OrderedDict[bytes, _Sent]]:
         kept: tuple[OrderedDict[Id, _Sent], OrderedDict[bytes, _Sent]] = self.state_for(session, _two)

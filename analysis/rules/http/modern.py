@@ -41,12 +41,12 @@ class _Header(Rule):
     sender = "client"
     source = _STREAMABLE
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        faults = faults_of(seen)
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        faults = faults_of(context)
         if not faults:
             return ()
         return [
-            self.finding(seen, fault.text, pointer=fault.pointer, related=fault.related)
+            self.finding(context, fault.text, pointer=fault.pointer, related=fault.related)
             for fault in faults
             if fault.rule == self.id
         ]
@@ -79,12 +79,12 @@ class NameHeader(_Header):
     id = "http/name-header"
     source = f"{_STREAMABLE}; SEP-2663"
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.method in NAMED or seen.http is None or NAME_FIELD not in seen.http.fields:
-            return super().on_request(seen)
-        if seen.method not in REQUESTS:
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        if context.method in NAMED or context.http is None or NAME_FIELD not in context.http.fields:
+            return super().on_request(context)
+        if context.method not in REQUESTS:
             return ()
-        return [self.finding(seen, "Mcp-Name is sent with a method that has no name", level=NOTE)]
+        return [self.finding(context, "Mcp-Name is sent with a method that has no name", level=NOTE)]
 
 
 class HeaderEncoding(_Header):
@@ -120,22 +120,22 @@ class ParamHeader(ToolLookupRule):
     needs_http = True
     source = _STREAMABLE
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.method == LIST:
-            ttl: Any = member(seen.body.get("result"), "ttlMs")
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        if context.method == LIST:
+            ttl: Any = member(context.body.get("result"), "ttlMs")
             if type(ttl) in (int, float) and 0 <= ttl < 2**53:
-                seen.session.memory[FRESH_UNTIL] = seen.message.t_ns + int(ttl) * 1_000_000
+                context.session.memory[FRESH_UNTIL] = context.message.t_ns + int(ttl) * 1_000_000
             else:
-                seen.session.memory.pop(FRESH_UNTIL, None)
-        return super().on_result(seen)
+                context.session.memory.pop(FRESH_UNTIL, None)
+        return super().on_result(context)
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return like.session.is_http and super().concerns(hook, method, like)
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
         return [
-            self.finding(seen, fault.text, pointer=fault.pointer, related=fault.related)
-            for fault in faults_of(seen)
+            self.finding(context, fault.text, pointer=fault.pointer, related=fault.related)
+            for fault in faults_of(context)
             if fault.rule == self.id
         ]
 
@@ -163,12 +163,12 @@ class HeaderMismatchAccepted(VersionLearningRule, HttpRule):
         super().__init__()
         self._serves_old = False
 
-    def learn(self, seen: MessageContext) -> None:
-        message = seen.message
+    def learn(self, context: MessageContext) -> None:
+        message = context.message
         if self._serves_old or not isinstance(message, Response):
             return
-        if seen.method == "initialize" and not message.is_error:
-            versions: tuple[str | None, ...] = (seen.revision,)
+        if context.method == "initialize" and not message.is_error:
+            versions: tuple[str | None, ...] = (context.revision,)
         else:
             versions = listed(message) or ()
         ranks = [rank_of(version) for version in versions]

@@ -57,11 +57,11 @@ class NotificationStatus(ExchangeEndRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.sent or isinstance(http.sent[0].message, Request) or len(http.sent) >= MAX_BODY_MESSAGES:
             return ()
-        if not all(isinstance(seen.message, (Notification, Response)) for seen in http.sent):
+        if not all(isinstance(context.message, (Notification, Response)) for context in http.sent):
             return ()
-        if any(isinstance(seen.message, Response) for seen in http.received):
+        if any(isinstance(context.message, Response) for context in http.received):
             return ()  # `jsonrpc/notification-answered` reports the response
-        if any(echoed(seen) is not None for seen in http.received):
+        if any(echoed(context) is not None for context in http.received):
             return ()  # `id/echoed-frame` reports it
         if http.sent[0].message.index is not None and http.sent[0].rank == _BATCHES:
             return ()  # `batch/empty-response` reports it
@@ -117,9 +117,13 @@ class RequestNotAnswered(ExchangeEndRule):
         if http.response_size and (http.status not in WITHOUT_BODY or http.media_type == JSON):
             return ()
         # A cancellation may have been lost.
-        requests = [seen for seen in requests_of(http) if seen.message.seq > seen.session.lost_seq]
+        requests = [context for context in requests_of(http) if context.message.seq > context.session.lost_seq]
         cancelled = {ended.request.seq for ended in http.let_go if ended.outcome is Outcome.CANCELLED}
-        waiting = [seen for seen in requests if not is_cancelled(seen, self.fold) and seen.message.seq not in cancelled]
+        waiting = [
+            context
+            for context in requests
+            if not is_cancelled(context, self.fold) and context.message.seq not in cancelled
+        ]
         if not waiting:
             return ()
         text = f"{short(waiting[0].method)} is answered with status {http.status} and nothing else"
@@ -219,16 +223,16 @@ class JsonNotSingle(ExchangeEndRule):
             return ()
         if not requests_of(http):
             return ()
-        bodies = [seen for seen in http.received if seen.message.frames[0].unit == "http_body"]
-        for seen in bodies:
-            message = seen.message
+        bodies = [context for context in http.received if context.message.frames[0].unit == "http_body"]
+        for context in bodies:
+            message = context.message
             if isinstance(message, (Request, Notification)):
-                if echoed(seen) is not None:
+                if echoed(context) is not None:
                     # `id/echoed-frame` reports all others.
                     text = "the JSON response is the request itself"
-                    return [self.finding(seen, text, session=session)] if seen.method == "ping" else []
+                    return [self.finding(context, text, session=session)] if context.method == "ping" else []
                 kind = "a request" if isinstance(message, Request) else "a notification"
-                return [self.finding(seen, f"the JSON response is {kind}", session=session)]
+                return [self.finding(context, f"the JSON response is {kind}", session=session)]
         # In other revisions `batch/not-supported-version` reports the array.
         is_array = bool(bodies) and bodies[0].message.index is not None
         if not is_array or bodies[0].rank != _BATCHES or http.sent[0].message.index is not None:
@@ -256,19 +260,19 @@ class ResponseIdMismatch(Rule):
     replaces = ("id/unknown-response",)
     source = _TRANSPORTS
 
-    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
-        http, message = seen.http, seen.message
+    def on_response(self, context: MessageContext) -> Iterable[Finding]:
+        http, message = context.http, context.message
         if http is None or message.frames[0].unit != "http_body" or not isinstance(message, Response):
             return ()
         id_ = message.id
         for sent in http.sent:
             if isinstance(sent.message, Invalid) or (isinstance(sent.message, Request) and sent.message.id == id_):
                 return ()
-        if id_ is None or id_.type == "null" or seen.is_converted:
+        if id_ is None or id_.type == "null" or context.is_converted:
             return ()
         if not 0 < len(requests_of(http)) < MAX_BODY_MESSAGES or not http.is_streamable:
             return ()
-        return [self.finding(seen, "the id of the response matches no request in its POST", pointer="/id")]
+        return [self.finding(context, "the id of the response matches no request in its POST", pointer="/id")]
 
 
 class GetAnswer(ResponseStartRule):
@@ -298,7 +302,7 @@ class GetAnswer(ResponseStartRule):
             if not http.accepts_stream or lacks_session(http) or failed_by(http) != "server":
                 return ()  # the refusal may be right, or of somebody else
             known = http.session_ids.get(http.session_id or "")
-            if any("error" in seen.body for seen in http.received) or (known is not None and known.had_stream):
+            if any("error" in context.body for context in http.received) or (known is not None and known.had_stream):
                 return ()  # the server may have forgotten the session
             return self.in_response(
                 http,

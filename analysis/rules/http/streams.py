@@ -60,7 +60,7 @@ class StreamEndedUnanswered(HttpRule):
             return ()  # `sse/unterminated-event` reports it
         ended: list[HttpExchange] = self.state_for(session, list)
         if len(ended) < _MAX_STREAMS and any(
-            is_open(seen, self.fold) and seen.method != LISTEN for seen in requests_of(http)
+            is_open(context, self.fold) and context.method != LISTEN for context in requests_of(http)
         ):
             ended.append(http)
         return ()
@@ -73,11 +73,11 @@ class StreamEndedUnanswered(HttpRule):
                 continue
             if ending.reason == "killed" and (_may_go_on(http) or session.heard.get("server", -1) < http.over.seq):
                 continue
-            for seen in requests_of(http):
-                if is_open(seen, self.fold) and seen.method != LISTEN and seen.session is session:
-                    text = f"the stream ended before {short(seen.method)} was answered{_waited(seen, self.fold)}"
-                    finding = self.finding(http.over, text, session=session, related=(seen.message.seq,))
-                    yield finding._replace(method=seen.method[:256])
+            for context in requests_of(http):
+                if is_open(context, self.fold) and context.method != LISTEN and context.session is session:
+                    text = f"the stream ended before {short(context.method)} was answered{_waited(context, self.fold)}"
+                    finding = self.finding(http.over, text, session=session, related=(context.message.seq,))
+                    yield finding._replace(method=context.method[:256])
 
 
 class StreamKeptOpen(HttpRule):
@@ -155,20 +155,20 @@ class MessageAfterAnswer(_OnPostStream):
 
     id = "http/message-after-answer"
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._check_message(seen)
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        return self._check_message(context)
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._check_message(seen)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        return self._check_message(context)
 
-    def _check_message(self, seen: MessageContext) -> Iterable[Finding]:
-        http = seen.http
+    def _check_message(self, context: MessageContext) -> Iterable[Finding]:
+        http = context.http
         if http is None or http.settled is None or http.method != "POST" or not is_settled(http, self.fold):
             return ()
         if http.settled.method == LISTEN:
             return ()  # `listen/after-end` reports messages after the end of a subscription
-        text = f"{short(seen.method)} is sent after the response"
-        return [self.finding(seen, text, related=(http.settled.message.seq,))]
+        text = f"{short(context.method)} is sent after the response"
+        return [self.finding(context, text, related=(http.settled.message.seq,))]
 
 
 class WithTokens(Rule):
@@ -184,12 +184,12 @@ class WithTokens(Rule):
     more_methods: frozenset[str] = frozenset()
     """Notifications besides progress that it checks."""
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        tokens_of(seen.session).take_request(seen, self.fold)
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        tokens_of(context.session).take_request(context, self.fold)
         return ()
 
-    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
-        tokens_of(seen.session).take_result(seen)
+    def on_response(self, context: MessageContext) -> Iterable[Finding]:
+        tokens_of(context.session).take_result(context)
         return ()
 
 
@@ -214,13 +214,13 @@ class UnrelatedOnPostStream(WithTokens, _OnPostStream):
     sender = None
     more_methods = CHANGES
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        http = seen.http
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        http = context.http
         if http is None or http.method != "POST" or not requests_of(http):
             return ()
-        if seen.method in CHANGES:
-            return [self.finding(seen, f"{short(seen.method)} on the stream of {short(http.sent[0].method)}")]
-        progress = reported_token(seen, self.fold)
+        if context.method in CHANGES:
+            return [self.finding(context, f"{short(context.method)} on the stream of {short(http.sent[0].method)}")]
+        progress = reported_token(context, self.fold)
         if (
             progress is None
             or progress.key is None
@@ -231,7 +231,7 @@ class UnrelatedOnPostStream(WithTokens, _OnPostStream):
         if len(http.sent) >= MAX_BODY_MESSAGES or any(_token(request) == progress.id for request in http.sent):
             return ()
         text = "progress of a request that did not open this stream"
-        return [self.finding(seen, text, pointer="/params/progressToken", related=(progress.seq,))]
+        return [self.finding(context, text, pointer="/params/progressToken", related=(progress.seq,))]
 
 
 class AnswerOnOtherStream(_OnPostStream):
@@ -247,20 +247,20 @@ class AnswerOnOtherStream(_OnPostStream):
 
     id = "http/answer-on-other-stream"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._check_message(seen)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        return self._check_message(context)
 
-    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._check_message(seen) if seen.answered is not None else ()
+    def on_error(self, context: MessageContext) -> Iterable[Finding]:
+        return self._check_message(context) if context.answered is not None else ()
 
-    def _check_message(self, seen: MessageContext) -> Iterable[Finding]:
-        http, request = seen.http, seen.request
+    def _check_message(self, context: MessageContext) -> Iterable[Finding]:
+        http, request = context.http, context.request
         if http is None or request is None or request.frames[0].exchange == http.first.number:
             return ()
-        if http.method != "POST" or seen.message.frames[0].unit != "sse_event" or not requests_of(http):
+        if http.method != "POST" or context.message.frames[0].unit != "sse_event" or not requests_of(http):
             return ()
         text = f"the response to {short(request.method)} is sent on the stream of another POST"
-        return [self.finding(seen, text, related=(request.seq,))]
+        return [self.finding(context, text, related=(request.seq,))]
 
 
 # ---- shared by the rules
@@ -282,12 +282,12 @@ def _may_go_on(http: HttpExchange) -> bool:
     return http.event_id is not None or (known is not None and known.tried)
 
 
-def _waited(seen: MessageContext, fold: Fold) -> str:
+def _waited(context: MessageContext, fold: Fold) -> str:
     """How long the client waited in vain, if it said so by a cancellation."""
-    waiting = waiting_for(seen, fold)
+    waiting = waiting_for(context, fold)
     if waiting is None or waiting.cancellation is None:
         return ""
-    return f"; the client gave up after {(waiting.cancellation.t_ns - seen.message.t_ns) / 1e9:.1f} s"
+    return f"; the client gave up after {(waiting.cancellation.t_ns - context.message.t_ns) / 1e9:.1f} s"
 
 
 def is_settled(http: HttpExchange, fold: Fold) -> bool:
@@ -297,24 +297,24 @@ def is_settled(http: HttpExchange, fold: Fold) -> bool:
         return False
     if len(requests) == 1:
         return http.settled.request is requests[0].message
-    return not any(_is_waiting(seen, fold) for seen in requests)
+    return not any(_is_waiting(context, fold) for context in requests)
 
 
-def reported_token(seen: MessageContext, fold: Fold) -> Token | None:
+def reported_token(context: MessageContext, fold: Fold) -> Token | None:
     """The token that progress of the server names, if its request is unanswered."""
-    token = token_of(member(seen.body.get("params"), "progressToken"))
-    http = seen.http
+    token = token_of(member(context.body.get("params"), "progressToken"))
+    http = context.http
     if token is None or http is None:
         return None
-    tokens = tokens_of(seen.session)
+    tokens = tokens_of(context.session)
     known = tokens.find("client", http.first.number, token) or tokens.last("client", token)
     return known if known is not None and is_going_on(known, fold) else None
 
 
-def _is_waiting(seen: MessageContext, fold: Fold) -> bool:
-    waiting = waiting_for(seen, fold)
-    return waiting is not None and waiting.request is seen.message
+def _is_waiting(context: MessageContext, fold: Fold) -> bool:
+    waiting = waiting_for(context, fold)
+    return waiting is not None and waiting.request is context.message
 
 
-def _token(seen: MessageContext) -> object:
-    return token_of(member(member(seen.body.get("params"), "_meta"), "progressToken"))
+def _token(context: MessageContext) -> object:
+    return token_of(member(member(context.body.get("params"), "_meta"), "progressToken"))

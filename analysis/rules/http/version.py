@@ -112,10 +112,10 @@ class BadVersionAccepted(VersionLearningRule, HttpRule):
         super().__init__()
         self._listed: dict[str, tuple[str, ...]] = {}
 
-    def learn(self, seen: MessageContext) -> None:
-        versions = listed(seen.message) if seen.http is not None else None  # type: ignore[arg-type]
-        if versions and seen.http is not None and len(self._listed) < _LISTS:
-            self._listed[seen.http.path] = versions
+    def learn(self, context: MessageContext) -> None:
+        versions = listed(context.message) if context.http is not None else None  # type: ignore[arg-type]
+        if versions and context.http is not None and len(self._listed) < _LISTS:
+            self._listed[context.http.path] = versions
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         return self.check_exchange(http, session) if self.can_judge(http) else ()

@@ -23,19 +23,19 @@ class EnvelopeRule(Rule):
 
     oddities = Odd.ENVELOPE
 
-    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
+    def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
         """Check a message."""
-        return self._check(seen)
+        return self._check(context)
 
-    def on_invalid(self, seen: MessageContext) -> Iterator[Finding]:
+    def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
         """Check an object that is not a message."""
-        return iter(()) if seen.is_beside else self._check(seen)
+        return iter(()) if context.is_beside else self._check(context)
 
-    def _check(self, seen: MessageContext) -> Iterator[Finding]:
-        body = object_of(seen.message)
-        return iter(()) if body is None else self.check_members(seen, body)
+    def _check(self, context: MessageContext) -> Iterator[Finding]:
+        body = object_of(context.message)
+        return iter(()) if body is None else self.check_members(context, body)
 
-    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, context: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         """What is wrong with the members."""
         raise NotImplementedError
 
@@ -53,9 +53,9 @@ class MissingVersion(EnvelopeRule):
     id = "jsonrpc/missing-version"
     source = "2024-11-05 basic/messages, schema JSONRPCRequest"
 
-    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, context: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         if "jsonrpc" not in body:
-            yield self.finding(seen, "the member jsonrpc is missing")
+            yield self.finding(context, "the member jsonrpc is missing")
 
 
 class WrongVersion(EnvelopeRule):
@@ -71,11 +71,11 @@ class WrongVersion(EnvelopeRule):
     id = "jsonrpc/wrong-version"
     source = "2024-11-05 basic/messages"
 
-    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, context: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         version = body.get("jsonrpc", "2.0")
         if version != "2.0":
             kind = "another string" if isinstance(version, str) else kind_of(version)
-            yield self.finding(seen, f'the member jsonrpc is {kind}, not the string "2.0"', pointer="/jsonrpc")
+            yield self.finding(context, f'the member jsonrpc is {kind}, not the string "2.0"', pointer="/jsonrpc")
 
 
 class Unclassifiable(Rule):
@@ -92,10 +92,10 @@ class Unclassifiable(Rule):
     id = "jsonrpc/unclassifiable"
     source = "2024-11-05 basic/messages"
 
-    def on_invalid(self, seen: MessageContext) -> Iterator[Finding]:
-        body = object_of(seen.message)
-        if body is not None and "method" not in body and _OUTCOME.isdisjoint(body) and not seen.is_beside:
-            yield self.finding(seen, "an object without method, result or error is not a message")
+    def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
+        body = object_of(context.message)
+        if body is not None and "method" not in body and _OUTCOME.isdisjoint(body) and not context.is_beside:
+            yield self.finding(context, "an object without method, result or error is not a message")
 
 
 class MethodNotString(Rule):
@@ -111,12 +111,12 @@ class MethodNotString(Rule):
     id = "jsonrpc/method-not-string"
     source = "2024-11-05 basic/messages"
 
-    def on_invalid(self, seen: MessageContext) -> Iterator[Finding]:
-        body = object_of(seen.message)
+    def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
+        body = object_of(context.message)
         method = body.get("method", MISSING) if body is not None else MISSING
         if method is not MISSING and not (isinstance(method, str) and method):
             kind = "an empty string" if method == "" else kind_of(method)
-            yield self.finding(seen, f"the method is {kind}", pointer="/method")
+            yield self.finding(context, f"the method is {kind}", pointer="/method")
 
 
 class ReservedMethod(EnvelopeRule):
@@ -134,10 +134,12 @@ class ReservedMethod(EnvelopeRule):
     level = WARNING
     source = "JSON-RPC 2.0 §8"
 
-    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, context: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         method = body.get("method")
         if isinstance(method, str) and method.startswith("rpc."):
-            yield self.finding(seen, f"the method {cut(method)} has a name that JSON-RPC reserves", pointer="/method")
+            yield self.finding(
+                context, f"the method {cut(method)} has a name that JSON-RPC reserves", pointer="/method"
+            )
 
 
 class MethodWithResult(EnvelopeRule):
@@ -153,10 +155,10 @@ class MethodWithResult(EnvelopeRule):
     id = "jsonrpc/method-with-result"
     source = "2024-11-05 basic/messages"
 
-    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, context: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         if "method" in body and not _OUTCOME.isdisjoint(body):
             other = "result" if "result" in body else "error"
-            yield self.finding(seen, f"method and {other} are in one message: is it a request or a response?")
+            yield self.finding(context, f"method and {other} are in one message: is it a request or a response?")
 
 
 class ParamsByPosition(EnvelopeRule):
@@ -172,9 +174,9 @@ class ParamsByPosition(EnvelopeRule):
     id = "jsonrpc/params-by-position"
     source = "2024-11-05 basic/messages"
 
-    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, context: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         if "method" in body and isinstance(body.get("params"), list):
-            yield self.finding(seen, "params are an array, but MCP passes arguments by name", pointer="/params")
+            yield self.finding(context, "params are an array, but MCP passes arguments by name", pointer="/params")
 
 
 class ParamsNotObject(EnvelopeRule):
@@ -190,10 +192,10 @@ class ParamsNotObject(EnvelopeRule):
     id = "jsonrpc/params-not-object"
     source = "2024-11-05 basic/messages"
 
-    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, context: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         params = body.get("params")
         if "method" in body and params is not None and not isinstance(params, dict | list):
-            yield self.finding(seen, f"params are {kind_of(params)}, not an object", pointer="/params")
+            yield self.finding(context, f"params are {kind_of(params)}, not an object", pointer="/params")
 
 
 class ParamsNull(EnvelopeRule):
@@ -210,9 +212,9 @@ class ParamsNull(EnvelopeRule):
     level = WARNING
     source = "2024-11-05 schema JSONRPCRequest"
 
-    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, context: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         if "method" in body and "params" in body and body["params"] is None:
-            yield self.finding(seen, "params are null; leave the member out", pointer="/params")
+            yield self.finding(context, "params are null; leave the member out", pointer="/params")
 
 
 class UnknownMember(Rule):
@@ -231,10 +233,10 @@ class UnknownMember(Rule):
     once = True
     source = "JSON-RPC 2.0 §4, §5"
 
-    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
-        name = next((name for name in seen.body if name not in _MEMBERS), None)
+    def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
+        name = next((name for name in context.body if name not in _MEMBERS), None)
         if name is not None:
-            yield self.finding(seen, f"the message has a member {cut(name)}, which JSON-RPC does not define")
+            yield self.finding(context, f"the message has a member {cut(name)}, which JSON-RPC does not define")
 
 
 class NotificationWithId(EnvelopeRule):
@@ -251,10 +253,10 @@ class NotificationWithId(EnvelopeRule):
     id = "jsonrpc/notification-with-id"
     source = "2024-11-05 basic/messages"
 
-    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, context: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         method = body.get("method")
         if "id" in body and isinstance(method, str) and method.startswith("notifications/"):
-            yield self.finding(seen, f"{cut(method)} is a notification, but has an id", pointer="/id")
+            yield self.finding(context, f"{cut(method)} is a notification, but has an id", pointer="/id")
 
 
 class RequestWithoutId(Rule):
@@ -271,11 +273,11 @@ class RequestWithoutId(Rule):
     methods = frozenset(name for name, method in METHODS.items() if method.is_request)
     source = "2024-11-05 basic/messages"
 
-    def on_notification(self, seen: MessageContext) -> Iterator[Finding]:
-        message = seen.message
+    def on_notification(self, context: MessageContext) -> Iterator[Finding]:
+        message = context.message
         method = METHODS.get(message.method) if isinstance(message, Notification) else None
-        if method is not None and is_asked_for(method.name, seen):
-            yield self.finding(seen, f"{method.name} is sent without an id, so it will not be answered")
+        if method is not None and is_asked_for(method.name, context):
+            yield self.finding(context, f"{method.name} is sent without an id, so it will not be answered")
 
 
 class NotificationAnswered(Rule):
@@ -300,9 +302,9 @@ class NotificationAnswered(Rule):
         is_success = http.status is not None and 200 <= http.status < 300
         if not is_success or not 0 < len(http.sent) < MAX_BODY_MESSAGES:
             return
-        if not all(isinstance(seen.message, Notification) for seen in http.sent):
+        if not all(isinstance(context.message, Notification) for context in http.sent):
             return
-        answer = next((seen for seen in http.received if isinstance(seen.message, Response)), None)
+        answer = next((context for context in http.received if isinstance(context.message, Response)), None)
         if answer is not None:
             text = "a notification is answered, although no caller waits for a response"
             yield self.finding(answer, text, related=(http.sent[0].message.seq,))
@@ -311,12 +313,12 @@ class NotificationAnswered(Rule):
 # ---- shared by the rules
 
 
-def is_asked_for(name: str, seen: MessageContext) -> bool:
+def is_asked_for(name: str, context: MessageContext) -> bool:
     """Whether a method is a request that the sender of the message may send in its revision."""
     method = METHODS.get(name)
-    if method is None or not method.is_request or isinstance(seen.message, Invalid):
+    if method is None or not method.is_request or isinstance(context.message, Invalid):
         return False
-    return method.is_defined(seen.rank) and seen.message.sender in method.senders(seen.rank)
+    return method.is_defined(context.rank) and context.message.sender in method.senders(context.rank)
 
 
 def kind_of(value: object) -> str:

@@ -24,11 +24,11 @@ _GROUPS: Final = ("framing/", "jsonrpc/", "id/")
 class ResponseRule(Rule):
     """A rule about an odd response."""
 
-    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
+    def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
         """Check a response."""
-        return self.check_response(seen, seen.message) if isinstance(seen.message, Response) else iter(())
+        return self.check_response(context, context.message) if isinstance(context.message, Response) else iter(())
 
-    def check_response(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
+    def check_response(self, context: MessageContext, answer: Response) -> Iterator[Finding]:
         """What is wrong with a response."""
         raise NotImplementedError
 
@@ -38,12 +38,12 @@ class ErrorRule(ResponseRule):
 
     oddities = Odd.ERROR
 
-    def check_response(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
+    def check_response(self, context: MessageContext, answer: Response) -> Iterator[Finding]:
         """What is wrong with the response."""
         error = answer.error
-        return self.check_error(seen, error) if answer.is_error and isinstance(error, dict) else iter(())
+        return self.check_error(context, error) if answer.is_error and isinstance(error, dict) else iter(())
 
-    def check_error(self, seen: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
+    def check_error(self, context: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
         """What is wrong with its error object."""
         raise NotImplementedError
 
@@ -63,9 +63,9 @@ class ResultAndError(EnvelopeRule):
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages"
 
-    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, context: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         if body.get("result") is not None and body.get("error") is not None:
-            yield self.finding(seen, "a response has both result and error", pointer="/error")
+            yield self.finding(context, "a response has both result and error", pointer="/error")
 
 
 class NullSibling(EnvelopeRule):
@@ -84,11 +84,11 @@ class NullSibling(EnvelopeRule):
     replaces = ("jsonrpc/result-and-error",)
     source = "2024-11-05 basic/messages"
 
-    def check_members(self, seen: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
+    def check_members(self, context: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         if "result" in body and "error" in body and (body["result"] is None) != (body["error"] is None):
             name = "result" if body["result"] is None else "error"
             yield self.finding(
-                seen, f"{name} is null; leave it out, as the other member is present", pointer=f"/{name}"
+                context, f"{name} is null; leave it out, as the other member is present", pointer=f"/{name}"
             )
 
 
@@ -106,9 +106,9 @@ class ResultNotObject(ResponseRule):
     oddities = Odd.ENVELOPE
     source = "2024-11-05 basic/messages, schema Result"
 
-    def check_response(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
+    def check_response(self, context: MessageContext, answer: Response) -> Iterator[Finding]:
         if not answer.is_error and not isinstance(answer.result, dict):
-            yield self.finding(seen, f"the result is {kind_of(answer.result)}, not an object", pointer="/result")
+            yield self.finding(context, f"the result is {kind_of(answer.result)}, not an object", pointer="/result")
 
 
 class ResultWithoutId(ResponseRule):
@@ -125,11 +125,11 @@ class ResultWithoutId(ResponseRule):
     oddities = Odd.ENVELOPE
     source = "2024-11-05 basic/messages"
 
-    def check_response(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
+    def check_response(self, context: MessageContext, answer: Response) -> Iterator[Finding]:
         if not answer.is_error and _is_nameless(answer):
             yield self.finding(
-                seen,
-                with_guess("a result without an id answers nothing", seen.meant),
+                context,
+                with_guess("a result without an id answers nothing", context.meant),
                 pointer="" if answer.id is None else "/id",
             )
 
@@ -168,51 +168,51 @@ class ErrorWithoutId(Rule):
     # A line that may begin a multi-line message is held back, and its answer may come meanwhile. The next message of
     # the other side releases all such lines, so only then is an error judged.
 
-    def on_message(self, seen: MessageContext) -> Iterable[Finding]:
-        doubts, side = self._doubts(seen.session), seen.message.sender
+    def on_message(self, context: MessageContext) -> Iterable[Finding]:
+        doubts, side = self._doubts(context.session), context.message.sender
         suspects = doubts.suspects["server" if side == "client" else "client"]
         findings: list[Finding] = []
-        if not is_hard_to_read(seen):
-            findings += [self._finding(suspect) for suspect in suspects if suspect.message.seq < seen.message.seq]
+        if not is_hard_to_read(context):
+            findings += [self._finding(suspect) for suspect in suspects if suspect.message.seq < context.message.seq]
             if findings:
                 suspects.clear()
         else:
-            explained = next((suspect for suspect in suspects if suspect.message.seq > seen.message.seq), None)
+            explained = next((suspect for suspect in suspects if suspect.message.seq > context.message.seq), None)
             if explained is not None:
                 suspects.remove(explained)
                 doubts.excuses[side] -= 1  # `on_anomaly` is about to count it
         if not any(doubts.suspects.values()):
-            self.watch(seen.session, False)
+            self.watch(context.session, False)
         return findings
 
-    def on_anomaly(self, seen: MessageContext) -> Iterable[Finding]:
-        if is_hard_to_read(seen):
-            excuses, side = self._doubts(seen.session).excuses, seen.message.sender
+    def on_anomaly(self, context: MessageContext) -> Iterable[Finding]:
+        if is_hard_to_read(context):
+            excuses, side = self._doubts(context.session).excuses, context.message.sender
             excuses[side] = min(excuses[side] + 1, _MAX_DOUBTS)
         return ()
 
-    def on_invalid(self, seen: MessageContext) -> Iterable[Finding]:
-        return self.on_anomaly(seen)
+    def on_invalid(self, context: MessageContext) -> Iterable[Finding]:
+        return self.on_anomaly(context)
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        answer = seen.message
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        answer = context.message
         if not isinstance(answer, Response) or not _is_nameless(answer):
             return
         is_body = answer.frames[0].unit == "http_body"
-        if answer.sender == "server" and seen.http is not None and (is_body or seen.http.method != "GET"):
+        if answer.sender == "server" and context.http is not None and (is_body or context.http.method != "GET"):
             return  # `on_messages_exchanged` decides when the status is known
-        doubts = self._doubts(seen.session)
+        doubts = self._doubts(context.session)
         other: Side = "server" if answer.sender == "client" else "client"
         if doubts.excuses[other]:
             doubts.excuses[other] -= 1
             return
-        probe = _probe(self.fold) if answer.sender == "server" and seen.state == "new" else None
-        if probe is not None and probe != doubts.probes.get(seen.session.number):
-            doubts.probes[seen.session.number] = probe
+        probe = _probe(self.fold) if answer.sender == "server" and context.state == "new" else None
+        if probe is not None and probe != doubts.probes.get(context.session.number):
+            doubts.probes[context.session.number] = probe
             return  # a server of the handshake era may answer a probe with any error
         suspects = doubts.suspects[answer.sender]
-        suspects.append(seen)
-        self.watch(seen.session, True)
+        suspects.append(context)
+        self.watch(context.session, True)
         if len(suspects) > _MAX_DOUBTS:
             yield self._finding(suspects.pop(0))
 
@@ -221,10 +221,10 @@ class ErrorWithoutId(Rule):
             return
         if http.method == "GET":
             return
-        for seen in http.received:
-            answer = seen.message
+        for context in http.received:
+            answer = context.message
             if isinstance(answer, Response) and answer.is_error and _is_nameless(answer):
-                yield self._finding(seen)
+                yield self._finding(context)
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:  # noqa: ARG002 - the same for all endings
         doubts: _Doubts | None = session.memory.get(self.id)
@@ -232,9 +232,9 @@ class ErrorWithoutId(Rule):
             for suspects in doubts.suspects.values():
                 yield from map(self._finding, suspects)
 
-    def _finding(self, seen: MessageContext) -> Finding:
+    def _finding(self, context: MessageContext) -> Finding:
         text = "an error without an id, although all earlier messages were readable"
-        return self.finding(seen, with_guess(text, seen.meant))
+        return self.finding(context, with_guess(text, context.meant))
 
     def _doubts(self, session: Session) -> _Doubts:
         # If the capture began in mid-session, earlier messages may explain one error of each side; lost records, any
@@ -265,9 +265,9 @@ class NullErrorId(ResponseRule):
     once = True
     source = "2025-11-25 schema JSONRPCErrorResponse"
 
-    def check_response(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
+    def check_response(self, context: MessageContext, answer: Response) -> Iterator[Finding]:
         if answer.is_error and answer.id is not None and answer.id.type == "null":
-            yield self.finding(seen, "an error with the id null, which no MCP schema allows", pointer="/id")
+            yield self.finding(context, "an error with the id null, which no MCP schema allows", pointer="/id")
 
 
 class ErrorNotObject(ResponseRule):
@@ -284,9 +284,9 @@ class ErrorNotObject(ResponseRule):
     oddities = Odd.ERROR
     source = "2024-11-05 basic/messages"
 
-    def check_response(self, seen: MessageContext, answer: Response) -> Iterator[Finding]:
+    def check_response(self, context: MessageContext, answer: Response) -> Iterator[Finding]:
         if answer.is_error and not isinstance(answer.error, dict):
-            yield self.finding(seen, f"the error is {kind_of(answer.error)}, not an object", pointer="/error")
+            yield self.finding(context, f"the error is {kind_of(answer.error)}, not an object", pointer="/error")
 
 
 class ErrorCodeNotInteger(ErrorRule):
@@ -304,13 +304,13 @@ class ErrorCodeNotInteger(ErrorRule):
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages"
 
-    def check_error(self, seen: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
+    def check_error(self, context: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
         if "code" not in error:
-            yield self.finding(seen, "the error has no code", pointer="/error")
+            yield self.finding(context, "the error has no code", pointer="/error")
         elif not _is_integer(id_of(error["code"])):
             number = isinstance(error["code"], float)
             kind = "a number with a fraction" if number else kind_of(error["code"])
-            yield self.finding(seen, f"the code of the error is {kind}, not an integer", pointer="/error/code")
+            yield self.finding(context, f"the code of the error is {kind}, not an integer", pointer="/error/code")
 
 
 class ErrorMessageMissing(ErrorRule):
@@ -327,12 +327,12 @@ class ErrorMessageMissing(ErrorRule):
     impact = Impact.WRONG
     source = "2025-03-26 basic/index"
 
-    def check_error(self, seen: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
+    def check_error(self, context: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
         if "message" not in error:
-            yield self.finding(seen, "the error has no message", pointer="/error")
+            yield self.finding(context, "the error has no message", pointer="/error")
         elif not isinstance(error["message"], str):
             kind = kind_of(error["message"])
-            yield self.finding(seen, f"the message of the error is {kind}, not a string", pointer="/error/message")
+            yield self.finding(context, f"the message of the error is {kind}, not a string", pointer="/error/message")
 
 
 class ErrorMessageVerbose(ErrorRule):
@@ -350,21 +350,21 @@ class ErrorMessageVerbose(ErrorRule):
     level = NOTE
     source = "2024-11-05 schema (error message)"
 
-    def check_error(self, seen: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
+    def check_error(self, context: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
         message = error.get("message")
         if isinstance(message, str) and (len(message) > _CONCISE or "\n" in message or "\r" in message):
-            yield self.finding(seen, "the message of the error is more than one sentence", pointer="/error/message")
+            yield self.finding(context, "the message of the error is more than one sentence", pointer="/error/message")
 
 
 # ---- shared by the rules
 
 
-def is_hard_to_read(seen: MessageContext) -> bool:
+def is_hard_to_read(context: MessageContext) -> bool:
     """Whether a peer may have been unable to read a message, because of a problem with its framing, envelope or id.
 
     Arrays count as well: a peer that does not support them cannot read the ids in them.
     """
-    message = seen.message
+    message = context.message
     if isinstance(message, Invalid) or message.index is not None or len(message.frames) > 1:
         return True
     frame = message.frames[0]
@@ -373,10 +373,10 @@ def is_hard_to_read(seen: MessageContext) -> bool:
     if not MEMBERS.issuperset(message.body):
         return True
     if isinstance(message, Request):
-        return seen.earlier is not None or isinstance(message.body.get("id"), float)
+        return context.earlier is not None or isinstance(message.body.get("id"), float)
     if isinstance(message, Notification):
-        return is_asked_for(message.method, seen)
-    return seen.answered is None and message.id is not None and seen.id_state is not IdState.CANCELLED
+        return is_asked_for(message.method, context)
+    return context.answered is None and message.id is not None and context.id_state is not IdState.CANCELLED
 
 
 def _probe(fold: Fold) -> int | None:

@@ -45,11 +45,11 @@ class UnrequestedType(ListenMessageRule):
     impact = Impact.WRONG
     methods = _CHANGES
 
-    def check(self, seen: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
-        if not is_change(seen) or listening.requested.selects(seen.method):
+    def check(self, context: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
+        if not is_change(context) or listening.requested.selects(context.method):
             return ()
-        text = f"{seen.method} was not requested by this subscription"
-        return [self.finding(seen, text, pointer="/method", related=(listening.seq,))]
+        text = f"{context.method} was not requested by this subscription"
+        return [self.finding(context, text, pointer="/method", related=(listening.seq,))]
 
 
 class UnacknowledgedType(ListenMessageRule):
@@ -68,14 +68,14 @@ class UnacknowledgedType(ListenMessageRule):
     impact = Impact.WRONG
     methods = _CHANGES
 
-    def check(self, seen: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
+    def check(self, context: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
         granted = listening.acknowledged
-        if not is_change(seen) or granted is None or granted.selects(seen.method):
+        if not is_change(context) or granted is None or granted.selects(context.method):
             return ()
-        if not listening.requested.selects(seen.method):
+        if not listening.requested.selects(context.method):
             return ()
-        text = f"{seen.method} was requested, but not acknowledged"
-        return [self.finding(seen, text, pointer="/method", related=(listening.seq,))]
+        text = f"{context.method} was requested, but not acknowledged"
+        return [self.finding(context, text, pointer="/method", related=(listening.seq,))]
 
 
 class UnrequestedUri(ListenMessageRule):
@@ -95,12 +95,12 @@ class UnrequestedUri(ListenMessageRule):
     methods = frozenset({UPDATED})
     source = "2026-07-28 schema"
 
-    def check(self, seen: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
-        uri, requested = member(seen.body.get("params"), "uri"), listening.requested.uris
-        if not is_change(seen) or not isinstance(uri, str) or not requested or requested.covering(uri) is not None:
+    def check(self, context: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
+        uri, requested = member(context.body.get("params"), "uri"), listening.requested.uris
+        if not is_change(context) or not isinstance(uri, str) or not requested or requested.covering(uri) is not None:
             return ()
         text = "a change of a resource that this subscription did not name"
-        return [self.finding(seen, text, pointer="/params/uri", related=(listening.seq,))]
+        return [self.finding(context, text, pointer="/params/uri", related=(listening.seq,))]
 
 
 class MissingSubscriptionId(ListenRule):
@@ -117,16 +117,20 @@ class MissingSubscriptionId(ListenRule):
     methods = _CHANGES | {ACKNOWLEDGED}
     source = "2026-07-28 basic/index; 2026-07-28 basic/patterns/subscriptions"
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        if is_named(seen) or not isinstance(seen.message, Notification) or seen.message.method not in self.methods:
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        if (
+            is_named(context)
+            or not isinstance(context.message, Notification)
+            or context.message.method not in self.methods
+        ):
             return ()
-        if seen.http is None:
-            is_due = is_listening(seen.session, self.fold)
+        if context.http is None:
+            is_due = is_listening(context.session, self.fold)
         else:
-            is_due = any(request.method == LISTEN for request in requests_in(seen))
+            is_due = any(request.method == LISTEN for request in requests_in(context))
         if not is_due:
             return ()
-        return [self.finding(seen, "the subscription id is missing", pointer="/params/_meta")]
+        return [self.finding(context, "the subscription id is missing", pointer="/params/_meta")]
 
 
 class UnknownSubscriptionId(ListenRule):
@@ -144,12 +148,12 @@ class UnknownSubscriptionId(ListenRule):
     needs_start = True
     required_word = b"subscriptionId"
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        message, session, listening = seen.message, seen.session, seen.subscription
-        if not is_named(seen) or not isinstance(message, Notification) or seen.cancels is not None:
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        message, session, listening = context.message, context.session, context.subscription
+        if not is_named(context) or not isinstance(message, Notification) or context.cancels is not None:
             return ()
         named, known = subscription_id(message, message.meta), self.fold.links.subscriptions
-        if seen.http is not None:
+        if context.http is not None:
             if not isinstance(listening, ListenSubscription) or named == listening.id:
                 return ()
             is_alike, fault = converted(named) == listening.id, "does not belong to this stream"
@@ -159,7 +163,7 @@ class UnknownSubscriptionId(ListenRule):
             is_alike = known.listening(session, RequestKey(None, converted(named))) is not None
             fault = "matches no subscription"
         fault = "has another JSON type than the id of the request" if is_alike else fault
-        return [self.finding(seen, f"the subscription id {short(named.text)} {fault}", pointer=_ID)]
+        return [self.finding(context, f"the subscription id {short(named.text)} {fault}", pointer=_ID)]
 
 
 class OutsideSubscription(ListenRule):
@@ -177,20 +181,25 @@ class OutsideSubscription(ListenRule):
     methods = _CHANGES
     source = "2026-07-28 basic/patterns/subscriptions; 2026-07-28 schema"
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        if not is_change(seen):
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        if not is_change(context):
             return ()
-        if seen.http is not None:
-            requests = requests_in(seen)
+        if context.http is not None:
+            requests = requests_in(context)
             if not requests or any(request.method == LISTEN for request in requests):
                 return ()
             text = f"a change is announced on the stream of {short(requests[0].method)}"
-            return [self.finding(seen, text, pointer="/method", related=(requests[0].seq,))]
-        session = seen.session
+            return [self.finding(context, text, pointer="/method", related=(requests[0].seq,))]
+        session = context.session
         is_unsure = not session.observed_start or session.unjudged.get("client") is not None
-        if is_unsure or is_named(seen) or is_listening(session, self.fold) or self.fold.links.subscriptions.forgotten:
+        if (
+            is_unsure
+            or is_named(context)
+            or is_listening(session, self.fold)
+            or self.fold.links.subscriptions.forgotten
+        ):
             return ()
-        return [self.finding(seen, "a change is announced, but the client does not listen", pointer="/method")]
+        return [self.finding(context, "a change is announced, but the client does not listen", pointer="/method")]
 
 
 class RequestScopedOnListen(ListenRule):
@@ -212,10 +221,12 @@ class RequestScopedOnListen(ListenRule):
     )
     source = "2026-07-28 basic/transports/streamable-http; 2026-07-28 server/utilities/logging"
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        listens = () if seen.http is None else [request for request in requests_in(seen) if request.method == LISTEN]
-        if not listens and not is_named(seen):
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        listens = (
+            () if context.http is None else [request for request in requests_in(context) if request.method == LISTEN]
+        )
+        if not listens and not is_named(context):
             return ()
-        kind = "progress" if member(seen.body, "method") == PROGRESS else "a log message"
+        kind = "progress" if member(context.body, "method") == PROGRESS else "a log message"
         related = tuple(request.seq for request in listens[:1])
-        return [self.finding(seen, f"{kind} is sent in a subscription", pointer="/method", related=related)]
+        return [self.finding(context, f"{kind} is sent in a subscription", pointer="/method", related=related)]

@@ -34,29 +34,29 @@ class AfterEnd(ListenMessageRule):
     impact = Impact.WRONG
     required_word = b"subscriptionId"
 
-    def check(self, seen: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
+    def check(self, context: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
         # Both its result and a cancellation may end it, in either order.
-        if seen.cancels is not None or not is_named(seen) or not isinstance(seen.message, Notification):
+        if context.cancels is not None or not is_named(context) or not isinstance(context.message, Notification):
             return ()
         if listening.answered_ns is None and listening.cancelled_by_server_ns is None:
-            return self._after_client(seen, listening, _cancelled(listening, self.fold))
-        text = f"{seen.method} is sent in a subscription that the server has ended"
-        return [self.finding(seen, text, pointer="/method", related=(listening.seq,))]
+            return self._after_client(context, listening, _cancelled(listening, self.fold))
+        text = f"{context.method} is sent in a subscription that the server has ended"
+        return [self.finding(context, text, pointer="/method", related=(listening.seq,))]
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        listening, call = seen.subscription, seen.answered
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        listening, call = context.subscription, context.answered
         if not isinstance(listening, ListenSubscription) or call is None:
             return ()
         is_by_client = call.cancelled_ns is not None and call.cancelled_ns == listening.cancelled_by_client_ns
-        return self._after_client(seen, listening, call.cancelled_seq if is_by_client else None)
+        return self._after_client(context, listening, call.cancelled_seq if is_by_client else None)
 
     def _after_client(
-        self, seen: MessageContext, listening: ListenSubscription, cancelled: int | None
+        self, context: MessageContext, listening: ListenSubscription, cancelled: int | None
     ) -> Iterable[Finding]:
-        if cancelled is None or not seen.session.has_received("server", cancelled):
+        if cancelled is None or not context.session.has_received("server", cancelled):
             return ()
         text = "a message is sent in a subscription that the client has ended"
-        return [self.finding(seen, text, related=(listening.seq, cancelled))]
+        return [self.finding(context, text, related=(listening.seq, cancelled))]
 
 
 class ResultWithoutSubscriptionId(ListenRule):
@@ -74,18 +74,18 @@ class ResultWithoutSubscriptionId(ListenRule):
     replaces = ("schema/invalid-result",)
     source = f"{_PAGE}; 2026-07-28 schema"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        response = seen.message
-        if not isinstance(response, Response) or response.id is None or seen.is_converted:
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        response = context.message
+        if not isinstance(response, Response) or response.id is None or context.is_converted:
             return ()
         if SUBSCRIPTION_ID not in response.meta:
             text = "the result of a subscription has no subscription id"
-            has_meta = isinstance(member(seen.body.get("result"), "_meta"), dict)
-            return [self.finding(seen, text, pointer=_ID if has_meta else "/result/_meta")]
+            has_meta = isinstance(member(context.body.get("result"), "_meta"), dict)
+            return [self.finding(context, text, pointer=_ID if has_meta else "/result/_meta")]
         if subscription_id(response, response.meta) == response.id:
             return ()
         text = "the result of a subscription has a subscription id that differs from its id"
-        return [self.finding(seen, text, pointer=_ID)]
+        return [self.finding(context, text, pointer=_ID)]
 
 
 class AbruptEnd(ListenStreamRule):

@@ -29,14 +29,14 @@ class NotAcknowledgedFirst(ListenMessageRule):
     id = "listen/not-acknowledged-first"
     required_word = b"subscriptionId"
 
-    def check(self, seen: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
-        if self.id in listening.memory or not is_named(seen):
+    def check(self, context: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
+        if self.id in listening.memory or not is_named(context):
             return ()
         listening.memory[self.id] = True
-        if listening.acknowledgements or seen.cancels is not None or not is_sure(listening):
+        if listening.acknowledgements or context.cancels is not None or not is_sure(listening):
             return ()
         text = "a subscription begins with something other than its acknowledgement"
-        return [self.finding(seen, text, pointer="/method", related=(listening.seq,))]
+        return [self.finding(context, text, pointer="/method", related=(listening.seq,))]
 
 
 class NeverAcknowledged(ListenRule, ListenStreamRule):
@@ -55,11 +55,11 @@ class NeverAcknowledged(ListenRule, ListenStreamRule):
     replaces = ("listen/abrupt-end",)
     _text = "a subscription ends without having been acknowledged"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        listening = seen.subscription
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        listening = context.subscription
         if not isinstance(listening, ListenSubscription) or listening.acknowledgements or not is_sure(listening):
             return ()
-        return [self.finding(seen, self._text, related=(listening.seq,))]
+        return [self.finding(context, self._text, related=(listening.seq,))]
 
     def closed(self, http: HttpExchange, listening: ListenSubscription) -> Iterable[Finding]:
         if listening.acknowledgements or listening.answered_ns is not None or http.over is None:
@@ -83,10 +83,10 @@ class DuplicateAcknowledgement(ListenMessageRule):
     impact = Impact.WRONG
     methods = frozenset({ACKNOWLEDGED})
 
-    def check(self, seen: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
+    def check(self, context: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
         if listening.acknowledgements < 2:
             return ()
-        return [self.finding(seen, "this subscription was already acknowledged", related=(listening.seq,))]
+        return [self.finding(context, "this subscription was already acknowledged", related=(listening.seq,))]
 
 
 class AcknowledgedMore(ListenMessageRule):
@@ -104,7 +104,7 @@ class AcknowledgedMore(ListenMessageRule):
     impact = Impact.WRONG
     methods = frozenset({ACKNOWLEDGED})
 
-    def check(self, seen: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
+    def check(self, context: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
         granted, requested = listening.acknowledged, listening.requested
         if granted is None or listening.acknowledgements != 1:
             return ()
@@ -112,7 +112,7 @@ class AcknowledgedMore(ListenMessageRule):
         if not more:
             return ()
         text = f"the acknowledgement grants more than was requested: {', '.join(more)}"
-        return [self.finding(seen, text, pointer=f"{_POINTER}/{more[0]}", related=(listening.seq,))]
+        return [self.finding(context, text, pointer=f"{_POINTER}/{more[0]}", related=(listening.seq,))]
 
 
 class AcknowledgedLess(ListenMessageRule):
@@ -130,7 +130,7 @@ class AcknowledgedLess(ListenMessageRule):
     level = NOTE
     methods = frozenset({ACKNOWLEDGED})
 
-    def check(self, seen: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
+    def check(self, context: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
         granted, requested = listening.acknowledged, listening.requested
         if granted is None or listening.acknowledgements != 1:
             return ()
@@ -138,7 +138,7 @@ class AcknowledgedLess(ListenMessageRule):
         if not less:
             return ()
         text = f"the acknowledgement grants less than was requested: {', '.join(less)} is missing"
-        return [self.finding(seen, text, pointer=_POINTER, related=(listening.seq,))]
+        return [self.finding(context, text, pointer=_POINTER, related=(listening.seq,))]
 
 
 class EmptyFilter(Rule):
@@ -160,11 +160,11 @@ class EmptyFilter(Rule):
     sender = "client"
     source = "2026-07-28 basic/patterns/subscriptions"
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        selection = member(seen.body.get("params"), "notifications")
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        selection = member(context.body.get("params"), "notifications")
         if not isinstance(selection, dict) or any(selection.values()):
             return ()
-        return [self.finding(seen, "the filter of this subscription selects nothing", pointer=_POINTER)]
+        return [self.finding(context, "the filter of this subscription selects nothing", pointer=_POINTER)]
 
 
 # ---- shared by the rules

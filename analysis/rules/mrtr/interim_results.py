@@ -38,8 +38,8 @@ class _Interim(Rule):
     results: ClassVar[frozenset[ResultKind] | None] = frozenset({"interim"})
     source = _PAGE
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        return self.asks(seen, seen.body["result"])
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        return self.asks(context, context.body["result"])
 
     def asks(self, _seen: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
         """Check an interim result."""
@@ -63,9 +63,9 @@ class UnsupportedMethod(_Interim):
     def concerns(self, _hook: str, method: str, _like: MessageContext) -> bool:
         return method not in METHODS
 
-    def asks(self, seen: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
-        text = f"{short(seen.method)} is answered with an interim result"
-        return [self.finding(seen, text, pointer="/result/resultType")]
+    def asks(self, context: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
+        text = f"{short(context.method)} is answered with an interim result"
+        return [self.finding(context, text, pointer="/result/resultType")]
 
 
 class InHandshakeEra(_Interim):
@@ -84,9 +84,9 @@ class InHandshakeEra(_Interim):
     methods = None
     source = "2026-07-28 changelog"
 
-    def asks(self, seen: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
+    def asks(self, context: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
         text = "an interim result in a revision that does not have them"
-        return [self.finding(seen, text, pointer="/result/resultType")]
+        return [self.finding(context, text, pointer="/result/resultType")]
 
 
 class Empty(_Interim):
@@ -102,11 +102,11 @@ class Empty(_Interim):
 
     id = "mrtr/empty"
 
-    def asks(self, seen: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
+    def asks(self, context: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
         if result.get("inputRequests") is not None or result.get("requestState") is not None:
             return ()
         text = "an interim result has neither inputRequests nor requestState"
-        return [self.finding(seen, text, pointer="/result")]
+        return [self.finding(context, text, pointer="/result")]
 
 
 class InvalidInputRequest(Rule):
@@ -130,17 +130,17 @@ class InvalidInputRequest(Rule):
     era = "modern"
     source = _PAGE
 
-    def on_problems(self, seen: MessageContext, problems: list[Problem]) -> Iterable[Finding]:
-        return self.capped(self._misfits(seen, problems))
+    def on_problems(self, context: MessageContext, problems: list[Problem]) -> Iterable[Finding]:
+        return self.capped(self._misfits(context, problems))
 
-    def _misfits(self, seen: MessageContext, problems: list[Problem]) -> Iterator[Finding]:
-        if seen.answered is None or seen.answered.outcome is not _INPUT_REQUIRED:
+    def _misfits(self, context: MessageContext, problems: list[Problem]) -> Iterator[Finding]:
+        if context.answered is None or context.answered.outcome is not _INPUT_REQUIRED:
             return
         for problem in problems:
             # The rules about forms report problems inside a form.
             if problem.kind == "shape" and problem.pointer.startswith(_POINTER) and _IN_FORM not in problem.pointer:
                 yield self.finding(
-                    seen, f"{_entry(problem.pointer)} does not fit: {problem.text}", pointer=problem.pointer
+                    context, f"{_entry(problem.pointer)} does not fit: {problem.text}", pointer=problem.pointer
                 )
 
 
@@ -160,14 +160,14 @@ class EnvelopeInInputRequest(_Interim):
     level = NOTE
     once = True
 
-    def asks(self, seen: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
+    def asks(self, context: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
         questions = result.get("inputRequests")
         for key, value in islice(questions.items() if isinstance(questions, dict) else (), MAX_INPUT_ENTRIES):
             name = next((name for name in ("jsonrpc", "id") if isinstance(value, dict) and name in value), None)
             if name is not None:
                 pointer = f"{_POINTER}/{step(key, 200)}/{name}"
                 text = f"the input request {short(key)!r} has {name}, which belongs to messages"
-                yield self.finding(seen, text, pointer=pointer)
+                yield self.finding(context, text, pointer=pointer)
                 return
 
 
@@ -188,16 +188,16 @@ class UndeclaredCapability(_Interim):
     required_members = ASKED
     source = "2026-07-28 basic/patterns/mrtr, basic/index"
 
-    def asks(self, seen: MessageContext, _result: dict[str, Any]) -> Iterator[Finding]:
-        request = seen.request
+    def asks(self, context: MessageContext, _result: dict[str, Any]) -> Iterator[Finding]:
+        request = context.request
         declared = None if request is None else request.meta.get(CLIENT_CAPABILITIES)
         if request is None or not isinstance(declared, dict):
             return
-        for pointer, method, params in input_requests(seen):
+        for pointer, method, params in input_requests(context):
             missing = _missing(method, params, declared)
             if missing is not None:
                 text = f"{method} needs {missing}, which the request did not declare"
-                yield self.finding(seen, text, pointer=f"{pointer}/method", related=(request.seq,))
+                yield self.finding(context, text, pointer=f"{pointer}/method", related=(request.seq,))
 
 
 class WrongResultType(_Interim):
@@ -220,14 +220,14 @@ class WrongResultType(_Interim):
     def concerns(self, _hook: str, method: str, _like: MessageContext) -> bool:
         return method != "tasks/get"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        result = seen.body["result"]
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        result = context.body["result"]
         if not isinstance(result, dict) or result.get("inputRequests") is None:
             return ()
         if result.get("resultType") == "input_required":
             return ()
         text = "a result has inputRequests, but its resultType is not input_required"
-        return [self.finding(seen, text, pointer="/result/resultType" if "resultType" in result else "/result")]
+        return [self.finding(context, text, pointer="/result/resultType" if "resultType" in result else "/result")]
 
 
 class ManyRounds(_Interim):
@@ -245,12 +245,12 @@ class ManyRounds(_Interim):
     level = NOTE
     impact = Impact.COST
 
-    def asks(self, seen: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
-        round_ = seen.round
+    def asks(self, context: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
+        round_ = context.round
         if round_ is None or round_.number != ROUNDS:
             return ()
         text = f"the call has received its {ROUNDS}th interim result"
-        return [self.finding(seen, text, related=[interim.seq for interim in round_.chain.rounds[:ROUNDS]])]
+        return [self.finding(context, text, related=[interim.seq for interim in round_.chain.rounds[:ROUNDS]])]
 
 
 # ---- shared by the rules

@@ -41,24 +41,24 @@ class _Retry(Rule):
     required_members = _OWN
     source = _PAGE
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        round_ = seen.round
-        if round_ is None or not isinstance(seen.message, Request):
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        round_ = context.round
+        if round_ is None or not isinstance(context.message, Request):
             return ()
-        interim, params = round_.chain.interim, seen.message.params
+        interim, params = round_.chain.interim, context.message.params
         if interim is None or not isinstance(params, dict):
             return ()
-        if interim.response.seq <= seen.session.lost_seq:
+        if interim.response.seq <= context.session.lost_seq:
             return ()  # the retry may answer another interim result, which was lost
-        return self.check_retry(seen, round_, interim, params)
+        return self.check_retry(context, round_, interim, params)
 
     def check_retry(
-        self, seen: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
+        self, context: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
     ) -> Iterable[Finding]:
         """Check one retry.
 
         Args:
-            seen: its request.
+            context: its request.
             round_: the round that it begins.
             interim: the interim result, with its request.
             params: the params of the retry.
@@ -81,12 +81,12 @@ class SameId(_Retry):
     id = "mrtr/same-id"
 
     def check_retry(
-        self, seen: MessageContext, _round: Round, interim: Turn, _params: dict[str, Any]
+        self, context: MessageContext, _round: Round, interim: Turn, _params: dict[str, Any]
     ) -> Iterable[Finding]:
-        if not isinstance(seen.message, Request) or seen.message.id != interim.request.id:
+        if not isinstance(context.message, Request) or context.message.id != interim.request.id:
             return ()
         text = "the retry has the id of the request that it repeats"
-        return [self.finding(seen, text, pointer="/id", related=(interim.request.seq,))]
+        return [self.finding(context, text, pointer="/id", related=(interim.request.seq,))]
 
 
 class StateNotEchoed(_Retry):
@@ -104,7 +104,7 @@ class StateNotEchoed(_Retry):
     impact = Impact.COST
 
     def check_retry(
-        self, seen: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
+        self, context: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
     ) -> Iterable[Finding]:
         given = params.get("requestState", "")
         if round_.by != "keys" or round_.chain.state is None or not isinstance(given, str):
@@ -114,7 +114,7 @@ class StateNotEchoed(_Retry):
             f"the retry {'has a different requestState than' if is_there else 'lacks the requestState of'} the result"
         )
         pointer = "/params/requestState" if is_there else "/params"
-        return [self.finding(seen, text, pointer=pointer, related=(interim.response.seq,))]
+        return [self.finding(context, text, pointer=pointer, related=(interim.response.seq,))]
 
 
 class StateInvented(_Retry):
@@ -132,12 +132,12 @@ class StateInvented(_Retry):
     impact = Impact.WRONG
 
     def check_retry(
-        self, seen: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
+        self, context: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
     ) -> Iterable[Finding]:
         if round_.by != "keys" or round_.chain.state is not None or not isinstance(params.get("requestState"), str):
             return ()
         text = "the retry has a requestState, but the interim result had none"
-        return [self.finding(seen, text, pointer="/params/requestState", related=(interim.response.seq,))]
+        return [self.finding(context, text, pointer="/params/requestState", related=(interim.response.seq,))]
 
 
 class StateOnOtherRequest(Rule):
@@ -162,19 +162,19 @@ class StateOnOtherRequest(Rule):
     replaces = ("mrtr/state-not-echoed", "mrtr/state-invented")
     source = _PAGE
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        params, session = seen.body.get("params"), seen.session
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        params, session = context.body.get("params"), context.session
         if not isinstance(params, dict) or "requestState" not in params or session.lost_seq >= 0:
             return ()
         given = params["requestState"]
         places = self.fold.links.chains.states.get(id_of(given)) if isinstance(given, str) else None
-        if not places or not isinstance(seen.message, Request):
+        if not places or not isinstance(context.message, Request):
             return ()
-        here = session.number, seen.message.method, target_of(seen.message)
+        here = session.number, context.message.method, target_of(context.message)
         if all(place[0] != session.number for place in places) or any(place[1:] == here[1:] for place in places):
             return ()
         text = "the requestState belongs to another method or target"
-        return [self.finding(seen, text, pointer="/params/requestState")]
+        return [self.finding(context, text, pointer="/params/requestState")]
 
 
 class ResponsesMissing(_Retry):
@@ -192,7 +192,7 @@ class ResponsesMissing(_Retry):
     source = "2026-07-28 basic/patterns/mrtr, schema InputResponseRequestParams"
 
     def check_retry(
-        self, seen: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
+        self, context: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
     ) -> Iterable[Finding]:
         questions, answers = round_.chain.input_requests, params.get("inputResponses", {})
         if not questions or not isinstance(answers, dict) or questions.keys() <= answers.keys():
@@ -202,7 +202,7 @@ class ResponsesMissing(_Retry):
         verb = "has" if len(missing) == 1 else "have"
         text = f"{len(missing)} of {len(questions)} input requests {verb} no response: {named}"
         pointer = _ANSWERS if "inputResponses" in params else "/params"
-        return [self.finding(seen, text, pointer=pointer, related=(interim.response.seq,))]
+        return [self.finding(context, text, pointer=pointer, related=(interim.response.seq,))]
 
 
 class UnknownResponseKey(_Retry):
@@ -219,14 +219,14 @@ class UnknownResponseKey(_Retry):
     level = WARNING
 
     def check_retry(
-        self, seen: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
+        self, context: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
     ) -> Iterable[Finding]:
         questions, answers = round_.chain.input_requests, params.get("inputResponses")
         if not isinstance(answers, dict) or answers.keys() <= questions.keys():
             return ()
         key = next(key for key in answers if key not in questions)
         text = f"the response {short(key)!r} matches no input request"
-        return [self.finding(seen, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=(interim.response.seq,))]
+        return [self.finding(context, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=(interim.response.seq,))]
 
 
 class InvalidInputResponse(_Retry):
@@ -246,7 +246,7 @@ class InvalidInputResponse(_Retry):
     source = "2026-07-28 schema InputResponses"
 
     def check_retry(
-        self, seen: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
+        self, context: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
     ) -> Iterator[Finding]:
         questions, answers = round_.chain.input_requests, params.get("inputResponses")
         for key, answer in islice(answers.items() if isinstance(answers, dict) else (), MAX_INPUT_ENTRIES):
@@ -254,7 +254,9 @@ class InvalidInputResponse(_Retry):
             fault = _fault(method, answer) if isinstance(method, str) and method in _KINDS else None
             if fault is not None:
                 text = f"the response {short(key)!r} is not a result of {method}: {fault}"
-                yield self.finding(seen, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=(interim.response.seq,))
+                yield self.finding(
+                    context, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=(interim.response.seq,)
+                )
 
 
 class ParamsChanged(_Retry):
@@ -275,14 +277,14 @@ class ParamsChanged(_Retry):
     impact = Impact.WRONG
 
     def check_retry(
-        self, seen: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
+        self, context: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
     ) -> Iterable[Finding]:
         before = round_.chain.params
         now = None if before is None else fingerprint(params)
         if now is None or now == before:
             return ()
         text = "the params of the retry differ from the call that it repeats"
-        return [self.finding(seen, text, pointer="/params", related=(interim.request.seq,))]
+        return [self.finding(context, text, pointer="/params", related=(interim.request.seq,))]
 
 
 class Unsolicited(Rule):
@@ -308,25 +310,25 @@ class Unsolicited(Rule):
     needs_start = True
     source = _PAGE
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        params = seen.body.get("params")
-        if not isinstance(params, dict) or seen.round is not None:
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        params = context.body.get("params")
+        if not isinstance(params, dict) or context.round is not None:
             return ()
         given = params.get("requestState")
         if not (isinstance(given, str) or ("inputResponses" in params and given is None)):
             return ()
         chains = self.fold.links.chains
-        if not chains.has_all or not isinstance(seen.message, Request):
+        if not chains.has_all or not isinstance(context.message, Request):
             return ()
         if given is None:
-            is_known = (seen.message.method, target_of(seen.message)) in chains.places
+            is_known = (context.message.method, target_of(context.message)) in chains.places
         else:
             is_known = id_of(given) in chains.states
         if is_known:
             return ()
         text = "the call answers an interim result that is not in this capture"
         pointer = "/params/inputResponses" if given is None else "/params/requestState"
-        return [self.finding(seen, text, pointer=pointer)]
+        return [self.finding(context, text, pointer=pointer)]
 
 
 class NotRetried(Rule):
@@ -351,11 +353,11 @@ class NotRetried(Rule):
     def concerns(self, _hook: str, _method: str, like: MessageContext) -> bool:
         return like.message.sender == "server"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.round is not None:
-            kept: OrderedDict[int, Chain] = self.state_for(seen.session, OrderedDict)
-            chain = seen.round.chain
-            if seen.answered is not None and seen.answered.outcome is _INPUT_REQUIRED:
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        if context.round is not None:
+            kept: OrderedDict[int, Chain] = self.state_for(context.session, OrderedDict)
+            chain = context.round.chain
+            if context.answered is not None and context.answered.outcome is _INPUT_REQUIRED:
                 kept[chain.number] = chain
                 if len(kept) > MAX_PENDING_RETRIES:
                     kept.popitem(last=False)

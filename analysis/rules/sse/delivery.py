@@ -36,16 +36,16 @@ class DataNotJson(Rule):
     sender = "server"
     source = _PAGE
 
-    def on_invalid(self, seen: MessageContext) -> Iterable[Finding]:
-        frame = seen.message.frames[0]
+    def on_invalid(self, context: MessageContext) -> Iterable[Finding]:
+        frame = context.message.frames[0]
         if (
             frame.unit != "sse_event"
             or frame.event is not None
-            or is_older(seen.http)
-            or reason(seen.message) != self.id
+            or is_older(context.http)
+            or reason(context.message) != self.id
         ):
             return ()
-        return [self.finding(seen, "the data of an event is not JSON")]
+        return [self.finding(context, "the data of an event is not JSON")]
 
 
 class EventType(Rule):
@@ -67,11 +67,11 @@ class EventType(Rule):
     sender = "server"
     source = _PAGE
 
-    def on_invalid(self, seen: MessageContext) -> Iterable[Finding]:
-        event = seen.message.frames[0].event
-        if event is None or is_older(seen.http):
+    def on_invalid(self, context: MessageContext) -> Iterable[Finding]:
+        event = context.message.frames[0].event
+        if event is None or is_older(context.http):
             return ()
-        return [self.finding(seen, f"an event has the type {short(event)!r}, which clients ignore")]
+        return [self.finding(context, f"an event has the type {short(event)!r}, which clients ignore")]
 
 
 class UnterminatedEvent(ExchangeEndRule):

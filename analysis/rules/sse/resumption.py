@@ -215,7 +215,7 @@ class ClosedWithoutRetry(ExchangeEndRule):
         first = _first_of(http)
         if first is None or not first.is_unbroken or not _is_alive(http):
             return ()
-        if not any(is_open(seen, self.fold) for seen in first.sent):
+        if not any(is_open(context, self.fold) for context in first.sent):
             return ()
         if is_cut(http):
             return ()  # it did not close the stream on purpose
@@ -265,10 +265,12 @@ class ResumptionIgnored(HttpRule):
             if first is None or first.over is None or first.number in told or http.replays or http.received:
                 continue
             lasted_ns = (http.over.t_ns if http.over is not None else ending.t_ns) - (http.answered or first.over).t_ns
-            for seen in first.sent:
-                if is_open(seen, self.fold) and (lasted_ns >= _LASTS_NS or http.ended_by == "complete"):
+            for context in first.sent:
+                if is_open(context, self.fold) and (lasted_ns >= _LASTS_NS or http.ended_by == "complete"):
                     told.add(first.number)
-                    text = f"the client resumes the stream of {short(seen.method)}, and the server sends nothing there"
+                    text = (
+                        f"the client resumes the stream of {short(context.method)}, and the server sends nothing there"
+                    )
                     related = (http.answered.seq,) if http.answered is not None else ()
                     yield self.finding(first.over, text, session=session, related=related)
                     break
@@ -346,8 +348,8 @@ def _changed_at_once(http: HttpExchange) -> list[RepeatedEventId]:
     """The last event with an explicit id."""
     if http.session_id is None or http.started is None or not http.is_unbroken:
         return repeats
-    for seen in http.received:
-        frame = seen.message.frames[0]
+    for context in http.received:
+        frame = context.message.frames[0]
         if not frame.event_id or not frame.raw:
             continue
         is_same = named is not None and named.event_id == frame.event_id

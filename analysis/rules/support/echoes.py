@@ -3,9 +3,9 @@
 from analysis.conversation.call import MessageContext
 
 
-def echoed(seen: MessageContext) -> MessageContext | None:
+def echoed(context: MessageContext) -> MessageContext | None:
     """The client's message whose bytes come back as the body of the response to it; None if there is none."""
-    http, frame = seen.http, seen.message.frames[0]
-    if http is None or frame.unit != "http_body" or seen.message.sender != "server":
+    http, frame = context.http, context.message.frames[0]
+    if http is None or frame.unit != "http_body" or context.message.sender != "server":
         return None
     return next((sent for sent in http.sent if sent.message.frames[0].raw == frame.raw), None)

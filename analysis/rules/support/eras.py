@@ -25,22 +25,22 @@ class AllEras(Span):
         return True
 
 
-def speaks_modern(seen: MessageContext) -> bool:
+def speaks_modern(context: MessageContext) -> bool:
     """Whether the request of a message certainly belongs to the modern era.
 
     If a request does not show its era, other requests of the peer do. Over HTTP the peer is uncertain, so the header
     decides; and a `subscriptions/listen` without an envelope after a handshake is a mistake about the session, not a
     missing envelope.
     """
-    if seen.era != "modern":
+    if context.era != "modern":
         return False
-    request = seen.request
+    request = context.request
     if request is None or PROTOCOL_VERSION in request.meta:
         return True
-    rank = rank_of(seen.http.fields.get(VERSION_FIELD)) if seen.http is not None else None
+    rank = rank_of(context.http.fields.get(VERSION_FIELD)) if context.http is not None else None
     if rank is not None:
         return rank >= MODERN
-    return request.method != "subscriptions/listen" or seen.session.is_modern is not False
+    return request.method != "subscriptions/listen" or context.session.is_modern is not False
 
 
 def modern_initialize(message: Message) -> str | None:
@@ -78,9 +78,9 @@ def listed(response: Response) -> tuple[str, ...] | None:
     )
 
 
-def outcome_of(seen: MessageContext) -> Outcome | None:
+def outcome_of(context: MessageContext) -> Outcome | None:
     """The outcome of the request that a message answers; None if it answers none."""
-    return seen.answered.outcome if seen.answered is not None else None
+    return context.answered.outcome if context.answered is not None else None
 
 
 def has_modern(versions: tuple[str, ...]) -> bool:

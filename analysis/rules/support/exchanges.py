@@ -98,15 +98,15 @@ class VersionLearningRule(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return like.message.sender == "server" and (hook == "error" or method in self.taught_by)
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        self.learn(seen)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        self.learn(context)
         return ()
 
-    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
-        self.learn(seen)
+    def on_error(self, context: MessageContext) -> Iterable[Finding]:
+        self.learn(context)
         return ()
 
-    def learn(self, seen: MessageContext) -> None:
+    def learn(self, context: MessageContext) -> None:
         """Note the versions in a response."""
         raise NotImplementedError
 
@@ -127,12 +127,16 @@ class ExchangeEndRule(HttpRule):
 
 def messages_of(http: HttpExchange) -> list[MessageContext]:
     """The client's messages in an exchange, without invalid ones."""
-    return [seen for seen in http.sent if isinstance(seen.message, (Request, Notification, Response))]
+    return [context for context in http.sent if isinstance(context.message, (Request, Notification, Response))]
 
 
 def requests_of(http: HttpExchange) -> list[MessageContext]:
     """The client's requests in an exchange, without notifications that have an id."""
-    return [seen for seen in http.sent if isinstance(seen.message, Request) and not _is_notification(seen.message)]
+    return [
+        context
+        for context in http.sent
+        if isinstance(context.message, Request) and not _is_notification(context.message)
+    ]
 
 
 def lacks_session(http: HttpExchange) -> bool:
@@ -152,21 +156,21 @@ def is_cut(http: HttpExchange) -> bool:
     return http.latest is not None and not http.latest.message.frames[-1].whole
 
 
-def is_open(seen: MessageContext, fold: Fold) -> bool:
+def is_open(context: MessageContext, fold: Fold) -> bool:
     """Whether a response is missed: the request was not cancelled, or only after it had failed."""
-    waiting = waiting_for(seen, fold)
+    waiting = waiting_for(context, fold)
     return waiting is not None and waiting.is_due
 
 
-def is_cancelled(seen: MessageContext, fold: Fold) -> bool:
+def is_cancelled(context: MessageContext, fold: Fold) -> bool:
     """Whether a request was cancelled while it could be answered, and is still unanswered."""
-    waiting = waiting_for(seen, fold)
+    waiting = waiting_for(context, fold)
     return waiting is not None and not waiting.is_due
 
 
-def waiting_for(seen: MessageContext, fold: Fold) -> Call | None:
+def waiting_for(context: MessageContext, fold: Fold) -> Call | None:
     """What is known of a request that has no response; None if it has one, or has failed."""
-    message = seen.message
+    message = context.message
     if not isinstance(message, Request):
         return None
     return fold.tables[message.sender].get(RequestKey(message.frames[0].exchange, message.id))

@@ -57,13 +57,13 @@ def body_version(http: HttpExchange) -> str | None:
     return version if isinstance(version, str) else None
 
 
-def faults_of(seen: MessageContext) -> list[Fault]:
+def faults_of(context: MessageContext) -> list[Fault]:
     """The faults in the headers of a modern request; none for other requests, or if its head is lost."""
-    http = seen.http
+    http = context.http
     if http is None or not http.method:
         return []
     if _KEY not in http.memory:
-        http.memory[_KEY] = _faults(seen, http)
+        http.memory[_KEY] = _faults(context, http)
     return known_faults(http)
 
 
@@ -73,11 +73,11 @@ def known_faults(http: HttpExchange) -> list[Fault]:
     return faults
 
 
-def _faults(seen: MessageContext, http: HttpExchange) -> list[Fault]:
-    request = seen.message
-    if not isinstance(request, Request) or request.index is not None or not speaks_modern(seen):
+def _faults(context: MessageContext, http: HttpExchange) -> list[Fault]:
+    request = context.message
+    if not isinstance(request, Request) or request.index is not None or not speaks_modern(context):
         return []
-    if seen.session.is_legacy or http.may_be_older:
+    if context.session.is_legacy or http.may_be_older:
         return []  # only Streamable HTTP repeats values in headers
     faults: list[Fault] = []
     _look_at_method(request, http, faults)
@@ -85,7 +85,7 @@ def _faults(seen: MessageContext, http: HttpExchange) -> list[Fault]:
     if isinstance(in_body, str):
         _look_at_name(in_body, NAMED[request.method], http, faults)
     if request.method == "tools/call":
-        _look_at_params(seen, request, http, faults)
+        _look_at_params(context, request, http, faults)
     return faults
 
 
@@ -116,12 +116,12 @@ def _look_at_name(in_body: str, name: str, http: HttpExchange, faults: list[Faul
         faults.append(Fault("http/name-header", text, pointer))
 
 
-def _look_at_params(seen: MessageContext, request: Request, http: HttpExchange, faults: list[Fault]) -> None:
+def _look_at_params(context: MessageContext, request: Request, http: HttpExchange, faults: list[Fault]) -> None:
     name, arguments = member(request.params, "name"), member(request.params, "arguments")
-    if request.t_ns > seen.session.memory.get(FRESH_UNTIL, request.t_ns):
+    if request.t_ns > context.session.memory.get(FRESH_UNTIL, request.t_ns):
         return
-    entry = tools_of(seen.session).entry(name, request, seen.session)
-    schema = entry.schema("inputSchema", seen.rank) if entry is not None else None
+    entry = tools_of(context.session).entry(name, request, context.session)
+    schema = entry.schema("inputSchema", context.rank) if entry is not None else None
     if entry is None or schema is None:
         return
     annotations = annotations_of(schema, entry.item["inputSchema"])

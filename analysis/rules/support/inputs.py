@@ -20,18 +20,18 @@ InputRequest: TypeAlias = tuple[str, str, dict[str, Any]]
 _KEY: Final = "input requests"
 
 
-def input_requests(seen: MessageContext) -> list[InputRequest]:
+def input_requests(context: MessageContext) -> list[InputRequest]:
     """The entries of `inputRequests` in a result: pointer, method, params; invalid entries are skipped."""
-    memory, message = seen.session.memory, seen.message
+    memory, message = context.session.memory, context.message
     kept: tuple[Message, list[InputRequest]] | None = memory.get(_KEY)
     if kept is None or kept[0] is not message:
         # Some thirty rules read them, one after the other.
-        kept = memory[_KEY] = message, list(_entries(seen))
+        kept = memory[_KEY] = message, list(_entries(context))
     return kept[1]
 
 
-def _entries(seen: MessageContext) -> Iterator[InputRequest]:
-    questions = member(seen.body.get("result"), "inputRequests")
+def _entries(context: MessageContext) -> Iterator[InputRequest]:
+    questions = member(context.body.get("result"), "inputRequests")
     if not isinstance(questions, dict):
         return
     for key, value in islice(questions.items(), MAX_INPUT_ENTRIES):

@@ -29,11 +29,11 @@ class ListenRule(Rule):
 class ListenMessageRule(ListenRule):
     """A rule about notifications that belong to a `subscriptions/listen`."""
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        listening = seen.subscription
-        return self.check(seen, listening) if isinstance(listening, ListenSubscription) else ()
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        listening = context.subscription
+        return self.check(context, listening) if isinstance(listening, ListenSubscription) else ()
 
-    def check(self, seen: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
+    def check(self, context: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
         """Findings for a notification of a `subscriptions/listen`."""
         raise NotImplementedError
 
@@ -54,11 +54,11 @@ class ListenStreamRule(Rule):
         return self._in_stream(http)
 
     def _in_stream(self, http: HttpExchange) -> Iterator[Finding]:
-        for seen in http.sent:
-            request = seen.message
+        for context in http.sent:
+            request = context.message
             if isinstance(request, Request) and request.method == LISTEN:
                 key = RequestKey(request.frames[0].exchange, request.id)
-                listening = self.fold.links.subscriptions.listening(seen.session, key)
+                listening = self.fold.links.subscriptions.listening(context.session, key)
                 is_left = listening is None or listening.cancelled_by_client_ns is not None or listening.is_refused
                 if listening is not None and not is_left and is_sure(listening):
                     yield from self.closed(http, listening)
@@ -79,17 +79,17 @@ def is_listening(session: Session, fold: Fold) -> bool:
     return fold.links.subscriptions.is_listening(session)
 
 
-def is_change(seen: MessageContext) -> bool:
+def is_change(context: MessageContext) -> bool:
     """Whether it is a notification of a change."""
-    return isinstance(seen.message, Notification) and seen.message.method in CHANGES
+    return isinstance(context.message, Notification) and context.message.method in CHANGES
 
 
-def requests_in(seen: MessageContext) -> list[Request]:
+def requests_in(context: MessageContext) -> list[Request]:
     """The client's requests in the exchange of a message; empty on stdio."""
-    sent = () if seen.http is None else seen.http.sent
+    sent = () if context.http is None else context.http.sent
     return [seen_request.message for seen_request in sent if isinstance(seen_request.message, Request)]
 
 
-def is_named(seen: MessageContext) -> bool:
+def is_named(context: MessageContext) -> bool:
     """Whether a message names the `subscriptions/listen` to which it belongs."""
-    return isinstance(seen.message, Notification) and SUBSCRIPTION_ID in seen.message.meta
+    return isinstance(context.message, Notification) and SUBSCRIPTION_ID in context.message.meta

@@ -116,17 +116,17 @@ class Listing:
         self._last: tuple[Message, ListPage] | None = None
         self._single: tuple[_Walk, ListPage, bytes | None] | None = None
 
-    def record_page(self, seen: MessageContext) -> ListPage:
+    def record_page(self, context: MessageContext) -> ListPage:
         """Take a result of the list. The first rule that calls this records it; the others get the same page."""
-        if self._last is not None and self._last[0] is seen.message:
+        if self._last is not None and self._last[0] is context.message:
             return self._last[1]
-        page = self._take(seen)
-        self._last = seen.message, page
+        page = self._take(context)
+        self._last = context.message, page
         return page
 
-    def changed(self, seen: MessageContext) -> None:
+    def changed(self, context: MessageContext) -> None:
         """Note a notification that the list has changed."""
-        self._changed = seen.message.seq
+        self._changed = context.message.seq
         self._open.clear()
         self._walk = None
 
@@ -142,17 +142,17 @@ class Listing:
             return False
         return name not in self._walk.entries
 
-    def _take(self, seen: MessageContext) -> ListPage:
-        result, request = seen.body.get("result"), seen.request
+    def _take(self, context: MessageContext) -> ListPage:
+        result, request = context.body.get("result"), context.request
         items = result.get(self._member) if isinstance(result, dict) else None
         if not isinstance(items, list) or request is None or not isinstance(result, dict):
             return ListPage([], [])
-        again = self._again(request, result, items, seen)
+        again = self._again(request, result, items, context)
         if again is not None:
             return again
-        walk = self._walk_of(seen, request)
-        page = ListPage(items, _add(walk, items, self._name, seen))
-        if not self._may_hold(request, seen.session):
+        walk = self._walk_of(context, request)
+        page = ListPage(items, _add(walk, items, self._name, context))
+        if not self._may_hold(request, context.session):
             return page
         cursor = result.get("nextCursor")
         if cursor is not None:
@@ -163,24 +163,24 @@ class Listing:
         if not walk.is_whole:
             self._walk = None  # it may differ from the previous list
             return page
-        page.reordered = self._complete(walk, request, seen)
+        page.reordered = self._complete(walk, request, context)
         is_plain = self._walk is walk and page.reordered is None and not page.repeats and _cursor(request) is None
-        self._single = (walk, page, result_digest(seen)) if is_plain and len(items) == len(page.items) else None
+        self._single = (walk, page, result_digest(context)) if is_plain and len(items) == len(page.items) else None
         return page
 
     def _again(
-        self, request: Request, result: dict[str, Any], items: list[Any], seen: MessageContext
+        self, request: Request, result: dict[str, Any], items: list[Any], context: MessageContext
     ) -> ListPage | None:
         """The previous page if the whole list comes again unchanged on one page, as usual; else None."""
-        if self._single is None or self._walk is not self._single[0] or self._epoch != seen.session.epoch:
+        if self._single is None or self._walk is not self._single[0] or self._epoch != context.session.epoch:
             return None
         _, page, digest = self._single
         is_single = "nextCursor" not in result and _cursor(request) is None
-        if not is_single or self._order is None or not self._may_hold(request, seen.session):
+        if not is_single or self._order is None or not self._may_hold(request, context.session):
             return None
-        if (digest is None or digest != result_digest(seen)) and not _is_alike(page.items, items):
+        if (digest is None or digest != result_digest(context)) and not _is_alike(page.items, items):
             return None
-        self._order, self._requested = (self._order[0], seen.message.seq), request.seq
+        self._order, self._requested = (self._order[0], context.message.seq), request.seq
         return page
 
     def _may_hold(self, request: Request, session: Session) -> bool:
@@ -188,24 +188,24 @@ class Listing:
         is_overtaken = self._walk is not None and request.seq < self._changed < self._requested
         return not is_overtaken and request.seq > session.lost_seq
 
-    def _walk_of(self, seen: MessageContext, request: Request) -> _Walk:
+    def _walk_of(self, context: MessageContext, request: Request) -> _Walk:
         cursor = _cursor(request)
         if cursor is None:
             return _Walk()
-        walk = self._open.pop(id_of(cursor), None) if self._may_hold(request, seen.session) else None
+        walk = self._open.pop(id_of(cursor), None) if self._may_hold(request, context.session) else None
         if walk is None:
             walk = _Walk()
             walk.is_whole = False
         return walk
 
-    def _complete(self, walk: _Walk, request: Request, seen: MessageContext) -> int | None:
+    def _complete(self, walk: _Walk, request: Request, context: MessageContext) -> int | None:
         known, order = self._walk, list(walk.entries)
-        is_same = known is not None and self._epoch == seen.session.epoch and _is_same(known, walk)
+        is_same = known is not None and self._epoch == context.session.epoch and _is_same(known, walk)
         if not is_same:
-            self._walk, self._since, self._epoch = walk, seen.message.seq, seen.session.epoch
-            seen.session.learned |= {KNOWN + self._member}
+            self._walk, self._since, self._epoch = walk, context.message.seq, context.session.epoch
+            context.session.learned |= {KNOWN + self._member}
         self._requested = request.seq
-        before, self._order = self._order, (order, seen.message.seq)
+        before, self._order = self._order, (order, context.message.seq)
         if before is None or before[0] == order or set(before[0]) != set(order):
             return None
         return before[1]
@@ -216,9 +216,9 @@ def _cursor(request: Request) -> Any:
     return params.get("cursor") if isinstance(params, dict) else None
 
 
-def _add(walk: _Walk, items: list[Any], name: str, seen: MessageContext) -> list[tuple[int, int]]:
+def _add(walk: _Walk, items: list[Any], name: str, context: MessageContext) -> list[tuple[int, int]]:
     repeats: list[tuple[int, int]] = []
-    walk.size += size_of(seen.message.frames)
+    walk.size += size_of(context.message.frames)
     if walk.size > BYTES or len(walk.entries) + len(items) > MAX_LISTED_ITEMS:
         walk.is_whole = False
         walk.entries.clear()
@@ -230,7 +230,7 @@ def _add(walk: _Walk, items: list[Any], name: str, seen: MessageContext) -> list
         if known is not None:
             repeats.append((index, known.seq))
         else:
-            walk.entries[key] = ListedItem(item, seen.message.seq)
+            walk.entries[key] = ListedItem(item, context.message.seq)
     if not walk.is_whole and walk.size > BYTES:
         walk.entries.clear()
     return repeats

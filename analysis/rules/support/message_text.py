@@ -63,26 +63,26 @@ class _LastRead(Generic[T]):
 class FrameRule(Rule):
     """A rule about the bytes of frames that are, or begin with, something that is not a message."""
 
-    def on_invalid(self, seen: MessageContext) -> Iterator[Finding]:
+    def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
         """Check a frame, once."""
-        return self.check_frame(seen) if is_first(seen.message) else iter(())
+        return self.check_frame(context) if is_first(context.message) else iter(())
 
-    def check_frame(self, seen: MessageContext) -> Iterator[Finding]:
-        """The faults of the frame; `seen` is its first message."""
+    def check_frame(self, context: MessageContext) -> Iterator[Finding]:
+        """The faults of the frame; `context` is its first message."""
         raise NotImplementedError
 
-    def of_frame(self, seen: MessageContext, text: str, *, pointer: str = "", item: int | None = None) -> Finding:
+    def of_frame(self, context: MessageContext, text: str, *, pointer: str = "", item: int | None = None) -> Finding:
         """A finding about the frame as a whole or one item of it."""
-        related = tuple({frame.seq: None for frame in seen.message.frames[-1:] if frame.seq != seen.message.seq})
-        return self.finding(seen, text, pointer=pointer, related=related)._replace(item=item)
+        related = tuple({frame.seq: None for frame in context.message.frames[-1:] if frame.seq != context.message.seq})
+        return self.finding(context, text, pointer=pointer, related=related)._replace(item=item)
 
 
 class AnyFrameRule(FrameRule):
     """A rule about the bytes of any frame: called once for each, however many messages it holds."""
 
-    def on_anomaly(self, seen: MessageContext) -> Iterator[Finding]:
+    def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
         """Check a frame that begins with a message, once."""
-        return self.check_frame(seen) if is_first(seen.message) else iter(())
+        return self.check_frame(context) if is_first(context.message) else iter(())
 
 
 def is_first(message: Message) -> bool:
@@ -123,12 +123,12 @@ def object_of(message: Message) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def is_not_json(seen: MessageContext) -> bool:
+def is_not_json(context: MessageContext) -> bool:
     """Whether it is a whole HTTP body that is not JSON."""
-    frame = seen.message.frames[0]
-    if frame.unit != "http_body" or not frame.whole or not isinstance(seen.message, Invalid):
+    frame = context.message.frames[0]
+    if frame.unit != "http_body" or not frame.whole or not isinstance(context.message, Invalid):
         return False
-    return reason(seen.message) == "invalid" and frame.verdict.kind == "invalid"
+    return reason(context.message) == "invalid" and frame.verdict.kind == "invalid"
 
 
 def is_item(message: Message) -> bool:

@@ -14,14 +14,14 @@ MAX_PROMPT_ARGUMENTS: Final = 1000
 """The most arguments of one prompt that are examined."""
 
 
-def prompt_of(seen: MessageContext, request: Request) -> ListedItem | None:
+def prompt_of(context: MessageContext, request: Request) -> ListedItem | None:
     """The requested prompt, as listed before the request; None if unknown."""
-    return prompts_of(seen.session).entry(params_of(request).get("name"), request, seen.session)
+    return prompts_of(context.session).entry(params_of(request).get("name"), request, context.session)
 
 
-def missing_arguments(seen: MessageContext, request: Request) -> list[str]:
+def missing_arguments(context: MessageContext, request: Request) -> list[str]:
     """Arguments that a prompt requires and a request lacks."""
-    entry, given = prompt_of(seen, request), params_of(request).get("arguments", {})
+    entry, given = prompt_of(context, request), params_of(request).get("arguments", {})
     if entry is None or not isinstance(given, dict):
         return []
     return [name for name in _required(entry.item) if name not in given]

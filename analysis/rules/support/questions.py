@@ -35,22 +35,22 @@ class ServerQuestionRule(Rule):
             return method in METHODS and like.era == "modern"
         return hook not in ("request", "notification") or method == self.about
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        params = member(seen.body, "params")
-        return self.check_question(seen, params, "/params") if isinstance(params, dict) else ()
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        params = member(context.body, "params")
+        return self.check_question(context, params, "/params") if isinstance(params, dict) else ()
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
         found: list[Finding] = []
-        for pointer, method, params in input_requests(seen):
+        for pointer, method, params in input_requests(context):
             if method == self.about:
-                found += self.check_question(seen, params, f"{pointer}/params")
+                found += self.check_question(context, params, f"{pointer}/params")
         return found
 
-    def check_question(self, seen: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         """Check one question.
 
         Args:
-            seen: the message that contains it.
+            context: the message that contains it.
             params: the params of the question.
             pointer: the place of the params.
         """
@@ -74,39 +74,39 @@ class ClientReplyRule(Rule):
     def required_members_for(self, hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
         return _REPLIES if hook == "request" else frozenset()
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.round is None or not isinstance(seen.message, Request):
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        if context.round is None or not isinstance(context.message, Request):
             return ()
-        return self._in_round(seen, seen.round.chain.input_requests)
+        return self._in_round(context, context.round.chain.input_requests)
 
-    def _in_round(self, seen: MessageContext, interim: dict[str, Any]) -> Iterator[Finding]:
-        replies = member(member(seen.body, "params"), "inputResponses")
+    def _in_round(self, context: MessageContext, interim: dict[str, Any]) -> Iterator[Finding]:
+        replies = member(member(context.body, "params"), "inputResponses")
         for key, reply in islice(replies.items() if isinstance(replies, dict) else (), MAX_INPUT_ENTRIES):
             question = interim.get(key)
             params = member(question, "params")
             if member(question, "method") == self.about and isinstance(reply, dict):
                 pointer = f"/params/inputResponses/{step(key, MAX_INPUT_ENTRIES)}"
-                yield from self.check_reply(seen, params if isinstance(params, dict) else {}, reply, pointer)
+                yield from self.check_reply(context, params if isinstance(params, dict) else {}, reply, pointer)
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        request, result = seen.request, seen.body.get("result")
-        if request is None or seen.answered is None or seen.answered.outcome is not _RESULT:
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        request, result = context.request, context.body.get("result")
+        if request is None or context.answered is None or context.answered.outcome is not _RESULT:
             return ()
         if request.method != self.about:
-            request = seen.task.request if seen.task is not None else None
+            request = context.task.request if context.task is not None else None
             if request is None or request.method != self.about:
                 return ()
         if not isinstance(result, dict):
             return ()
-        return self.check_reply(seen, request.params if isinstance(request.params, dict) else {}, result, "/result")
+        return self.check_reply(context, request.params if isinstance(request.params, dict) else {}, result, "/result")
 
     def check_reply(
-        self, seen: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
+        self, context: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
         """Check one reply.
 
         Args:
-            seen: the message that contains it.
+            context: the message that contains it.
             question: the params of the question.
             reply: the result that answers the question.
             pointer: the place of the result.

@@ -53,36 +53,36 @@ class TaskReport(NamedTuple):
     """Whether it creates the task."""
 
 
-def reports_in(seen: MessageContext, fold: Fold) -> Iterator[TaskReport]:
+def reports_in(context: MessageContext, fold: Fold) -> Iterator[TaskReport]:
     """The reports about tasks in an executor's message."""
-    message, task = seen.message, seen.task
+    message, task = context.message, context.task
     if isinstance(message, Notification):
         if isinstance(message.params, dict) and task is not None and task.executor == message.sender:
             yield TaskReport(task, message.params, "/params")
         return
-    request, result = seen.request, seen.body.get("result")
+    request, result = context.request, context.body.get("result")
     if not isinstance(message, Response) or request is None or not isinstance(result, dict):
         return
     if request.method == "tasks/list":
-        yield from _listed(seen, result, fold)
+        yield from _listed(context, result, fold)
     elif request.method in ("tasks/get", "tasks/cancel"):
         id_ = result.get("taskId")
         if task is None or id_ is None or (isinstance(id_, str) and id_of(id_) == task.id):
             yield TaskReport(task, result, "/result")
-    elif request.method in REQUESTS or seen.answered is None:
+    elif request.method in REQUESTS or context.answered is None:
         return
-    elif seen.era == "modern":
-        if seen.answered.outcome is _TASK:
+    elif context.era == "modern":
+        if context.answered.outcome is _TASK:
             yield TaskReport(task, result, "/result", is_new=True)
-    elif isinstance(result.get("task"), dict) and (seen.answered.outcome is _TASK or has_stub(message)):
+    elif isinstance(result.get("task"), dict) and (context.answered.outcome is _TASK or has_stub(message)):
         yield TaskReport(task, result["task"], "/result/task", is_new=True)
 
 
-def _listed(seen: MessageContext, result: dict[str, Any], fold: Fold) -> Iterator[TaskReport]:
+def _listed(context: MessageContext, result: dict[str, Any], fold: Fold) -> Iterator[TaskReport]:
     items, tasks = result.get("tasks"), fold.links.tasks
     for index, item in enumerate(islice(items, LISTED) if isinstance(items, list) else ()):
         if isinstance(item, dict):
-            task = tasks.get(seen.session, seen.message.sender, item.get("taskId"))
+            task = tasks.get(context.session, context.message.sender, item.get("taskId"))
             yield TaskReport(task, item, f"/result/tasks/{index}")
 
 
@@ -98,13 +98,13 @@ class TaskReportRule(Rule):
             return _LIST
         return _NEW if method in CALLS and like.era != "modern" else _ONE
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        return [finding for report in reports_in(seen, self.fold) for finding in self.on_report(seen, report)]
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        return [finding for report in reports_in(context, self.fold) for finding in self.on_report(context, report)]
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        return [finding for report in reports_in(seen, self.fold) for finding in self.on_report(seen, report)]
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        return [finding for report in reports_in(context, self.fold) for finding in self.on_report(context, report)]
 
-    def on_report(self, seen: MessageContext, report: TaskReport) -> Iterable[Finding]:
+    def on_report(self, context: MessageContext, report: TaskReport) -> Iterable[Finding]:
         """Check the report of one task."""
         raise NotImplementedError
 
@@ -112,18 +112,18 @@ class TaskReportRule(Rule):
 class TerminalStatusChanged(TaskReportRule):
     """A finished task is reported with a different status."""
 
-    def on_report(self, seen: MessageContext, report: TaskReport) -> Iterable[Finding]:
+    def on_report(self, context: MessageContext, report: TaskReport) -> Iterable[Finding]:
         task, status = report.task, report.body.get("status")
         if task is None or task.ended_ns is None or not isinstance(status, str):
             return ()
         end, status = end_of(task), status[:MAX_STATUS_CHARS]
-        if end is None or end.seq >= seen.message.seq or status == end.status or task.memory.get(self.id) == status:
+        if end is None or end.seq >= context.message.seq or status == end.status or task.memory.get(self.id) == status:
             return ()
-        if may_cross(seen, end.t_ns):
+        if may_cross(context, end.t_ns):
             return ()
         task.memory[self.id] = status
         text = f"a task that was {end.status} is now {short(status)!r}"
-        return [self.finding(seen, text, pointer=f"{report.pointer}/status", related=(end.seq,))]
+        return [self.finding(context, text, pointer=f"{report.pointer}/status", related=(end.seq,))]
 
 
 @dataclass(slots=True)
@@ -145,26 +145,26 @@ class PolledTooFast(Rule):
     needs_time = True
     once = True
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        task, message = seen.task, seen.message
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        task, message = context.task, context.message
         if task is None:
             return ()
         last: _Poll | None = task.memory.get(self.id)
-        task.memory[self.id] = _Poll(seen.session.number, message.t_ns, message.seq)
-        if last is None or last.wait_ms is None or last.session != seen.session.number:
+        task.memory[self.id] = _Poll(context.session.number, message.t_ns, message.seq)
+        if last is None or last.wait_ms is None or last.session != context.session.number:
             return ()
         waited_ns = message.t_ns - last.sent_ns
         has_news = bool(task.reports) and task.reports[-1].seq > last.answer
-        if has_news or last.answer <= seen.session.lost_seq or waited_ns >= last.wait_ms * 500_000:
+        if has_news or last.answer <= context.session.lost_seq or waited_ns >= last.wait_ms * 500_000:
             return ()
         text = f"the task is polled again after {waited_ns // 1_000_000} ms, less than half of the requested interval"
-        return [self.finding(seen, text, related=(last.seq, last.answer))]
+        return [self.finding(context, text, related=(last.seq, last.answer))]
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        task, request = seen.task, seen.request
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        task, request = context.task, context.request
         last: _Poll | None = task.memory.get(self.id) if task is not None else None
         if task is not None and last is not None and request is not None and last.seq == request.seq:
-            last.wait_ms, last.answer = task.poll_ms, seen.message.seq
+            last.wait_ms, last.answer = task.poll_ms, context.message.seq
         return ()
 
 
@@ -176,9 +176,9 @@ def end_of(task: Task) -> StatusReport | None:
     return next((report for report in task.reports if report.status in OVER), None)
 
 
-def may_cross(seen: MessageContext, t_ns: int) -> bool:
+def may_cross(context: MessageContext, t_ns: int) -> bool:
     """Whether a message may have crossed an earlier one of its side, as two HTTP streams have no order."""
-    return seen.session.is_http and seen.message.t_ns - t_ns <= RACE_NS
+    return context.session.is_http and context.message.t_ns - t_ns <= RACE_NS
 
 
 def is_creating(session: Session, executor: Side, fold: Fold) -> bool:
@@ -190,14 +190,14 @@ def is_creating(session: Session, executor: Side, fold: Fold) -> bool:
     return any(isinstance(param, dict) and "task" in param for param in params)
 
 
-def wrong_code(seen: MessageContext, *, is_over_too: bool = False) -> str | None:
+def wrong_code(context: MessageContext, *, is_over_too: bool = False) -> str | None:
     """The finding for an error about a task with the wrong code; None if the code is right.
 
     Args:
-        seen: the error.
+        context: the error.
         is_over_too: whether the error may also say that the task has ended.
     """
-    code, text = code_of(seen.message), text_of(seen)
+    code, text = code_of(context.message), text_of(context)
     if code is None or code == INVALID_PARAMS:
         return None
     if _MISSING(text):

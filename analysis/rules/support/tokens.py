@@ -75,50 +75,52 @@ class Tokens:
         self._last_request: tuple[int, int | None, Token | None] = (-1, None, None)
         self._last_report: tuple[Message | None, Id | None, Token | None] = (None, None, None)
 
-    def take_request(self, seen: MessageContext, fold: Fold) -> Token | None:
+    def take_request(self, context: MessageContext, fold: Fold) -> Token | None:
         """Record a request, once, and return its token, if it carries one."""
-        request = seen.message
+        request = context.message
         frame, index = request.frames[0], request.index
         if self._last_request[0] == frame.seq and self._last_request[1] == index:
             return self._last_request[2]
-        token = token_of(member(member(seen.body.get("params"), "_meta"), "progressToken"))
-        known = None if token is None or not isinstance(request, Request) else self._create(seen, request, token, fold)
+        token = token_of(member(member(context.body.get("params"), "_meta"), "progressToken"))
+        known = (
+            None if token is None or not isinstance(request, Request) else self._create(context, request, token, fold)
+        )
         self._last_request = frame.seq, index, known
         return known
 
-    def _create(self, seen: MessageContext, request: Request, token: Id, fold: Fold) -> Token:
+    def _create(self, context: MessageContext, request: Request, token: Id, fold: Fold) -> Token:
         frame, sender = request.frames[0], request.sender
-        exchange = frame.exchange if seen.era == "modern" and not seen.session.is_legacy else None
+        exchange = frame.exchange if context.era == "modern" and not context.session.is_legacy else None
         new = Token(token, sender, exchange)
         new.seq, new.key, new.conn = frame.seq, RequestKey(frame.exchange, request.id), frame.conn
         before = self._last.get((sender, token))
         if before is not None and before.key is not None and is_open(before, fold):
             new.is_shared = before.exchange == exchange
             # With the same id, the id itself is reused, or the request is sent again.
-            if before.key.id != request.id and _is_of_one_peer(before, seen):
+            if before.key.id != request.id and _is_of_one_peer(before, context):
                 new.earlier = before.seq
         self._hold(new)
         return new
 
-    def take_result(self, seen: MessageContext) -> None:
+    def take_result(self, context: MessageContext) -> None:
         """Record a response that created a task."""
-        call = seen.answered
+        call = context.answered
         if call is None or call.outcome is not _TASK:
             return
         request = call.request
         token = token_of(request.meta.get("progressToken"))
         known = None if token is None else self.find(request.sender, request.frames[0].exchange, token)
         if known is not None and known.seq == request.seq:
-            known.is_of_task, known.task = True, seen.task
+            known.is_of_task, known.task = True, context.task
 
-    def report(self, seen: MessageContext) -> tuple[Id | None, Token | None]:
+    def report(self, context: MessageContext) -> tuple[Id | None, Token | None]:
         """The token that a progress notification names, None if it cannot be one; and what is known of that token."""
         message, token, known = self._last_report
-        if message is not seen.message:
-            token = token_of(member(seen.body.get("params"), "progressToken"))
-            exchange = None if seen.http is None else seen.http.first.number
-            known = None if token is None else self.find(other_side(seen.message.sender), exchange, token)
-            self._last_report = seen.message, token, known
+        if message is not context.message:
+            token = token_of(member(context.body.get("params"), "progressToken"))
+            exchange = None if context.http is None else context.http.first.number
+            known = None if token is None else self.find(other_side(context.message.sender), exchange, token)
+            self._last_report = context.message, token, known
         return token, known
 
     def find(self, asker: Side, exchange: int | None, token: Id) -> Token | None:
@@ -172,12 +174,12 @@ def is_open(token: Token, fold: Fold) -> bool:
     return waiting is not None and waiting.request.seq == token.seq
 
 
-def is_of_session(seen: MessageContext) -> bool:
+def is_of_session(context: MessageContext) -> bool:
     """Whether the session of a message is certain; over HTTP it is not without a session id."""
-    http = seen.http
-    return http is None or seen.session.is_legacy or (seen.era != "modern" and http.session_id is not None)
+    http = context.http
+    return http is None or context.session.is_legacy or (context.era != "modern" and http.session_id is not None)
 
 
-def _is_of_one_peer(token: Token, seen: MessageContext) -> bool:
+def _is_of_one_peer(token: Token, context: MessageContext) -> bool:
     """Whether a request certainly comes from the client to which the token belongs."""
-    return is_of_session(seen) or token.conn == seen.message.frames[0].conn
+    return is_of_session(context) or token.conn == context.message.frames[0].conn

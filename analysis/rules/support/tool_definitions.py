@@ -32,20 +32,20 @@ class Result(NamedTuple):
     """The place of the result in its message."""
 
 
-def result_of(seen: MessageContext) -> Result | None:
+def result_of(context: MessageContext) -> Result | None:
     """The complete result of a call in a message, directly or as the result of a task."""
-    request, body, call = seen.request, seen.body.get("result"), seen.answered
+    request, body, call = context.request, context.body.get("result"), context.answered
     if request is None or call is None or not isinstance(body, dict):
         return None
     if call.outcome is not _RESULT and call.outcome is not _TOOL_ERROR:
         return None
     pointer = "/result"
     if request.method != CALL:
-        task = seen.task
+        task = context.task
         if task is None or task.request is None or task.request.method != CALL:
             return None
         request = task.request
-        if seen.request is not None and seen.request.method == "tasks/get":
+        if context.request is not None and context.request.method == "tasks/get":
             body, pointer = body.get("result"), "/result/result"
             if not isinstance(body, dict):
                 return None
@@ -83,23 +83,23 @@ class ToolLookupRule(Rule):
     def required_members_for(self, hook: str, method: str, _like: MessageContext) -> frozenset[str]:
         return self.result_members if hook == "result" and method in self.about else frozenset()
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.request is not None and seen.request.method == LIST:
-            tools_of(seen.session).record_page(seen)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        if context.request is not None and context.request.method == LIST:
+            tools_of(context.session).record_page(context)
             return ()
-        return self.check_result(seen)
+        return self.check_result(context)
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        tools_of(seen.session).changed(seen)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        tools_of(context.session).changed(context)
         return ()
 
     def check_result(self, _seen: MessageContext) -> Iterable[Finding]:
         """Check a result."""
         return ()
 
-    def entry(self, seen: MessageContext, call: Request | None = None) -> ListedItem | None:
+    def entry(self, context: MessageContext, call: Request | None = None) -> ListedItem | None:
         """The tool of a call, as listed before it; without `call`, the call of the message."""
-        call = call or seen.request
+        call = call or context.request
         if call is None:
             return None
-        return tools_of(seen.session).entry(member(call.params, "name"), call, seen.session)
+        return tools_of(context.session).entry(member(call.params, "name"), call, context.session)

@@ -89,10 +89,10 @@ class Walks:
         given = self._given.get((request.sender, cursor), {})
         return frozenset(method for method, issued in given.items() if issued.seq < request.seq)
 
-    def record_page(self, seen: MessageContext) -> Page:
+    def record_page(self, context: MessageContext) -> Page:
         """Record a result of a list, once, and return it as a page."""
-        if self._last is None or self._last[0] is not seen.message:
-            self._last = seen.message, self._take(seen)
+        if self._last is None or self._last[0] is not context.message:
+            self._last = context.message, self._take(context)
         return self._last[1]
 
     def changed(self, methods: tuple[str, ...]) -> None:
@@ -102,8 +102,8 @@ class Walks:
                 self._items -= len(self._walks[method].items)
                 self._walks[method].items = {}
 
-    def _take(self, seen: MessageContext) -> Page:
-        result, request = seen.body.get("result"), seen.request
+    def _take(self, context: MessageContext) -> Page:
+        result, request = context.body.get("result"), context.request
         if request is None or not isinstance(result, dict):
             return Page()
         if "nextCursor" not in result and cursor_of(request) is None:
@@ -111,9 +111,9 @@ class Walks:
             return Page()  # the whole list is on one page, as usual
         walk, depth = self._walk_of(request)
         self._walks[request.method] = walk
-        loops = self._next(walk, depth, request, result.get("nextCursor"), seen.message.seq)
-        repeated, related = self._repeated(walk, depth, request.method, result, seen.message.seq)
-        return Page(loops, repeated, related, _scope(walk, result, seen.message.seq))
+        loops = self._next(walk, depth, request, result.get("nextCursor"), context.message.seq)
+        repeated, related = self._repeated(walk, depth, request.method, result, context.message.seq)
+        return Page(loops, repeated, related, _scope(walk, result, context.message.seq))
 
     def _walk_of(self, request: Request) -> tuple[_Walk, int]:
         cursor = cursor_of(request)

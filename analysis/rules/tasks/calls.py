@@ -35,21 +35,21 @@ class _Required(ToolLookupRule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return (method != CALL or _KEY in like.session.learned) and super().concerns(hook, method, like)
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.request is not None and seen.request.method == LIST:
-            page = tools_of(seen.session).record_page(seen)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        if context.request is not None and context.request.method == LIST:
+            page = tools_of(context.session).record_page(context)
             if any(member(member(tool, "execution"), "taskSupport") == "required" for tool in page.items):
-                seen.session.learned |= {_KEY}
-                seen.session.memory[_KEY] = True
+                context.session.learned |= {_KEY}
+                context.session.memory[_KEY] = True
             return ()
-        return self.check_result(seen) if _KEY in seen.session.memory else ()
+        return self.check_result(context) if _KEY in context.session.memory else ()
 
-    def entry_without_task(self, seen: MessageContext) -> ListedItem | None:
+    def entry_without_task(self, context: MessageContext) -> ListedItem | None:
         """The tool of a call, if the tool runs only as a task but the call does not ask for one; else None."""
-        params = seen.request.params if seen.request is not None else None
-        if _KEY not in seen.session.memory or not isinstance(params, dict) or "task" in params:
+        params = context.request.params if context.request is not None else None
+        if _KEY not in context.session.memory or not isinstance(params, dict) or "task" in params:
             return None
-        support = _support(self, seen)
+        support = _support(self, context)
         return support[0] if support is not None and support[1] == "required" else None
 
 
@@ -76,15 +76,15 @@ class ForbiddenTool(ToolLookupRule):
     def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the same for all methods
         return frozenset({"task"}) if hook == "request" else frozenset()
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        params = seen.body.get("params")
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        params = context.body.get("params")
         if not isinstance(params, dict) or "task" not in params:
             return ()
-        support = _support(self, seen)
+        support = _support(self, context)
         if support is None or support[1] != "forbidden":
             return ()
         text = "the call asks for a task, but the tool does not support tasks"
-        return [self.finding(seen, text, pointer="/params/task", related=(support[0].seq,))]
+        return [self.finding(context, text, pointer="/params/task", related=(support[0].seq,))]
 
 
 class RequiredTool(_Required):
@@ -103,12 +103,12 @@ class RequiredTool(_Required):
     who = "client"
     impact = Impact.MESSAGE
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        entry = self.entry_without_task(seen) if _KEY in seen.session.memory else None
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        entry = self.entry_without_task(context) if _KEY in context.session.memory else None
         if entry is None:
             return ()
         text = "a tool that runs only as a task is called without task"
-        return [self.finding(seen, text, pointer="/params", related=(entry.seq,))]
+        return [self.finding(context, text, pointer="/params", related=(entry.seq,))]
 
 
 class RequiredNotRefused(_Required):
@@ -129,26 +129,26 @@ class RequiredNotRefused(_Required):
     who = "server"
     about = frozenset({CALL})
 
-    def check_result(self, seen: MessageContext) -> Iterable[Finding]:
-        entry = self.entry_without_task(seen)
-        if entry is None or seen.request is None:
+    def check_result(self, context: MessageContext) -> Iterable[Finding]:
+        entry = self.entry_without_task(context)
+        if entry is None or context.request is None:
             return ()
         text = "a tool that runs only as a task is run without one"
-        return [self.finding(seen, text, pointer="/result", related=(entry.seq, seen.request.seq))]
+        return [self.finding(context, text, pointer="/result", related=(entry.seq, context.request.seq))]
 
-    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
-        code, response = code_of(seen.message), seen.message
+    def on_error(self, context: MessageContext) -> Iterable[Finding]:
+        code, response = code_of(context.message), context.message
         if code is None or code == METHOD_NOT_FOUND or not isinstance(response, Response) or response.id is None:
             return ()
-        if not response.id.pairs or (seen.http is not None and seen.http.status not in _ON_HTTP):
+        if not response.id.pairs or (context.http is not None and context.http.status not in _ON_HTTP):
             return ()  # refused before the server checked the tool
-        entry = self.entry_without_task(seen)
-        if entry is None or seen.request is None:
+        entry = self.entry_without_task(context)
+        if entry is None or context.request is None:
             return ()
         level = NOTE if code == INVALID_REQUEST else None
         text = f"a call to a tool that runs only as a task is refused with {shown(code)}, not {METHOD_NOT_FOUND}"
-        related = (entry.seq, seen.request.seq)
-        return [self.finding(seen, text, pointer="/error/code", related=related, level=level)]
+        related = (entry.seq, context.request.seq)
+        return [self.finding(context, text, pointer="/error/code", related=related, level=level)]
 
 
 class UnsupportedMethod(Rule):
@@ -172,11 +172,11 @@ class UnsupportedMethod(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return method in METHODS and method not in CALLS
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        params = seen.body.get("params")
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        params = context.body.get("params")
         if not isinstance(params, dict) or not isinstance(params.get("task"), dict):
             return ()
-        return [self.finding(seen, f"{seen.method} cannot be run as a task", pointer="/params/task")]
+        return [self.finding(context, f"{context.method} cannot be run as a task", pointer="/params/task")]
 
 
 class NotCreated(ToolLookupRule):
@@ -207,29 +207,29 @@ class NotCreated(ToolLookupRule):
     def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the same for all methods
         return frozenset({"task"}) if hook == "request" else frozenset()
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        seen.session.learned |= {self.id}
-        seen.session.memory[self.id] = True  # responses are checked only after the first such request
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        context.session.learned |= {self.id}
+        context.session.memory[self.id] = True  # responses are checked only after the first such request
         return ()
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.request
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.request
         if request is None or request.method == LIST:
-            return super().on_result(seen)
-        return self._check_request(seen, request) if self.id in seen.session.memory else ()
+            return super().on_result(context)
+        return self._check_request(context, request) if self.id in context.session.memory else ()
 
-    def _check_request(self, seen: MessageContext, request: Request) -> Iterable[Finding]:
-        task, result = member(request.params, "task"), seen.body["result"]
+    def _check_request(self, context: MessageContext, request: Request) -> Iterable[Finding]:
+        task, result = member(request.params, "task"), context.body["result"]
         if not isinstance(task, dict) or not isinstance(result, dict) or result.get("task") is not None:
             return ()
-        capabilities = _receiver(seen.session, seen.message.sender)
+        capabilities = _receiver(context.session, context.message.sender)
         if capabilities is None or not has(capabilities, _path(request.method)):
             return ()
-        support = _support(self, seen) if request.method == CALL else None
+        support = _support(self, context) if request.method == CALL else None
         if support is not None and support[1] == "forbidden":
             return ()
         text = f"{request.method} asked for a task, but the result has none"
-        return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
+        return [self.finding(context, text, pointer="/result", related=(request.seq,))]
 
 
 class CreatedUnasked(Rule):
@@ -255,18 +255,18 @@ class CreatedUnasked(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return not method.startswith("tasks/")
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        request, response = seen.request, seen.message
-        if seen.task is None or request is None or not isinstance(response, Response) or not has_stub(response):
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        request, response = context.request, context.message
+        if context.task is None or request is None or not isinstance(response, Response) or not has_stub(response):
             return ()
         if member(request.params, "task") is None:
             text = f"a task is created for {short(request.method)}, which did not ask for one"
-            return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
-        capabilities, path = _receiver(seen.session, response.sender), _path(request.method)
+            return [self.finding(context, text, pointer="/result", related=(request.seq,))]
+        capabilities, path = _receiver(context.session, response.sender), _path(request.method)
         if capabilities is None or not lacks(capabilities, path):
             return ()
         text = f"a task is created, although {short(path)} was not declared"
-        return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
+        return [self.finding(context, text, pointer="/result", related=(request.seq,))]
 
 
 class InitialStatus(TaskReportRule):
@@ -284,12 +284,12 @@ class InitialStatus(TaskReportRule):
     needs_session = True
     methods = CALLS
 
-    def on_report(self, seen: MessageContext, report: TaskReport) -> Iterable[Finding]:
+    def on_report(self, context: MessageContext, report: TaskReport) -> Iterable[Finding]:
         status = report.body.get("status")
         if not report.is_new or not isinstance(status, str) or status not in STATUSES or status == "working":
             return ()
         text = f"a new task is {status}"
-        return [self.finding(seen, text, pointer=f"{report.pointer}/status")]
+        return [self.finding(context, text, pointer=f"{report.pointer}/status")]
 
 
 class DuplicateId(TaskReportRule):
@@ -306,22 +306,22 @@ class DuplicateId(TaskReportRule):
     needs_session = True
     methods = CALLS
 
-    def on_report(self, seen: MessageContext, report: TaskReport) -> Iterable[Finding]:
+    def on_report(self, context: MessageContext, report: TaskReport) -> Iterable[Finding]:
         if not report.is_new or report.task is None or not report.task.repeats:
             return ()
         text = "a new task has the id of an earlier task"
-        return [self.finding(seen, text, pointer=f"{report.pointer}/taskId")]
+        return [self.finding(context, text, pointer=f"{report.pointer}/taskId")]
 
 
 # ---- shared by the rules
 
 
-def _support(rule: ToolLookupRule, seen: MessageContext) -> tuple[ListedItem, Any] | None:
+def _support(rule: ToolLookupRule, context: MessageContext) -> tuple[ListedItem, Any] | None:
     """The tool of a call and its `taskSupport`; None if the server does not support tasks for calls."""
-    declared = seen.session.declared.get("handshake")
+    declared = context.session.declared.get("handshake")
     if declared is None or "tasks" not in declared.capabilities or not has(declared.capabilities, _CALLING):
         return None
-    entry = rule.entry(seen)
+    entry = rule.entry(context)
     if entry is None:
         return None
     execution = entry.item.get("execution", {})

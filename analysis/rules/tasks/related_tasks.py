@@ -40,18 +40,18 @@ class RelatedTaskUnknown(Rule):
     needs_start = True
     source = PAGE
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        meta = seen.body["params"]["_meta"]
-        return self._check_meta(seen, meta, "params") if isinstance(meta, dict) and RELATED in meta else ()
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        meta = context.body["params"]["_meta"]
+        return self._check_meta(context, meta, "params") if isinstance(meta, dict) and RELATED in meta else ()
 
     on_notification = on_request
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        meta = seen.body["result"]["_meta"]
-        return self._check_meta(seen, meta, "result") if isinstance(meta, dict) and RELATED in meta else ()
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        meta = context.body["result"]["_meta"]
+        return self._check_meta(context, meta, "result") if isinstance(meta, dict) and RELATED in meta else ()
 
-    def _check_meta(self, seen: MessageContext, meta: dict[str, Any], part: str) -> Iterable[Finding]:
-        session, id_ = seen.session, member(meta[RELATED], "taskId")
+    def _check_meta(self, context: MessageContext, meta: dict[str, Any], part: str) -> Iterable[Finding]:
+        session, id_ = context.session, member(meta[RELATED], "taskId")
         tasks = self.fold.links.tasks
         if not isinstance(id_, str) or tasks.forgotten or tasks.knows(session, id_):
             return ()
@@ -63,7 +63,7 @@ class RelatedTaskUnknown(Rule):
             return ()
         reported.add(key)
         text = "a message belongs to a task that was never created"
-        return [self.finding(seen, text, pointer=f"/{part}/{_AT}/taskId")]
+        return [self.finding(context, text, pointer=f"/{part}/{_AT}/taskId")]
 
 
 class RelatedTaskMissing(Rule):
@@ -85,24 +85,24 @@ class RelatedTaskMissing(Rule):
     methods = _ASKING
     source = PAGE
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        session, sender = seen.session, seen.message.sender
-        if RELATED in _meta(seen.message) or session.lost_seq >= 0:
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        session, sender = context.session, context.message.sender
+        if RELATED in _meta(context.message) or session.lost_seq >= 0:
             return ()
         waiting = self.fold.links.tasks.awaiting_input(session, sender)
         if len(waiting) != 1 or _may_work_for(session, sender, self.fold):
             return ()
-        text = f"{seen.method} does not name the task that waits for input"
-        return [self.finding(seen, text, pointer="/params", related=(waiting[0].reports[-1].seq,))]
+        text = f"{context.method} does not name the task that waits for input"
+        return [self.finding(context, text, pointer="/params", related=(waiting[0].reports[-1].seq,))]
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        request, response = seen.request, seen.message
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        request, response = context.request, context.message
         if request is None or not isinstance(response, Response) or not isinstance(response.result, dict):
             return ()
         if RELATED not in request.meta or RELATED in response.meta or has_stub(response):
             return ()
         text = f"the response to {request.method} does not name its task, although the request does"
-        return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
+        return [self.finding(context, text, pointer="/result", related=(request.seq,))]
 
 
 class RelatedTaskRedundant(Rule):
@@ -125,20 +125,20 @@ class RelatedTaskRedundant(Rule):
     once = True
     source = PAGE
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._check_part(seen, "params")
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        return self._check_part(context, "params")
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._check_part(seen, "params")
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        return self._check_part(context, "params")
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._check_part(seen, "result")
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        return self._check_part(context, "result")
 
-    def _check_part(self, seen: MessageContext, part: str) -> Iterable[Finding]:
-        if RELATED not in _meta(seen.message):
+    def _check_part(self, context: MessageContext, part: str) -> Iterable[Finding]:
+        if RELATED not in _meta(context.message):
             return ()
         text = "a message about a task also names it in _meta"
-        return [self.finding(seen, text, pointer=f"/{part}/{_AT}")]
+        return [self.finding(context, text, pointer=f"/{part}/{_AT}")]
 
 
 # ---- shared by the rules

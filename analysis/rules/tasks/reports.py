@@ -65,21 +65,21 @@ class InvalidShape(TaskReportRule):
     replaces = ("schema/*",)
     source = f"{PAGE}, schema"
 
-    def on_problems(self, seen: MessageContext, problems: list[Problem]) -> Iterable[Finding]:
+    def on_problems(self, context: MessageContext, problems: list[Problem]) -> Iterable[Finding]:
         return self.capped(
-            self.finding(seen, problem.text, pointer=problem.pointer)
+            self.finding(context, problem.text, pointer=problem.pointer)
             for problem in problems
-            if _is_of_task(seen, problem)
+            if _is_of_task(context, problem)
         )
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        return [*super().on_result(seen)][:MAX_REPORT_FINDINGS]
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        return [*super().on_result(context)][:MAX_REPORT_FINDINGS]
 
-    def on_report(self, seen: MessageContext, report: TaskReport) -> Iterator[Finding]:
+    def on_report(self, context: MessageContext, report: TaskReport) -> Iterator[Finding]:
         for name in _TIMES:
             text = report.body.get(name)
             if isinstance(text, str) and not _is_time(text):
-                yield self.finding(seen, f"{name} is not an ISO 8601 time", pointer=f"{report.pointer}/{name}")
+                yield self.finding(context, f"{name} is not an ISO 8601 time", pointer=f"{report.pointer}/{name}")
 
 
 class TerminalChanged(TerminalStatusChanged):
@@ -120,18 +120,18 @@ class CreatedAtChanged(TaskReportRule):
     needs_session = True
     level = WARNING
 
-    def on_report(self, seen: MessageContext, report: TaskReport) -> Iterator[Finding]:
+    def on_report(self, context: MessageContext, report: TaskReport) -> Iterator[Finding]:
         if report.task is None:
             return
         known: _Times = report.task.memory.setdefault(self.id, _Times())
         created, updated = (_moment(report.body.get(name)) for name in _TIMES)
-        for name, text in _contradictions(seen, known, created, updated):
+        for name, text in _contradictions(context, known, created, updated):
             if text not in known.reported:
                 known.reported.add(text)
                 related = () if known.seq < 0 else (known.seq,)
-                yield self.finding(seen, text, pointer=f"{report.pointer}/{name}", related=related)
+                yield self.finding(context, text, pointer=f"{report.pointer}/{name}", related=related)
         known.created, known.updated = created or known.created, updated or known.updated
-        known.seq, known.t_ns = seen.message.seq, seen.message.t_ns
+        known.seq, known.t_ns = context.message.seq, context.message.t_ns
 
 
 class FailedWithoutMessage(TaskReportRule):
@@ -150,12 +150,15 @@ class FailedWithoutMessage(TaskReportRule):
     impact = Impact.HINT
     methods = frozenset({"tasks/get"})
 
-    def on_report(self, seen: MessageContext, report: TaskReport) -> Iterable[Finding]:
+    def on_report(self, context: MessageContext, report: TaskReport) -> Iterable[Finding]:
         if report.body.get("status") != "failed" or report.body.get("statusMessage") is not None:
             return ()
-        if report.task is not None and report.task.memory.setdefault(self.id, seen.message.seq) != seen.message.seq:
+        if (
+            report.task is not None
+            and report.task.memory.setdefault(self.id, context.message.seq) != context.message.seq
+        ):
             return ()
-        return [self.finding(seen, "a failed task has no statusMessage", pointer=f"{report.pointer}/status")]
+        return [self.finding(context, "a failed task has no statusMessage", pointer=f"{report.pointer}/status")]
 
 
 class StatusFromRequestor(Rule):
@@ -175,14 +178,14 @@ class StatusFromRequestor(Rule):
     methods = frozenset({STATUS})
     source = PAGE
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        task, sender = seen.task, seen.message.sender
-        if task is None or task.executor == sender or task.seq is None or seen.session.lost_seq >= 0:
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        task, sender = context.task, context.message.sender
+        if task is None or task.executor == sender or task.seq is None or context.session.lost_seq >= 0:
             return ()
-        if is_creating(seen.session, sender, self.fold):
+        if is_creating(context.session, sender, self.fold):
             return ()  # it may run another task with that id
         text = f"the {sender} reports the status of a task of the {task.executor}"
-        return [self.finding(seen, text, pointer="/params/taskId", related=(task.seq,))]
+        return [self.finding(context, text, pointer="/params/taskId", related=(task.seq,))]
 
 
 class _Walk:
@@ -228,29 +231,29 @@ class MissingFromList(Rule):
     methods = frozenset({"tasks/list", "tasks/get"})
     source = PAGE
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        sides: dict[Side, _Lists] = self.state_for(seen.session, dict)
-        lists = sides.setdefault(seen.message.sender, _Lists())
-        if seen.method == "tasks/list":
-            self._take(seen, lists)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        sides: dict[Side, _Lists] = self.state_for(context.session, dict)
+        lists = sides.setdefault(context.message.sender, _Lists())
+        if context.method == "tasks/list":
+            self._take(context, lists)
             return ()
-        task, walk, request = seen.task, lists.last, seen.request
+        task, walk, request = context.task, lists.last, context.request
         if task is None or walk is None or request is None or request.seq < walk.ended or task.id in walk.ids:
             return ()
-        if not task.reports or task.reports[0].seq >= walk.requested_seq or task.session is not seen.session:
+        if not task.reports or task.reports[0].seq >= walk.requested_seq or task.session is not context.session:
             return ()
-        result = seen.body["result"]
+        result = context.body["result"]
         if not isinstance(member(result, "status"), str) or member(result, "taskId") != member(
             request.params, "taskId"
         ):
             return ()
-        if task.memory.setdefault(self.id, seen.message.seq) != seen.message.seq:
+        if task.memory.setdefault(self.id, context.message.seq) != context.message.seq:
             return ()
         text = "an existing task was missing from the list"
-        return [self.finding(seen, text, pointer="/result/taskId", related=(walk.requested_seq, walk.ended))]
+        return [self.finding(context, text, pointer="/result/taskId", related=(walk.requested_seq, walk.ended))]
 
-    def _take(self, seen: MessageContext, lists: _Lists) -> None:
-        request, result = seen.request, seen.body["result"]
+    def _take(self, context: MessageContext, lists: _Lists) -> None:
+        request, result = context.request, context.body["result"]
         items = member(result, "tasks")
         if request is None or not isinstance(items, list):
             return
@@ -259,7 +262,7 @@ class MissingFromList(Rule):
         if walk is None or len(items) > LISTED or len(walk.ids) > ITEMS:
             return
         walk.ids.update(id_of(task["taskId"]) for task in items if isinstance(member(task, "taskId"), str))
-        walk.ended = seen.message.seq
+        walk.ended = context.message.seq
         following: Any = member(result, "nextCursor")
         if following is None:
             lists.last = walk
@@ -272,16 +275,16 @@ class MissingFromList(Rule):
 # ---- shared by the rules
 
 
-def _is_of_task(seen: MessageContext, problem: Problem) -> bool:
+def _is_of_task(context: MessageContext, problem: Problem) -> bool:
     """Whether a problem concerns a member that each task must have."""
     if problem.kind not in ("shape", "scalar", "null"):
         return False
     place, _, name = problem.pointer.rpartition("/")
     if name not in _MEMBERS:
         return False
-    if seen.answered is None:
-        return place == "/params" and (seen.method == STATUS or (name == "taskId" and seen.method in _NAMING))
-    return place == "/result/task" if seen.method in CALLS else place.startswith("/result")
+    if context.answered is None:
+        return place == "/params" and (context.method == STATUS or (name == "taskId" and context.method in _NAMING))
+    return place == "/result/task" if context.method in CALLS else place.startswith("/result")
 
 
 def _is_time(text: str) -> bool:
@@ -299,13 +302,13 @@ def _moment(value: object) -> datetime | None:
 
 
 def _contradictions(
-    seen: MessageContext, known: _Times, created: datetime | None, updated: datetime | None
+    context: MessageContext, known: _Times, created: datetime | None, updated: datetime | None
 ) -> Iterator[tuple[str, str]]:
     if _is_before(updated, created):
         yield "lastUpdatedAt", "a task was last updated before it was created"
     if _is_before(created, known.created) or _is_before(known.created, created):
         yield "createdAt", "createdAt has changed"
-    elif _is_before(updated, known.updated) and not may_cross(seen, known.t_ns):
+    elif _is_before(updated, known.updated) and not may_cross(context, known.t_ns):
         yield "lastUpdatedAt", "lastUpdatedAt moves backwards"
 
 

@@ -37,11 +37,11 @@ class UnknownTask(Rule):
     methods = frozenset({"tasks/get", "tasks/result", "tasks/cancel"})
     source = PAGE
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        task, seq = seen.task, seen.message.seq
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        task, seq = context.task, context.message.seq
         if task is None or task.is_known or task.memory.setdefault(self.id, seq) != seq:
             return ()
-        return [self.finding(seen, "no earlier message names this task", pointer="/params/taskId")]
+        return [self.finding(context, "no earlier message names this task", pointer="/params/taskId")]
 
 
 class ErrorCode(Rule):
@@ -62,16 +62,16 @@ class ErrorCode(Rule):
     replaces = ("page/bad-cursor-code",)
     source = PAGE
 
-    def on_error(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.request is None:
+    def on_error(self, context: MessageContext) -> Iterable[Finding]:
+        if context.request is None:
             return ()
-        if seen.request.method == "tasks/list":
-            text = _wrong_cursor_code(seen)
+        if context.request.method == "tasks/list":
+            text = _wrong_cursor_code(context)
         else:
-            text = wrong_code(seen, is_over_too=seen.request.method == "tasks/cancel")
+            text = wrong_code(context, is_over_too=context.request.method == "tasks/cancel")
         if text is None:
             return ()
-        return [self.finding(seen, text, pointer="/error/code", related=(seen.request.seq,))]
+        return [self.finding(context, text, pointer="/error/code", related=(context.request.seq,))]
 
 
 class CancelOfTerminalAccepted(Rule):
@@ -92,13 +92,13 @@ class CancelOfTerminalAccepted(Rule):
     replaces = ("tasks/cancel-not-cancelled", "tasks/terminal-changed")
     source = PAGE
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        task, request = seen.task, seen.request
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        task, request = context.task, context.request
         end = end_of(task) if task is not None and task.ended_ns is not None else None
         if end is None or request is None or end.seq >= request.seq:
             return ()
         text = f"the cancellation of a task that was {end.status} succeeds"
-        return [self.finding(seen, text, pointer="/result", related=(end.seq, request.seq))]
+        return [self.finding(context, text, pointer="/result", related=(end.seq, request.seq))]
 
 
 class CancelNotCancelled(Rule):
@@ -117,12 +117,12 @@ class CancelNotCancelled(Rule):
     methods = frozenset({"tasks/cancel"})
     source = PAGE
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        status = member(seen.body["result"], "status")
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        status = member(context.body["result"], "status")
         if not isinstance(status, str) or status == "cancelled":
             return ()
         text = f"after its cancellation the task is {short(status)!r}"
-        return [self.finding(seen, text, pointer="/result/status")]
+        return [self.finding(context, text, pointer="/result/status")]
 
 
 class PollTooFast(PolledTooFast):
@@ -161,34 +161,34 @@ class ProgressAfterTerminal(Rule):
     required_members = frozenset({"task"})
     source = "2025-11-25 basic/utilities/progress"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        task = seen.task
-        if task is None or seen.request is None or task.request is not seen.request:
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        task = context.task
+        if task is None or context.request is None or task.request is not context.request:
             return ()
-        token = seen.request.meta.get("progressToken")
+        token = context.request.meta.get("progressToken")
         if not isinstance(token, str | int):
             return ()
-        tokens = self._tokens(seen)
-        tokens[seen.request.sender, id_of(token)] = task
+        tokens = self._tokens(context)
+        tokens[context.request.sender, id_of(token)] = task
         if len(tokens) > TOKENS:
             tokens.popitem(last=False)
-        self.watch(seen.session, True)
+        self.watch(context.session, True)
         return ()
 
-    def on_message(self, seen: MessageContext) -> Iterable[Finding]:
-        message, tokens = seen.message, self._tokens(seen)
+    def on_message(self, context: MessageContext) -> Iterable[Finding]:
+        message, tokens = context.message, self._tokens(context)
         if not tokens:
-            self.watch(seen.session, False)
+            self.watch(context.session, False)
         elif isinstance(message, Request):
             token = message.meta.get("progressToken")
             if isinstance(token, str | int):
                 tokens.pop((message.sender, id_of(token)), None)  # from now on it belongs to another request
         elif isinstance(message, Notification) and message.method == "notifications/progress":
-            return self._progress(seen, message, tokens)
+            return self._progress(context, message, tokens)
         return ()
 
     def _progress(
-        self, seen: MessageContext, message: Notification, tokens: OrderedDict[tuple[Side, Id], Task]
+        self, context: MessageContext, message: Notification, tokens: OrderedDict[tuple[Side, Id], Task]
     ) -> Iterable[Finding]:
         token = member(message.params, "progressToken")
         if not isinstance(token, str | int):
@@ -196,22 +196,22 @@ class ProgressAfterTerminal(Rule):
         key: tuple[Side, Id] = ("server" if message.sender == "client" else "client", id_of(token))
         task = tokens.get(key)
         end = end_of(task) if task is not None and task.ended_ns is not None else None
-        if end is None or may_cross(seen, end.t_ns):
+        if end is None or may_cross(context, end.t_ns):
             return ()
         del tokens[key]
         text = f"progress is reported for a task that was {end.status}"
-        return [self.finding(seen, text, pointer="/params/progressToken", related=(end.seq,))]
+        return [self.finding(context, text, pointer="/params/progressToken", related=(end.seq,))]
 
-    def _tokens(self, seen: MessageContext) -> OrderedDict[tuple[Side, Id], Task]:
-        tokens: OrderedDict[tuple[Side, Id], Task] = self.state_for(seen.session, OrderedDict)
+    def _tokens(self, context: MessageContext) -> OrderedDict[tuple[Side, Id], Task]:
+        tokens: OrderedDict[tuple[Side, Id], Task] = self.state_for(context.session, OrderedDict)
         return tokens
 
 
 # ---- shared by the rules
 
 
-def _wrong_cursor_code(seen: MessageContext) -> str | None:
-    code = code_of(seen.message)
-    if code is None or code == INVALID_PARAMS or "cursor" not in text_of(seen):
+def _wrong_cursor_code(context: MessageContext) -> str | None:
+    code = code_of(context.message)
+    if code is None or code == INVALID_PARAMS or "cursor" not in text_of(context):
         return None
     return f"a request with an invalid cursor is refused with {shown(code)}, not {INVALID_PARAMS}"

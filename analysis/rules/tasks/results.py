@@ -42,14 +42,14 @@ class ResultTooEarly(TaskReportRule):
     def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - always the same
         return frozenset()  # results need not name their task
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.method != _RESULT:
-            return super().on_result(seen)
-        if seen.task is not None and not seen.session.is_http and isinstance(seen.body["result"], dict):
-            seen.task.memory.setdefault(self.id, seen.message.seq)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        if context.method != _RESULT:
+            return super().on_result(context)
+        if context.task is not None and not context.session.is_http and isinstance(context.body["result"], dict):
+            context.task.memory.setdefault(self.id, context.message.seq)
         return ()
 
-    def on_report(self, seen: MessageContext, report: TaskReport) -> Iterable[Finding]:
+    def on_report(self, context: MessageContext, report: TaskReport) -> Iterable[Finding]:
         task, status = report.task, report.body.get("status")
         if task is None or task.ended_ns is not None or status not in ("working", "input_required"):
             return ()
@@ -57,7 +57,7 @@ class ResultTooEarly(TaskReportRule):
         if given is None:
             return ()
         text = f"a task is {status}, although its result was already returned"
-        return [self.finding(seen, text, pointer=f"{report.pointer}/status", related=(given,))]
+        return [self.finding(context, text, pointer=f"{report.pointer}/status", related=(given,))]
 
 
 class ResultShape(_Result):
@@ -76,15 +76,15 @@ class ResultShape(_Result):
     impact = Impact.MESSAGE
     source = f"{PAGE}, schema"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        request, result = seen.task.request if seen.task is not None else None, seen.body["result"]
-        if request is None or seen.rank is None or not isinstance(result, dict):
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        request, result = context.task.request if context.task is not None else None, context.body["result"]
+        if request is None or context.rank is None or not isinstance(result, dict):
             return ()
-        faults = problems("result", request.method, seen.rank, result, {})
+        faults = problems("result", request.method, context.rank, result, {})
         wrong = [fault for fault in faults if fault.kind in ("shape", "scalar")]
         return [
             self.finding(
-                seen, f"the result of {request.method}: {fault.text}", pointer=fault.pointer, related=(request.seq,)
+                context, f"the result of {request.method}: {fault.text}", pointer=fault.pointer, related=(request.seq,)
             )
             for fault in wrong[:MAX_RESULT_FINDINGS]
         ]
@@ -104,8 +104,8 @@ class ResultWithoutRelatedTask(_Result):
     needs_session = True
     impact = Impact.HINT
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        request, result = seen.request, seen.body["result"]
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        request, result = context.request, context.body["result"]
         requested = member(request.params, "taskId") if request is not None else None
         if request is None or not isinstance(requested, str) or not isinstance(result, dict):
             return ()
@@ -113,7 +113,7 @@ class ResultWithoutRelatedTask(_Result):
         if named == requested:
             return ()
         text = "the result does not name its task" if named is None else "the result names another task"
-        return [self.finding(seen, text, pointer="/result/_meta", related=(request.seq,))]
+        return [self.finding(context, text, pointer="/result/_meta", related=(request.seq,))]
 
 
 class ErrorNotFailed(TaskReportRule):
@@ -136,25 +136,25 @@ class ErrorNotFailed(TaskReportRule):
     def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - always the same
         return frozenset()  # results need not name their task
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.method != _RESULT:
-            return super().on_result(seen)
-        task, result = seen.task, seen.body["result"]
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        if context.method != _RESULT:
+            return super().on_result(context)
+        task, result = context.task, context.body["result"]
         if task is None or task.request is None or task.request.method != "tools/call":
             return ()
         if task.executor != "server" or member(result, "isError") is not True:
             return ()
         if task.status != "completed":
-            task.memory.setdefault(self.id, seen.message.seq)
+            task.memory.setdefault(self.id, context.message.seq)
             return ()
         text = "the tool has failed, but its task is completed"
-        return [self.finding(seen, text, pointer="/result/isError", related=(task.request.seq,))]
+        return [self.finding(context, text, pointer="/result/isError", related=(task.request.seq,))]
 
-    def on_report(self, seen: MessageContext, report: TaskReport) -> Iterable[Finding]:
+    def on_report(self, context: MessageContext, report: TaskReport) -> Iterable[Finding]:
         if report.task is None or report.body.get("status") != "completed":
             return ()
         given = report.task.memory.pop(self.id, None)
         if given is None:
             return ()
         text = "the task is completed, but its tool has failed"
-        return [self.finding(seen, text, pointer=f"{report.pointer}/status", related=(given,))]
+        return [self.finding(context, text, pointer=f"{report.pointer}/status", related=(given,))]

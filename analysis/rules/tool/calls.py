@@ -37,14 +37,14 @@ class Unlisted(ToolLookupRule):
     impact = Impact.COST
     source = "2024-11-05 server/tools"
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.request
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.request
         name = member(request.params, "name") if request is not None else None
         if request is None or not isinstance(name, str):
             return ()
-        if not tools_of(seen.session).lacks(name, request, seen.session):
+        if not tools_of(context.session).lacks(name, request, context.session):
             return ()
-        return [self.finding(seen, f"the tool {short(name)!r} is called, but not listed", pointer="/params/name")]
+        return [self.finding(context, f"the tool {short(name)!r} is called, but not listed", pointer="/params/name")]
 
 
 class ArgumentsInvalid(ToolLookupRule):
@@ -64,9 +64,9 @@ class ArgumentsInvalid(ToolLookupRule):
     impact = Impact.WRONG
     source = "2024-11-05 server/tools"
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        entry, request = self.entry(seen), seen.request
-        schema = entry.schema("inputSchema", seen.rank) if entry is not None else None
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        entry, request = self.entry(context), context.request
+        schema = entry.schema("inputSchema", context.rank) if entry is not None else None
         if entry is None or schema is None or request is None:
             return ()
         arguments = request.params.get("arguments", {})
@@ -76,7 +76,7 @@ class ArgumentsInvalid(ToolLookupRule):
         pointer = f"/params/arguments{refusal.pointer}"
         tool = short(member(request.params, "name"))
         text = f"the arguments do not fit the inputSchema of {tool!r}: {short(refusal.sentence)}"
-        return [self.finding(seen, text, pointer=pointer, related=(entry.seq,))]
+        return [self.finding(context, text, pointer=pointer, related=(entry.seq,))]
 
 
 class StructuredMissing(ToolLookupRule):
@@ -96,17 +96,17 @@ class StructuredMissing(ToolLookupRule):
     about = RESULTS
     source = "2025-06-18 server/tools"
 
-    def check_result(self, seen: MessageContext) -> Iterable[Finding]:
-        if member(seen.body["result"], _STRUCTURED) is not None:
+    def check_result(self, context: MessageContext) -> Iterable[Finding]:
+        if member(context.body["result"], _STRUCTURED) is not None:
             return ()
-        result = result_of(seen)
+        result = result_of(context)
         if result is None or _STRUCTURED in result.body or result.body.get("isError") is True:
             return ()
-        entry = self.entry(seen, result.call)
+        entry = self.entry(context, result.call)
         if entry is None or not isinstance(entry.item.get("outputSchema"), dict | bool):
             return ()
         text = "structuredContent is missing, although the tool has an outputSchema"
-        return [self.finding(seen, text, pointer=result.pointer, related=(entry.seq, result.call.seq))]
+        return [self.finding(context, text, pointer=result.pointer, related=(entry.seq, result.call.seq))]
 
 
 class StructuredInvalid(ToolLookupRule):
@@ -128,20 +128,20 @@ class StructuredInvalid(ToolLookupRule):
     result_members = STRUCTURED
     source = "2025-06-18 server/tools"
 
-    def check_result(self, seen: MessageContext) -> Iterable[Finding]:
-        result = result_of(seen)
+    def check_result(self, context: MessageContext) -> Iterable[Finding]:
+        result = result_of(context)
         if result is None or _STRUCTURED not in result.body or result.body.get("isError") is True:
             return ()
-        structured, entry = result.body[_STRUCTURED], self.entry(seen, result.call)
-        if entry is None or (not isinstance(structured, dict) and (seen.rank is None or seen.rank < MODERN)):
+        structured, entry = result.body[_STRUCTURED], self.entry(context, result.call)
+        if entry is None or (not isinstance(structured, dict) and (context.rank is None or context.rank < MODERN)):
             return ()
-        schema = entry.schema("outputSchema", seen.rank)
+        schema = entry.schema("outputSchema", context.rank)
         refusal = schema.mismatch(structured) if schema is not None else None
         if refusal is None:
             return ()
         pointer = f"{result.pointer}/{_STRUCTURED}{refusal.pointer}"
         text = f"structuredContent does not fit the tool's outputSchema: {short(refusal.sentence)}"
-        return [self.finding(seen, text, pointer=pointer, related=(entry.seq, result.call.seq))]
+        return [self.finding(context, text, pointer=pointer, related=(entry.seq, result.call.seq))]
 
 
 class StructuredNotObject(ToolResultRule):
@@ -160,14 +160,14 @@ class StructuredNotObject(ToolResultRule):
     required_members = STRUCTURED
     source = "2025-06-18 schema CallToolResult"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        if isinstance(seen.body["result"].get(_STRUCTURED), dict | None):
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        if isinstance(context.body["result"].get(_STRUCTURED), dict | None):
             return ()
-        tool_result = result_of(seen)
+        tool_result = result_of(context)
         if tool_result is None:
             return ()
         return [
-            self.finding(seen, "structuredContent is not an object", pointer=f"{tool_result.pointer}/{_STRUCTURED}")
+            self.finding(context, "structuredContent is not an object", pointer=f"{tool_result.pointer}/{_STRUCTURED}")
         ]
 
 
@@ -190,8 +190,8 @@ class StructuredNotMirrored(ToolResultRule):
     required_members = STRUCTURED
     source = "2025-06-18 server/tools"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        tool_result = result_of(seen)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        tool_result = result_of(context)
         if (
             tool_result is None
             or tool_result.body.get(_STRUCTURED) is None
@@ -201,7 +201,7 @@ class StructuredNotMirrored(ToolResultRule):
         if _is_mirrored(tool_result.body[_STRUCTURED], tool_result.body["content"]):
             return ()
         text = "no text block repeats structuredContent"
-        return [self.finding(seen, text, pointer=f"{tool_result.pointer}/content")]
+        return [self.finding(context, text, pointer=f"{tool_result.pointer}/content")]
 
 
 class StructuredWithoutSchema(ToolLookupRule):
@@ -223,15 +223,15 @@ class StructuredWithoutSchema(ToolLookupRule):
     result_members = STRUCTURED
     source = "2025-06-18 server/tools"
 
-    def check_result(self, seen: MessageContext) -> Iterable[Finding]:
-        result = result_of(seen)
+    def check_result(self, context: MessageContext) -> Iterable[Finding]:
+        result = result_of(context)
         if result is None or _STRUCTURED not in result.body:
             return ()
-        entry = self.entry(seen, result.call)
+        entry = self.entry(context, result.call)
         if entry is None or "outputSchema" in entry.item:
             return ()
         text, pointer = "structuredContent, but the tool has no outputSchema", f"{result.pointer}/{_STRUCTURED}"
-        return [self.finding(seen, text, pointer=pointer, related=(entry.seq,))]
+        return [self.finding(context, text, pointer=pointer, related=(entry.seq,))]
 
 
 class Failed(ToolResultRule):
@@ -253,13 +253,13 @@ class Failed(ToolResultRule):
         is_there = method == "tasks/get" or outcome_of(like) is _TOOL_ERROR
         return is_there and super().concerns(hook, method, like)
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        tool_result = result_of(seen)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        tool_result = result_of(context)
         if tool_result is None or tool_result.body.get("isError") is not True:
             return ()
         name = member(tool_result.call.params, "name")
         text = f"the tool {short(name)!r} has failed" if isinstance(name, str) else "the tool has failed"
-        return [self.finding(seen, text, pointer=f"{tool_result.pointer}/isError", related=(tool_result.call.seq,))]
+        return [self.finding(context, text, pointer=f"{tool_result.pointer}/isError", related=(tool_result.call.seq,))]
 
 
 class ResourceWithoutCapability(ToolResultRule):
@@ -280,16 +280,16 @@ class ResourceWithoutCapability(ToolResultRule):
     required_word = b'"resource"'
     source = "2025-06-18 server/tools"
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        capabilities = seen.session.server_capabilities
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        capabilities = context.session.server_capabilities
         if capabilities is None or "resources" in capabilities:
             return ()
-        tool_result = result_of(seen)
+        tool_result = result_of(context)
         blocks = tool_result.body.get("content") if tool_result is not None else None
         for index, block in enumerate(blocks[:BLOCKS] if isinstance(blocks, list) else ()):
             if tool_result is not None and isinstance(block, dict) and block.get("type") == "resource":
                 text = "a resource is embedded, although resources are not declared"
-                return [self.finding(seen, text, pointer=f"{tool_result.pointer}/content/{index}")]
+                return [self.finding(context, text, pointer=f"{tool_result.pointer}/content/{index}")]
         return ()
 
 

@@ -24,11 +24,11 @@ class Listed(Rule):
     sender = "server"
     methods = frozenset({"tools/list"})
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        page = tools_of(seen.session).record_page(seen)
-        return self.capped(self.listed(seen, page)) if page.items else ()
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        page = tools_of(context.session).record_page(context)
+        return self.capped(self.listed(context, page)) if page.items else ()
 
-    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         """Check a page."""
         raise NotImplementedError
 
@@ -56,11 +56,11 @@ class DuplicateName(Listed):
     level = WARNING
     source = "2024-11-05 server/tools; 2025-11-25 server/tools"
 
-    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, before in page.repeats:
-            related = () if before == seen.message.seq else (before,)
+            related = () if before == context.message.seq else (before,)
             text = "an earlier tool of the list has the same name"
-            yield self.finding(seen, text, pointer=f"/result/tools/{index}/name", related=related)
+            yield self.finding(context, text, pointer=f"/result/tools/{index}/name", related=related)
 
 
 class Name(Plain):
@@ -78,7 +78,7 @@ class Name(Plain):
     levels: ClassVar[Mapping[Span, Level]] = {until("2025-06-18"): NOTE}
     source = "2025-11-25 server/tools"
 
-    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, item in enumerate(page.items):
             name = item.get("name") if isinstance(item, dict) else None
             if not isinstance(name, str) or (0 < len(name) <= _MAX_TOOL_NAME_CHARS and _NAME.issuperset(name)):
@@ -88,7 +88,7 @@ class Name(Plain):
                 if not 0 < len(name) <= _MAX_TOOL_NAME_CHARS
                 else "has characters that are not allowed"
             )
-            yield self.finding(seen, f"the name of a tool {fault}", pointer=f"/result/tools/{index}/name")
+            yield self.finding(context, f"the name of a tool {fault}", pointer=f"/result/tools/{index}/name")
 
 
 class InputSchemaNotObject(Plain):
@@ -105,15 +105,15 @@ class InputSchemaNotObject(Plain):
     replaces = ("schema/*",)
     source = "2024-11-05 schema Tool; 2025-11-25 server/tools"
 
-    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, item in enumerate(page.items):
             schema = item.get("inputSchema") if isinstance(item, dict) else {"type": "object"}
             if not isinstance(schema, dict):
                 fault = "is missing" if "inputSchema" not in item else "is not an object"
-                yield self.finding(seen, f"inputSchema {fault}", pointer=f"/result/tools/{index}/inputSchema")
+                yield self.finding(context, f"inputSchema {fault}", pointer=f"/result/tools/{index}/inputSchema")
             elif schema.get("type") != "object":
                 text = 'inputSchema lacks "type": "object"'
-                yield self.finding(seen, text, pointer=f"/result/tools/{index}/inputSchema/type")
+                yield self.finding(context, text, pointer=f"/result/tools/{index}/inputSchema/type")
 
 
 class OutputSchemaNotObject(Plain):
@@ -133,13 +133,13 @@ class OutputSchemaNotObject(Plain):
     replaces = ("schema/*",)
     source = "2025-06-18 schema Tool"
 
-    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, item in enumerate(page.items):
             schema = item.get("outputSchema") if isinstance(item, dict) else None
             if schema is None or (isinstance(schema, dict) and schema.get("type") == "object"):
                 continue
             pointer = f"/result/tools/{index}/outputSchema{'/type' if isinstance(schema, dict) else ''}"
-            yield self.finding(seen, 'outputSchema lacks "type": "object"', pointer=pointer)
+            yield self.finding(context, 'outputSchema lacks "type": "object"', pointer=pointer)
 
 
 class SchemaInvalid(Plain):
@@ -159,13 +159,13 @@ class SchemaInvalid(Plain):
     replaces = ("schema/*",)
     source = "2025-11-25 basic/index"
 
-    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, _, name in schemas_in(page):
-            schema = page.schema(index, name, seen.rank)
+            schema = page.schema(index, name, context.rank)
             fault = schema.fault if schema is not None else None
             if fault is not None:
                 text = f"{name} is not a valid schema: {fault.text}"
-                yield self.finding(seen, text, pointer=f"/result/tools/{index}/{name}{fault.pointer}")
+                yield self.finding(context, text, pointer=f"/result/tools/{index}/{name}{fault.pointer}")
 
 
 class SchemaDialect(Plain):
@@ -184,14 +184,14 @@ class SchemaDialect(Plain):
     level = NOTE
     source = "2025-11-25 basic/index"
 
-    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, schema, name in schemas_in(page):
             if not isinstance(schema, dict) or "$schema" not in schema or dialect(schema) == _2020:
                 continue
             known = dialect(schema)
             draft = f"draft {known}" if known is not None else "an unknown draft, so it was not checked"
             text = f"the dialect of {name} is {draft}"
-            yield self.finding(seen, text, pointer=f"/result/tools/{index}/{name}/$schema")
+            yield self.finding(context, text, pointer=f"/result/tools/{index}/{name}/$schema")
 
 
 class ListOrder(Listed):
@@ -212,10 +212,10 @@ class ListOrder(Listed):
     once = True
     source = "2026-07-28 server/tools"
 
-    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         if page.reordered is not None:
             text = "the same tools were listed in a different order before"
-            yield self.finding(seen, text, pointer="/result/tools", related=(page.reordered,))
+            yield self.finding(context, text, pointer="/result/tools", related=(page.reordered,))
 
 
 def schemas_in(page: ListPage) -> Iterator[tuple[int, Any, str]]:

@@ -53,34 +53,34 @@ class RepeatedCall(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the hook tells whose message it is
         return like.message.sender == ("server" if hook == "response" else "client")
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.request
-        if request is None or seen.round is not None:
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.request
+        if request is None or context.round is not None:
             return ()  # a further round of the same call
         key = _key(request)
         if key is not None:
-            calls: _Calls = self.state_for(seen.session, _Calls)
+            calls: _Calls = self.state_for(context.session, _Calls)
             calls.add_call(key, request)
         return ()
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        calls: _Calls | None = seen.session.memory.get(self.id)
-        cancelled = seen.cancelled
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        calls: _Calls | None = context.session.memory.get(self.id)
+        cancelled = context.cancelled
         if calls is not None and cancelled is not None and cancelled.cancelled_ns is not None:
             alike = calls.over(cancelled.request)
             if alike is not None:
                 alike.waited_ns += max(0, cancelled.cancelled_ns - cancelled.started_ns)
         return ()
 
-    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
-        calls: _Calls | None = seen.session.memory.get(self.id)
-        call = seen.answered
+    def on_response(self, context: MessageContext) -> Iterable[Finding]:
+        calls: _Calls | None = context.session.memory.get(self.id)
+        call = context.answered
         if calls is not None and call is not None:
             alike = calls.over(call.request)
             if alike is not None:
                 # A client that has cancelled no longer waits, however late the answer comes.
                 waited_ns = 0 if call.cancelled_ns is not None else call.latency_ns or 0
-                alike.add_response(seen.message, waited_ns)
+                alike.add_response(context.message, waited_ns)
         return ()
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:  # noqa: ARG002 - the same for all endings

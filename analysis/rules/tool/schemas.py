@@ -125,9 +125,9 @@ class SchemaExternalRef(Plain):
     impact = Impact.SECURITY
     source = "2026-07-28 basic/index"
 
-    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, value, name in schemas_in(page):
-            schema = page.schema(index, name, seen.rank)
+            schema = page.schema(index, name, context.rank)
             if schema is None:
                 continue
             places: list[str] | None = schema.memory.get(self.id)
@@ -135,7 +135,7 @@ class SchemaExternalRef(Plain):
                 places = schema.memory[self.id] = _external(value)
             for place in places:
                 text = f"{name} refers to a schema on the network"
-                yield self.finding(seen, text, pointer=f"/result/tools/{index}/{name}{place}")
+                yield self.finding(context, text, pointer=f"/result/tools/{index}/{name}{place}")
 
 
 class HeaderAnnotation(Plain):
@@ -153,15 +153,15 @@ class HeaderAnnotation(Plain):
     versions = MODERN_ERA
     source = "2026-07-28 basic/transports/streamable-http, server/tools"
 
-    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, value, name in schemas_in(page):
-            schema = page.schema(index, name, seen.rank)
+            schema = page.schema(index, name, context.rank)
             if schema is None or name != "inputSchema":
                 continue
             for annotation in annotations_of(schema, value):
                 if annotation.fault is not None:
                     pointer = f"/result/tools/{index}/{name}{annotation.pointer}"
-                    yield self.finding(seen, f"an {HEADER} {annotation.fault}", pointer=pointer)
+                    yield self.finding(context, f"an {HEADER} {annotation.fault}", pointer=pointer)
 
 
 class HeaderAnnotationSensitive(Plain):
@@ -180,16 +180,16 @@ class HeaderAnnotationSensitive(Plain):
     impact = Impact.SECURITY
     source = "2026-07-28 server/tools"
 
-    def listed(self, seen: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, value, name in schemas_in(page):
-            schema = page.schema(index, name, seen.rank)
+            schema = page.schema(index, name, context.rank)
             if schema is None or name != "inputSchema":
                 continue
             for annotation in annotations_of(schema, value):
                 if annotation.name.lower().endswith(_SECRET):
                     pointer = f"/result/tools/{index}/{name}{annotation.pointer}"
                     yield self.finding(
-                        seen, "an argument that looks like a secret is sent as a header", pointer=pointer
+                        context, "an argument that looks like a secret is sent as a header", pointer=pointer
                     )
 
 
@@ -210,15 +210,15 @@ class HeaderAnnotationCalled(ToolLookupRule):
     needs_http = True
     source = "2026-07-28 server/tools"
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        entry, request = self.entry(seen), seen.request
-        schema = entry.schema("inputSchema", seen.rank) if entry is not None else None
-        if entry is None or schema is None or request is None or seen.session.is_legacy:
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        entry, request = self.entry(context), context.request
+        schema = entry.schema("inputSchema", context.rank) if entry is not None else None
+        if entry is None or schema is None or request is None or context.session.is_legacy:
             return ()
         if all(annotation.fault is None for annotation in annotations_of(schema, entry.item["inputSchema"])):
             return ()
         text = f"a tool with an invalid {HEADER} is called"
-        return [self.finding(seen, text, pointer="/params/name", related=(entry.seq,))]
+        return [self.finding(context, text, pointer="/params/name", related=(entry.seq,))]
 
 
 # ---- shared by the rules

@@ -59,28 +59,28 @@ class DiscoverMissing(Rule):
         self._is_modern = False
         self._refused: list[Finding] = []
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        if self._is_modern or seen.era != "modern" or not isinstance(seen.message, Response):
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        if self._is_modern or context.era != "modern" or not isinstance(context.message, Response):
             return ()
-        if result_type(seen.message) is None:
+        if result_type(context.message) is None:
             return ()
         self._is_modern = True
         due, self._refused = self._refused, []
         return due
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        response = seen.message
-        if seen.answered is None or seen.answered.request.method != "server/discover":
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        response = context.message
+        if context.answered is None or context.answered.request.method != "server/discover":
             return
         if not isinstance(response, Response) or code_of(response) != METHOD_NOT_FOUND:
             return
         if self._is_modern:
-            yield self._finding(seen)
+            yield self._finding(context)
         elif len(self._refused) < _MAX_REMEMBERED_ENTRIES:
-            self._refused.append(self._finding(seen))
+            self._refused.append(self._finding(context))
 
-    def _finding(self, seen: MessageContext) -> Finding:
-        return self.finding(seen, "a server of the modern era does not support server/discover")
+    def _finding(self, context: MessageContext) -> Finding:
+        return self.finding(context, "a server of the modern era does not support server/discover")
 
 
 class FallbackDespiteModern(Rule):
@@ -110,23 +110,23 @@ class FallbackDespiteModern(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return _may_list(like) and like.era == "modern" if hook == "response" else method == "initialize"
 
-    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.answered is not None:
-            self._learn(seen, seen.answered)
+    def on_response(self, context: MessageContext) -> Iterable[Finding]:
+        if context.answered is not None:
+            self._learn(context, context.answered)
         return ()
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.request
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.request
         if request is None or request.sender != "client":
             return ()
-        notice = self._notices.get(_connection(seen))
+        notice = self._notices.get(_connection(context))
         if notice is None or not notice.is_read(request.t_ns):
             return ()
         text = "the client falls back to initialize, although the server is known to support the modern era"
-        return [self.finding(seen, text, related=(notice.seq,))]
+        return [self.finding(context, text, related=(notice.seq,))]
 
-    def _learn(self, seen: MessageContext, call: Call) -> None:
-        response = seen.message
+    def _learn(self, context: MessageContext, call: Call) -> None:
+        response = context.message
         if not isinstance(response, Response):
             return
         versions = listed(response)
@@ -136,7 +136,7 @@ class FallbackDespiteModern(Rule):
             is_word = call.request.method == "server/discover" and has_modern(versions or ())
         if is_word:
             # Over HTTP, clients may share everything but the connection.
-            _keep(self._notices, _connection(seen), _notice_of(seen, response, versions))
+            _keep(self._notices, _connection(context), _notice_of(context, response, versions))
 
 
 class Fallback(Rule):
@@ -166,28 +166,28 @@ class Fallback(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return like.era == "modern" or (hook == "request" and method == "initialize")
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.message
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.message
         if not isinstance(request, Request) or request.sender != "client":
             return ()
-        if seen.era == "modern":
-            if _client(seen) not in self._modern:
-                _keep(self._probed, _client(seen), request.seq)
+        if context.era == "modern":
+            if _client(context) not in self._modern:
+                _keep(self._probed, _client(context), request.seq)
         elif self._probed:
             # A client that did not name itself in the probe is recognised by its connection.
-            probes = [self._probed.pop(peer, None) for peer in (_client(seen), _connection(seen))]
+            probes = [self._probed.pop(peer, None) for peer in (_client(context), _connection(context))]
             probe = next((seq for seq in probes if seq is not None), None)
             if probe is not None:
                 text = "the client falls back to a handshake after a probe for the modern era"
-                return [self.finding(seen, text, related=(probe,))]
+                return [self.finding(context, text, related=(probe,))]
         return ()
 
-    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
-        if not self._probed or seen.answered is None:
+    def on_response(self, context: MessageContext) -> Iterable[Finding]:
+        if not self._probed or context.answered is None:
             return ()
-        if _is_modern_answer(seen.answered.response):
-            self._probed.pop(_client(seen), None)
-            _keep(self._modern, _client(seen), None)
+        if _is_modern_answer(context.answered.response):
+            self._probed.pop(_client(context), None)
+            _keep(self._modern, _client(context), None)
         return ()
 
 
@@ -214,18 +214,18 @@ class InitializeRefusedSilently(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return like.era == "modern" if hook == "response" else method == "initialize"
 
-    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
-        if seen.answered is not None and not self._is_modern:
-            self._is_modern = seen.message.sender == "server" and _is_modern_answer(seen.answered.response)
+    def on_response(self, context: MessageContext) -> Iterable[Finding]:
+        if context.answered is not None and not self._is_modern:
+            self._is_modern = context.message.sender == "server" and _is_modern_answer(context.answered.response)
         return ()
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        response = seen.message
-        if seen.answered is None or not isinstance(response, Response) or response.sender != "server":
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        response = context.message
+        if context.answered is None or not isinstance(response, Response) or response.sender != "server":
             return
-        is_refusal = self._is_modern and seen.answered.request.method == "initialize" and seen.era != "modern"
+        is_refusal = self._is_modern and context.answered.request.method == "initialize" and context.era != "modern"
         if is_refusal and not _names_version(response):
-            yield self.finding(seen, "initialize is refused without naming the supported versions")
+            yield self.finding(context, "initialize is refused without naming the supported versions")
 
 
 class UnsupportedNotRejected(Rule):
@@ -251,23 +251,23 @@ class UnsupportedNotRejected(Rule):
         self._listed: tuple[str, ...] = ()
         self._listed_at = 0
 
-    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.answered.request if seen.answered is not None else None
+    def on_response(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.answered.request if context.answered is not None else None
         # Nearly all requests name a listed version.
         is_usual = request is None or not self._listed or version_of(request) in self._listed
-        return () if is_usual and not _may_list(seen) else self._check(seen)
+        return () if is_usual and not _may_list(context) else self._check(context)
 
-    def _check(self, seen: MessageContext) -> Iterator[Finding]:
-        response, call = seen.message, seen.answered
+    def _check(self, context: MessageContext) -> Iterator[Finding]:
+        response, call = context.message, context.answered
         if not isinstance(response, Response) or call is None:
             return
         version, code = version_of(call.request), code_of(response) if response.is_error else None
-        is_refused = code in (UNSUPPORTED_VERSION, HEADER_MISMATCH) or _is_spared(seen)
+        is_refused = code in (UNSUPPORTED_VERSION, HEADER_MISMATCH) or _is_spared(context)
         is_unlisted = version is not None and bool(self._listed) and version not in self._listed
         # An incomplete request may be refused for that reason.
         if version is not None and is_unlisted and not is_refused and missing_meta(call.request) is None:
             text = f"the server has not listed {short(version)}, but does not refuse it with {UNSUPPORTED_VERSION}"
-            yield self.finding(seen, text, related=(call.request.seq, self._listed_at))
+            yield self.finding(context, text, related=(call.request.seq, self._listed_at))
         if code == UNSUPPORTED_VERSION or call.request.method == "server/discover":
             versions = listed(response)
             if versions:
@@ -277,14 +277,14 @@ class UnsupportedNotRejected(Rule):
 class _Refusal(Rule):
     """The base of the rules about refusals with -32022."""
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        response, call = seen.message, seen.answered
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        response, call = context.message, context.answered
         if isinstance(response, Response) and call is not None and code_of(response) == UNSUPPORTED_VERSION:
             version = version_of(call.request)
             if version is not None and call.request.method != "initialize":
-                yield from self.refused(seen, response, version)
+                yield from self.refused(context, response, version)
 
-    def refused(self, seen: MessageContext, response: Response, version: str) -> Iterator[Finding]:
+    def refused(self, context: MessageContext, response: Response, version: str) -> Iterator[Finding]:
         """Check the refusal of a version."""
         raise NotImplementedError
 
@@ -304,10 +304,10 @@ class SupportedButRejected(_Refusal):
     versions = AllEras(*MODERN_ERA)
     source = "2026-07-28 basic/versioning, schema"
 
-    def refused(self, seen: MessageContext, response: Response, version: str) -> Iterator[Finding]:
+    def refused(self, context: MessageContext, response: Response, version: str) -> Iterator[Finding]:
         if version in (listed(response) or ()):
             text = f"{short(version)} is refused, although it is listed as supported"
-            yield self.finding(seen, text, pointer="/error/data/supported")
+            yield self.finding(context, text, pointer="/error/data/supported")
 
 
 class UnsupportedRequestedWrong(_Refusal):
@@ -328,11 +328,11 @@ class UnsupportedRequestedWrong(_Refusal):
     impact = Impact.WRONG
     source = "2026-07-28 schema UnsupportedProtocolVersionError"
 
-    def refused(self, seen: MessageContext, response: Response, version: str) -> Iterator[Finding]:
+    def refused(self, context: MessageContext, response: Response, version: str) -> Iterator[Finding]:
         named = data_of(response).get("requested")
         if isinstance(named, str) and named != version:
             text = f"data.requested is {short(named)}, but the request names {short(version)}"
-            yield self.finding(seen, text, pointer="/error/data/requested")
+            yield self.finding(context, text, pointer="/error/data/requested")
 
 
 class RetryUnlisted(Rule):
@@ -360,9 +360,9 @@ class RetryUnlisted(Rule):
     def concerns(self, hook: str, _method: str, like: MessageContext) -> bool:
         return hook != "response" or _may_list(like)
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        request = seen.message
-        notice = self._notices.get(_connection(seen)) if self._notices else None
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        request = context.message
+        notice = self._notices.get(_connection(context)) if self._notices else None
         if notice is None or not isinstance(request, Request) or request.sender != "client":
             return ()
         version = version_of(request)
@@ -373,16 +373,16 @@ class RetryUnlisted(Rule):
         if not (is_next and notice.is_read(request.t_ns)) and request.t_ns - notice.t_ns <= RACE_NS:
             return ()
         return [
-            self.finding(seen, f"{short(version)} is sent to a server that has not listed it", related=(notice.seq,))
+            self.finding(context, f"{short(version)} is sent to a server that has not listed it", related=(notice.seq,))
         ]
 
-    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
-        response, call = seen.message, seen.answered
+    def on_response(self, context: MessageContext) -> Iterable[Finding]:
+        response, call = context.message, context.answered
         if isinstance(response, Response) and call is not None:
             versions, is_refusal = listed(response), code_of(response) == UNSUPPORTED_VERSION
             is_list = is_refusal if response.is_error else call.request.method == "server/discover"
             if versions and is_list:
-                _keep(self._notices, _connection(seen), _notice_of(seen, response, versions))
+                _keep(self._notices, _connection(context), _notice_of(context, response, versions))
         return ()
 
 
@@ -412,19 +412,19 @@ class MixedOnConnection(Rule):
     def decisive_words(self, _hook: str, _method: str, like: MessageContext) -> Words | None:
         return "envelope" if like.era == "modern" else None
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        if len(seen.session.eras) > 1 and not _is_fallen_back(seen) and not self._is_reported(seen):
-            return [self.finding(seen, "requests of both eras are sent over one connection")]
-        if seen.era == "modern" and isinstance(seen.message, Request):
-            version, memory = version_of(seen.message), seen.session.memory
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        if len(context.session.eras) > 1 and not _is_fallen_back(context) and not self._is_reported(context):
+            return [self.finding(context, "requests of both eras are sent over one connection")]
+        if context.era == "modern" and isinstance(context.message, Request):
+            version, memory = version_of(context.message), context.session.memory
             if version is not None and version != memory.setdefault(self.id, version):
-                return [self.finding(seen, "requests of one connection name different versions")]
+                return [self.finding(context, "requests of one connection name different versions")]
         return ()
 
-    def _is_reported(self, seen: MessageContext) -> bool:
+    def _is_reported(self, context: MessageContext) -> bool:
         """Whether this was already reported, even if another rule has replaced the finding."""
-        is_reported: bool = seen.session.memory.get(_MIXED, False)
-        seen.session.memory[_MIXED] = True
+        is_reported: bool = context.session.memory.get(_MIXED, False)
+        context.session.memory[_MIXED] = True
         return is_reported
 
 
@@ -452,48 +452,48 @@ class StdioNoProbe(Rule):
     def decisive_words(self, hook: str, _method: str, _like: MessageContext) -> Words | None:
         return "envelope" if hook == "request" else None
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        request, memory = seen.message, seen.session.memory
-        if self.id not in memory and request.sender == "client" and seen.http is None:
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        request, memory = context.message, context.session.memory
+        if self.id not in memory and request.sender == "client" and context.http is None:
             memory[self.id] = request
         return ()
 
-    def on_response(self, seen: MessageContext) -> Iterable[Finding]:
-        call = seen.answered
-        if call is None or call.request is not seen.session.memory.get(self.id):
+    def on_response(self, context: MessageContext) -> Iterable[Finding]:
+        call = context.answered
+        if call is None or call.request is not context.session.memory.get(self.id):
             return ()
         if call.request.method == "server/discover" or _is_modern_answer(call.response):
             return ()
         text = "the first request of the modern era is not a probe, and the server does not support that era"
-        return [self.finding(seen, text, related=(call.request.seq,))]
+        return [self.finding(context, text, related=(call.request.seq,))]
 
 
 # ---- shared by the rules
 
 
-def _connection(seen: MessageContext) -> int:
+def _connection(context: MessageContext) -> int:
     """The connection of a message: the TCP connection over HTTP, and -1 on stdio."""
-    return seen.message.frames[0].conn if seen.http is not None else -1
+    return context.message.frames[0].conn if context.http is not None else -1
 
 
-def _client(seen: MessageContext) -> object:
+def _client(context: MessageContext) -> object:
     """The client of a message: its address and name if known, as clients may share an address; else its connection."""
-    name = seen.session.client
-    return (seen.http.client, name) if seen.http is not None and name is not None else _connection(seen)
+    name = context.session.client
+    return (context.http.client, name) if context.http is not None and name is not None else _connection(context)
 
 
-def _is_fallen_back(seen: MessageContext) -> bool:
+def _is_fallen_back(context: MessageContext) -> bool:
     """Whether only a probe before the handshake used the modern era, and no modern server has answered it."""
-    return seen.era != "modern" and not seen.session.server_is_modern
+    return context.era != "modern" and not context.session.server_is_modern
 
 
-def _may_list(seen: MessageContext) -> bool:
+def _may_list(context: MessageContext) -> bool:
     """Whether a response may list the server's versions: it answers a probe, or is an error."""
-    return "error" in seen.body or seen.method == "server/discover"
+    return "error" in context.body or context.method == "server/discover"
 
 
-def _notice_of(seen: MessageContext, response: Response, versions: tuple[str, ...] | None) -> Notice:
-    call = seen.answered
+def _notice_of(context: MessageContext, response: Response, versions: tuple[str, ...] | None) -> Notice:
+    call = context.answered
     took_ns = (call.latency_ns or 0) if call is not None else 0
     method = call.request.method if call is not None and response.is_error else ""
     return Notice(response.seq, response.t_ns, took_ns, method, versions or ())
@@ -508,9 +508,9 @@ def _is_modern_answer(response: Response | None) -> bool:
     return result_type(response) is not None or listed(response) is not None
 
 
-def _is_spared(seen: MessageContext) -> bool:
+def _is_spared(context: MessageContext) -> bool:
     """Whether the response may come from a gateway that has not read the request."""
-    status = seen.http.status if seen.http is not None else None
+    status = context.http.status if context.http is not None else None
     return status is not None and (status in _SPARED or status >= 500)
 
 

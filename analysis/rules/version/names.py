@@ -31,24 +31,24 @@ class _UnpublishedVersionRule(Rule):
         is_usual = not like.session.is_http and (hook == "notification" or is_known(like.revision))
         return like.message.sender == "client" and not is_usual
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._check(seen)
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        return self._check(context)
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._check(seen)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        return self._check(context)
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._check(seen)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        return self._check(context)
 
-    def _check(self, seen: MessageContext) -> Iterable[Finding]:
-        odd = [(version, pointer) for version, pointer in _named(seen) if not is_known(version)]
+    def _check(self, context: MessageContext) -> Iterable[Finding]:
+        odd = [(version, pointer) for version, pointer in _named(context) if not is_known(version)]
         return (
-            [finding for version, pointer in odd for finding in self.check_version(seen, version, pointer)]
+            [finding for version, pointer in odd for finding in self.check_version(context, version, pointer)]
             if odd
             else ()
         )
 
-    def check_version(self, seen: MessageContext, version: str, pointer: str) -> Iterator[Finding]:
+    def check_version(self, context: MessageContext, version: str, pointer: str) -> Iterator[Finding]:
         """Check a version; `pointer` is its place."""
         raise NotImplementedError
 
@@ -69,9 +69,9 @@ class Unknown(_UnpublishedVersionRule):
     once = True
     source = _LIFECYCLE
 
-    def check_version(self, seen: MessageContext, version: str, pointer: str) -> Iterator[Finding]:
+    def check_version(self, context: MessageContext, version: str, pointer: str) -> Iterator[Finding]:
         if is_date(version) or _is_draft(version):
-            yield self.finding(seen, f"{short(version)} is not a published revision", pointer=pointer)
+            yield self.finding(context, f"{short(version)} is not a published revision", pointer=pointer)
 
 
 class Malformed(_UnpublishedVersionRule):
@@ -90,9 +90,9 @@ class Malformed(_UnpublishedVersionRule):
     impact = Impact.WRONG
     source = _LIFECYCLE
 
-    def check_version(self, seen: MessageContext, version: str, pointer: str) -> Iterator[Finding]:
+    def check_version(self, context: MessageContext, version: str, pointer: str) -> Iterator[Finding]:
         if not is_date(version) and not _is_draft(version):
-            yield self.finding(seen, f"the version {short(version)!r} is not a date", pointer=pointer)
+            yield self.finding(context, f"the version {short(version)!r} is not a date", pointer=pointer)
 
 
 class ModernInHandshake(Rule):
@@ -113,18 +113,18 @@ class ModernInHandshake(Rule):
     replaces = ("schema/*", "version/fallback-despite-modern", "version/mixed-on-connection")
     source = "2026-07-28 basic/versioning"
 
-    def on_request(self, seen: MessageContext) -> Iterator[Finding]:
-        for version, pointer in _named(seen):
+    def on_request(self, context: MessageContext) -> Iterator[Finding]:
+        for version, pointer in _named(context):
             if pointer and (rank_of(version) or 0) >= MODERN:
-                yield self.finding(seen, f"{short(version)} does not have initialize", pointer=pointer)
+                yield self.finding(context, f"{short(version)} does not have initialize", pointer=pointer)
                 return
-        own = modern_initialize(seen.message)
+        own = modern_initialize(context.message)
         if own is not None:
             # All members of a handshake are missing in that case, which is one mistake, not several.
-            yield self.finding(seen, f"{short(own)} does not have initialize", pointer="/params")
+            yield self.finding(context, f"{short(own)} does not have initialize", pointer="/params")
 
-    def on_result(self, seen: MessageContext) -> Iterator[Finding]:
-        yield from self.on_request(seen)
+    def on_result(self, context: MessageContext) -> Iterator[Finding]:
+        yield from self.on_request(context)
 
 
 class ServerChoseOther(Rule):
@@ -145,11 +145,11 @@ class ServerChoseOther(Rule):
     methods = frozenset({"initialize"})
     source = _LIFECYCLE
 
-    def on_result(self, seen: MessageContext) -> Iterator[Finding]:
-        requested, given = _requested(seen), _given(seen)
+    def on_result(self, context: MessageContext) -> Iterator[Finding]:
+        requested, given = _requested(context), _given(context)
         if requested != given and is_known(requested) and is_known(given):
             text = f"the client requested {requested}, but the server chose {given}"
-            yield self.finding(seen, text, pointer="/result/protocolVersion")
+            yield self.finding(context, text, pointer="/result/protocolVersion")
 
 
 class RefusedThoughSupported(Rule):
@@ -174,8 +174,8 @@ class RefusedThoughSupported(Rule):
         self._accepted: dict[str, tuple[int, int]] = {}
         self._listed: dict[str, int] = {}
 
-    def on_error(self, seen: MessageContext) -> Iterator[Finding]:
-        requested, response = _requested(seen), seen.message
+    def on_error(self, context: MessageContext) -> Iterator[Finding]:
+        requested, response = _requested(context), context.message
         if requested is None or not isinstance(response, Response):
             return
         versions = listed(response)
@@ -184,29 +184,29 @@ class RefusedThoughSupported(Rule):
                 self._listed.setdefault(version, response.seq)
         if versions and requested in versions:
             yield self.finding(
-                seen, f"{short(requested)} was refused, although it is listed as supported", pointer="/error/data"
+                context, f"{short(requested)} was refused, although it is listed as supported", pointer="/error/data"
             )
         elif versions is not None or _is_about_version(response):
             # Any other error says nothing about the version.
-            yield from self._elsewhere(seen, requested, "refused")
+            yield from self._elsewhere(context, requested, "refused")
 
-    def on_result(self, seen: MessageContext) -> Iterator[Finding]:
-        requested, given = _requested(seen), _given(seen)
+    def on_result(self, context: MessageContext) -> Iterator[Finding]:
+        requested, given = _requested(context), _given(context)
         if requested is None or given is None:
             return
         if requested == given:
             if is_known(requested):
-                self._accepted.setdefault(requested, (seen.session.number, seen.message.seq))
+                self._accepted.setdefault(requested, (context.session.number, context.message.seq))
         elif requested in self._listed:
             text = f"{requested} was requested but not chosen, although it was listed as supported"
-            yield self.finding(seen, text, pointer="/result/protocolVersion", related=(self._listed[requested],))
+            yield self.finding(context, text, pointer="/result/protocolVersion", related=(self._listed[requested],))
         else:
-            yield from self._elsewhere(seen, requested, "not chosen")
+            yield from self._elsewhere(context, requested, "not chosen")
 
-    def _elsewhere(self, seen: MessageContext, requested: str, how: str) -> Iterator[Finding]:
-        session, seq = self._accepted.get(requested, (seen.session.number, 0))
-        if session != seen.session.number:
-            yield self.finding(seen, f"{requested} was {how}, but accepted in another session", related=(seq,))
+    def _elsewhere(self, context: MessageContext, requested: str, how: str) -> Iterator[Finding]:
+        session, seq = self._accepted.get(requested, (context.session.number, 0))
+        if session != context.session.number:
+            yield self.finding(context, f"{requested} was {how}, but accepted in another session", related=(seq,))
 
 
 class NewerMember(Rule):
@@ -237,36 +237,40 @@ class NewerMember(Rule):
         newer = _newer("result" if hook == "result" else "params", method, like.rank or 0)
         return frozenset(name for path, members in newer for name in ([path.removesuffix("*")] if path else members))
 
-    def on_request(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._check_part(seen, "params", seen.body.get("method"))
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        return self._check_part(context, "params", context.body.get("method"))
 
-    def on_notification(self, seen: MessageContext) -> Iterable[Finding]:
-        method = seen.body.get("method")
-        return self._check_part(seen, "params", UNPREFIXED.get(method, method) if isinstance(method, str) else None)
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        method = context.body.get("method")
+        return self._check_part(context, "params", UNPREFIXED.get(method, method) if isinstance(method, str) else None)
 
-    def on_result(self, seen: MessageContext) -> Iterable[Finding]:
-        return self._check_part(seen, "result", seen.request.method if seen.request is not None else None)
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        return self._check_part(context, "result", context.request.method if context.request is not None else None)
 
-    def _check_part(self, seen: MessageContext, part: Literal["params", "result"], method: object) -> Iterable[Finding]:
-        rank, value = seen.rank, seen.body.get(part)
+    def _check_part(
+        self, context: MessageContext, part: Literal["params", "result"], method: object
+    ) -> Iterable[Finding]:
+        rank, value = context.rank, context.body.get(part)
         if rank is None or rank >= MODERN or method not in METHODS or not isinstance(value, dict):
             return ()
         newer = _newer(part, str(method), rank)
         for path, members in newer:
             for place in _places(value, path):
                 if not members.keys().isdisjoint(place):
-                    return self._findings(seen, rank, value, newer)
+                    return self._findings(context, rank, value, newer)
         return ()
 
-    def _findings(self, seen: MessageContext, rank: int, value: dict[str, Any], newer: "_Newer") -> Iterator[Finding]:
-        part = "result" if isinstance(seen.message, Response) else "params"
+    def _findings(
+        self, context: MessageContext, rank: int, value: dict[str, Any], newer: "_Newer"
+    ) -> Iterator[Finding]:
+        part = "result" if isinstance(context.message, Response) else "params"
         for path, members in newer:
             for index, place in enumerate(_places(value, path)):
                 name = next((name for name in members if name in place), None)
                 if name is not None:
                     where = "/".join(["", part, *_steps(path, index)])
                     text = f"{name} belongs to {REVISIONS[members[name]]}, not to {REVISIONS[rank]}"
-                    yield self.finding(seen, text, pointer=f"{where}/{name}")
+                    yield self.finding(context, text, pointer=f"{where}/{name}")
 
 
 _ABOUT_SELF: Final = {"title": 2, "description": 3, "icons": 3, "websiteUrl": 3}
@@ -326,11 +330,11 @@ def _steps(path: str, index: int) -> list[str]:
     return [path.removesuffix("*"), str(index)] if path.endswith("*") else [path] if path else []
 
 
-def _named(seen: MessageContext) -> list[tuple[str, str]]:
+def _named(context: MessageContext) -> list[tuple[str, str]]:
     """The versions that a message and its header name, without duplicates, each with its pointer."""
-    message, versions = seen.message, list[tuple[str, str]]()
+    message, versions = context.message, list[tuple[str, str]]()
     if isinstance(message, Response):
-        given = _given(seen)
+        given = _given(context)
         return [] if given is None else [(given, "/result/protocolVersion")]
     if message.sender != "client":
         return []
@@ -338,22 +342,22 @@ def _named(seen: MessageContext) -> list[tuple[str, str]]:
         version = version_of(message)
         if version is not None:
             versions.append((version, "/params/protocolVersion" if message.method == "initialize" else _META_POINTER))
-    if seen.http is not None:
-        field = seen.http.fields.get(VERSION_FIELD)
+    if context.http is not None:
+        field = context.http.fields.get(VERSION_FIELD)
         if field is not None and (not versions or field != versions[0][0]):
             versions.append((field, ""))
     return versions
 
 
-def _requested(seen: MessageContext) -> str | None:
+def _requested(context: MessageContext) -> str | None:
     """The version that the answered `initialize` requested."""
-    return version_of(seen.answered.request) if seen.answered is not None else None
+    return version_of(context.answered.request) if context.answered is not None else None
 
 
-def _given(seen: MessageContext) -> str | None:
+def _given(context: MessageContext) -> str | None:
     """The version in a result of `initialize`."""
-    message = seen.message
-    if not isinstance(message, Response) or seen.answered is None or seen.answered.request.method != "initialize":
+    message = context.message
+    if not isinstance(message, Response) or context.answered is None or context.answered.request.method != "initialize":
         return None
     given = member(message.result, "protocolVersion")
     return given if isinstance(given, str) else None

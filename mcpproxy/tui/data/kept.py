@@ -1,6 +1,4 @@
-"""Kept: which captures are read once only, and on what the files depend that hold what was read
-(`analysis.output_cache`).
-"""
+"""Which captures are read only once, and what the files of `analysis.output_cache` with their output depend on."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -206,7 +206,7 @@ def test_a_rule_that_raises_is_switched_off_and_named() -> None:
         id = "id/null"
         level = ERROR
 
-        def on_request(self, seen: MessageContext) -> list[Finding]:
+        def on_request(self, context: MessageContext) -> list[Finding]:
             raise KeyError("oops")
 
     class BrokenEarlier(Broken):

@@ -11,9 +11,9 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> L
     """The limits that hold for what is made during the test."""
     given: Limits = request.param
     monkeypatch.setattr(call_table.CallTable.__init__, "__defaults__", (given.requests, call_table.OPEN_BYTES))
-    monkeypatch.setattr(call_table, "OPEN_HTTP_LIMIT", given.requests_over_http)
-    monkeypatch.setattr(http_exchange, "LASTING_KEPT", given.lasting)
-    monkeypatch.setattr(http_exchange, "KEPT", given.ended)
+    monkeypatch.setattr(call_table, "MAX_OPEN_HTTP_REQUESTS", given.requests_over_http)
+    monkeypatch.setattr(http_exchange, "MAX_OPEN_HTTP_EXCHANGES", given.lasting)
+    monkeypatch.setattr(http_exchange, "MAX_HTTP_EXCHANGES", given.ended)
     monkeypatch.setattr(http_exchanges, "SEEN_BYTES", given.bytes_)
     monkeypatch.setattr(http_exchanges, "WHOLE_BYTES", given.whole)
     return given

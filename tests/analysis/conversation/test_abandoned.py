@@ -186,10 +186,10 @@ def test_a_cancellation_of_what_has_failed_names_a_request_that_was_seen() -> No
     fold.feed(call(exchange=3))
     refused = {"exchange": 3, "stage": "end", "response": {"status": 502}, "ended_by": "complete"}
     fold.feed(Record(9, "exchange", 2 * S, refused))
-    (seen,) = fold.feed(replace(cancel(30, seq=11), exchange=4, unit="http_body"))
-    assert seen.id_state is IdState.FAILED
-    (seen,) = fold.feed(frame(12, 31, "s2c", 4, id=7, result={}))
-    assert seen.id_state is IdState.FAILED
+    (context,) = fold.feed(replace(cancel(30, seq=11), exchange=4, unit="http_body"))
+    assert context.id_state is IdState.FAILED
+    (context,) = fold.feed(frame(12, 31, "s2c", 4, id=7, result={}))
+    assert context.id_state is IdState.FAILED
 
 
 def test_the_rule_reports_it_at_its_request_and_blames_only_a_side_that_is_silent_for_long() -> None:

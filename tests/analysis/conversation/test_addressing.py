@@ -36,8 +36,8 @@ class Talk:
         raw = json.dumps({"jsonrpc": "2.0", **message}).encode()
         self.seq += 1
         frame = Frame(self.seq, self.seq, dir_, raw, judge(raw), exchange=exchange, unit="http_body")
-        (seen,) = self.session.feed(frame)
-        return seen
+        (context,) = self.session.feed(frame)
+        return context
 
     def ask(self, exchange: int, id_: int = 1, method: str = "ping", dir_: Direction = "c2s") -> MessageContext:
         return self.say(exchange, dir_, id=id_, method=method)
@@ -46,8 +46,8 @@ class Talk:
         return self.say(exchange, dir_, id=id_, result={})
 
 
-def asked_in(seen: MessageContext) -> int | None:
-    return None if seen.answered is None else seen.answered.request.frames[0].exchange
+def asked_in(context: MessageContext) -> int | None:
+    return None if context.answered is None else context.answered.request.frames[0].exchange
 
 
 def test_the_same_ids_of_many_clients_are_told_apart() -> None:
@@ -110,9 +110,9 @@ def test_a_cancellation_finds_its_request_across_exchanges() -> None:
         talk.exchange(number, session=f"{number}")
         talk.ask(number, 9, "tools/call")
     talk.exchange(3, session="2")
-    seen = talk.say(3, "c2s", method="notifications/cancelled", params={"requestId": 9})
-    assert seen.cancels is not None
-    assert seen.cancels.frames[0].exchange == 2
+    context = talk.say(3, "c2s", method="notifications/cancelled", params={"requestId": 9})
+    assert context.cancels is not None
+    assert context.cancels.frames[0].exchange == 2
 
 
 def test_what_an_exchange_says_of_itself_is_checked() -> None:
@@ -209,9 +209,9 @@ def redirected(talk: Talk, exchange: int, **message: Any) -> MessageContext:
     """A POST to `/mcp`, which is redirected to `/mcp/`."""
     request = {"method": "POST", "target": "/mcp", "headers": [["User-Agent", "one"]]}
     talk.record(exchange, "request", request=request)
-    seen = talk.say(exchange, "c2s", **message)
+    context = talk.say(exchange, "c2s", **message)
     talk.record(exchange, "end", response={"status": 307, "headers": [["Location", "/mcp/"]]}, ended_by="complete")
-    return seen
+    return context
 
 
 def repeated(talk: Talk, exchange: int, *, agent: str = "one", target: str = "/mcp/", **message: Any) -> MessageContext:

@@ -106,7 +106,9 @@ def test_bytes_of_messages_over_http_are_bounded(limits: Limits) -> None:
         tape.post(number, id=number, method="tools/call", params={"name": "dig", "arguments": {"text": text}})
     exchanges = folded(tape).exchanges
     kept = [known for number in range(1, count) if (known := exchanges.known(number)) is not None]
-    held = sum(len(frame.raw) for one in kept for seen in (*one.sent, *one.received) for frame in seen.message.frames)
+    held = sum(
+        len(frame.raw) for one in kept for context in (*one.sent, *one.received) for frame in context.message.frames
+    )
     assert kept[-1].number == count - 1
     assert limits.bytes_ // 2 < held <= limits.bytes_
 

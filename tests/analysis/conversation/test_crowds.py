@@ -80,8 +80,8 @@ def cancelled(count: int) -> None:
     for _ in range(count + 1):
         tape.say("c2s", method="notifications/cancelled", params={"requestId": 7})
     fold = Fold()
-    seen = [one for item in tape.items for one in fold.feed(item)]
-    met = [one.cancels.seq for one in seen if one.cancels is not None]
+    context = [one for item in tape.items for one in fold.feed(item)]
+    met = [one.cancels.seq for one in context if one.cancels is not None]
     assert met[:count] == list(range(1, count + 1))
     assert {one.outcome for one in fold.open_calls()} == {"cancelled"}
 
@@ -103,8 +103,8 @@ def test_cancelled_and_other_requests_of_one_id_are_answered_in_order() -> None:
     tape.say("s2c", id=7, result={})
     tape.say("c2s", method="notifications/cancelled", params={"requestId": 7})
     fold = Fold()
-    seen = [one for item in tape.items for one in fold.feed(item)]
-    assert [one.cancels.seq for one in seen if one.cancels is not None] == [1, 2]
+    context = [one for item in tape.items for one in fold.feed(item)]
+    assert [one.cancels.seq for one in context if one.cancels is not None] == [1, 2]
     assert [(one.request.seq, one.outcome) for one in fold.open_calls()] == [(2, "cancelled"), (3, "unanswered")]
 
 
@@ -118,8 +118,8 @@ def batch_refused(count: int) -> None:
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no"}}
     tape.raw("s2c", json.dumps([error] * count).encode(), 1)
     fold = Fold()
-    seen = [one for item in tape.items for one in fold.feed(item)]
-    assert len(seen) == 2 * count
+    context = [one for item in tape.items for one in fold.feed(item)]
+    assert len(context) == 2 * count
     assert len(fold.open_calls()) == count
 
 

@@ -43,8 +43,8 @@ class Talk:
         return self.raw(direction, json.dumps(body).encode())
 
     def say(self, direction: Direction, **members: Any) -> MessageContext:
-        (seen,) = self.all(direction, {"jsonrpc": "2.0", **members})
-        return seen
+        (context,) = self.all(direction, {"jsonrpc": "2.0", **members})
+        return context
 
     def ask(self, id_: object = 1, method: str = "tools/call", **members: Any) -> MessageContext:
         return self.say("c2s", id=id_, method=method, **members)
@@ -62,9 +62,9 @@ class Talk:
         self.say("c2s", method="notifications/initialized")
 
 
-def ended(seen: MessageContext) -> Call:
-    assert seen.answered is not None
-    return seen.answered
+def ended(context: MessageContext) -> Call:
+    assert context.answered is not None
+    return context.answered
 
 
 @pytest.fixture
@@ -113,16 +113,16 @@ def test_ids_pair_when_type_and_exact_value_are_equal(talk: Talk, asked: object,
 )
 def test_ids_pair_however_they_are_spelt(talk: Talk, asked: bytes, answered: bytes) -> None:
     talk.raw("c2s", b'{"jsonrpc":"2.0","id":%b,"method":"m"}' % asked)
-    (seen,) = talk.raw("s2c", b'{"jsonrpc":"2.0","id":%b,"result":{}}' % answered)
-    assert seen.answered is not None
+    (context,) = talk.raw("s2c", b'{"jsonrpc":"2.0","id":%b,"result":{}}' % answered)
+    assert context.answered is not None
 
 
 @pytest.mark.parametrize(("asked", "answered"), [(7, "7"), ("7", 7), (7, "7.0"), (2**53 + 1, str(2**53 + 1))])
 def test_an_id_that_changed_its_type_pairs_and_says_so(talk: Talk, asked: object, answered: object) -> None:
     talk.ask(asked)
-    seen = talk.answer(answered)
-    assert seen.answered is not None
-    assert seen.is_converted
+    context = talk.answer(answered)
+    assert context.answered is not None
+    assert context.is_converted
     assert not talk.session.open_calls()
 
 
@@ -229,16 +229,20 @@ def test_a_late_answer_to_a_cancelled_request_still_pairs(talk: Talk) -> None:
 @pytest.mark.parametrize("named", [b'"1"', b"2", b"null", b"{}", b"1e99"])
 def test_a_cancellation_that_names_no_request_changes_nothing(talk: Talk, named: bytes) -> None:
     talk.ask(1)
-    (seen,) = talk.raw("c2s", b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%b}}' % named)
-    assert (seen.cancels, seen.id_state) == (None, IdState.NEVER_SEEN)
+    (context,) = talk.raw(
+        "c2s", b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%b}}' % named
+    )
+    assert (context.cancels, context.id_state) == (None, IdState.NEVER_SEEN)
     assert talk.session.open_calls()[0].outcome is Outcome.UNANSWERED
 
 
 @pytest.mark.parametrize(("id_", "named"), [(b"1", b"1.0"), (b"18446744073709551617", b"18446744073709551617")])
 def test_a_cancellation_names_its_request_exactly(talk: Talk, id_: bytes, named: bytes) -> None:
     talk.raw("c2s", b'{"jsonrpc":"2.0","id":%b,"method":"m"}' % id_)
-    (seen,) = talk.raw("c2s", b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%b}}' % named)
-    assert seen.cancels is not None
+    (context,) = talk.raw(
+        "c2s", b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%b}}' % named
+    )
+    assert context.cancels is not None
 
 
 def test_the_server_ends_a_listen_request_by_a_cancellation(talk: Talk) -> None:
@@ -250,18 +254,18 @@ def test_the_server_ends_a_listen_request_by_a_cancellation(talk: Talk) -> None:
 
 def test_the_elements_of_a_batch_pair_one_by_one(talk: Talk) -> None:
     talk.all("c2s", [{"id": n, "method": f"m{n}"} for n in (1, 2, 3)])
-    seen = talk.all("s2c", [{"id": n, "result": {}} for n in (3, 1)])
-    assert [ended(one).request.method for one in seen] == ["m3", "m1"]
+    context = talk.all("s2c", [{"id": n, "result": {}} for n in (3, 1)])
+    assert [ended(one).request.method for one in context] == ["m3", "m1"]
     assert [one.request.method for one in talk.session.open_calls()] == ["m2"]
 
 
 def test_method_with_result_is_an_answer_where_the_other_side_has_asked(talk: Talk) -> None:
-    seen = talk.say("s2c", id=1, method="tools/list", result={})
-    assert isinstance(seen.message, Request)
+    context = talk.say("s2c", id=1, method="tools/list", result={})
+    assert isinstance(context.message, Request)
     talk.ask(1)
-    seen = talk.say("s2c", id=1, method="tools/list", result={})
-    assert isinstance(seen.message, Response)
-    assert seen.answered is not None
+    context = talk.say("s2c", id=1, method="tools/list", result={})
+    assert isinstance(context.message, Response)
+    assert context.answered is not None
 
 
 # Who talks, in which revision.
@@ -429,7 +433,7 @@ def test_the_requests_of_one_batch_count_its_bytes_once() -> None:
 
 
 def test_answered_ids_are_forgotten_at_last_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_table, "PAST_LIMIT", 10)
+    monkeypatch.setattr(call_table, "MAX_PAST_IDS", 10)
     table = CallTable()
     for request in requests(15):
         table.open(Call(request), key_of(request))
@@ -503,8 +507,8 @@ def test_pairing_agrees_with_a_plain_model(script: list[tuple[Direction, str, An
 @given(st.lists(st.tuples(st.sampled_from(["c2s", "s2c"]), st.binary(max_size=40)), max_size=5))
 def test_any_bytes_fold_without_raising(frames: list[tuple[Direction, bytes]]) -> None:
     talk = Talk()
-    seen = [one for direction, raw in frames for one in talk.raw(direction, raw)] + [*talk.session.flush()]
-    assert {frame.seq for one in seen for frame in one.message.frames} == set(range(1, len(frames) + 1))
+    context = [one for direction, raw in frames for one in talk.raw(direction, raw)] + [*talk.session.flush()]
+    assert {frame.seq for one in context for frame in one.message.frames} == set(range(1, len(frames) + 1))
     talk.session.open_calls()
 
 
@@ -520,14 +524,14 @@ def test_clean_traces_pair_completely() -> None:
     assert clean
     for trace in clean:
         talk = Talk()
-        seen = [
+        context = [
             one
             for f in trace["frames"]
             if f["raw"] and f["dir"] != "stderr"
             for one in talk.raw(f["dir"], f["raw"].encode())
         ]
-        assert not [one for one in seen if isinstance(one.message, Invalid)]
-        assert all(one.answered for one in seen if isinstance(one.message, Response))
+        assert not [one for one in context if isinstance(one.message, Invalid)]
+        assert all(one.answered for one in context if isinstance(one.message, Response))
         assert all(one.outcome is Outcome.CANCELLED for one in talk.session.open_calls())
         assert talk.session.revisions == (trace["version"],)
         assert talk.session.client == Peer("host", "1.0.0")

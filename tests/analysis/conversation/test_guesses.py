@@ -20,9 +20,9 @@ def call(talk: Talk, id_: object, name: str) -> int:
 
 
 def meant(talk: Talk, id_: object) -> str | None:
-    seen = talk.answer(id_)
-    assert seen.answered is None
-    return None if seen.meant is None else seen.meant.text
+    context = talk.answer(id_)
+    assert context.answered is None
+    return None if context.meant is None else context.meant.text
 
 
 def left(talk: Talk) -> list[tuple[object, ProbableAnswer | None]]:
@@ -97,9 +97,9 @@ def test_a_second_answer_is_known(talk: Talk) -> None:
 def test_an_answer_of_the_client_is_meant_for_a_request_of_the_server(talk: Talk) -> None:
     call(talk, 4, "a")
     asked = talk.say("s2c", id=1, method="roots/list").message.seq
-    seen = talk.say("c2s", id=9, result={"roots": []})
-    assert seen.meant is not None
-    assert seen.meant.text == f"probably meant for roots/list #1 (frame {asked}), the only request open then"
+    context = talk.say("c2s", id=9, result={"roots": []})
+    assert context.meant is not None
+    assert context.meant.text == f"probably meant for roots/list #1 (frame {asked}), the only request open then"
 
 
 @pytest.mark.parametrize("members", [{"id": None, "result": {}}, {"result": {}}])
@@ -124,9 +124,9 @@ def test_over_http_the_response_to_a_post_is_meant_for_what_was_posted() -> None
         talk.http(number)
         talk.ask(number, "tools/call", number, name=f"t{number}")
     asked = talk.seq
-    seen = talk.answer(99, 2)
-    assert seen.meant is not None
-    assert seen.meant.text == (
+    context = talk.answer(99, 2)
+    assert context.meant is not None
+    assert context.meant.text == (
         f"probably meant for tools/call t2 #2 (frame {asked}), the only request open then in its exchange"
     )
     talk.http(3)

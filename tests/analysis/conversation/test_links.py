@@ -25,14 +25,14 @@ RELATED = "io.modelcontextprotocol/related-task"
 def fold_of(case: Case) -> tuple[Fold, list[MessageContext]]:
     """A trace as the records of a capture, folded."""
     fold, assembler = Fold(), FrameAssembler()
-    seen: list[MessageContext] = []
+    context: list[MessageContext] = []
     for _, line in case.records():
         record = decode(line.rstrip(b"\n"), 0, json.loads)
         assert record is not None
         item = assembler.feed(record)
         if item is not None:
-            seen += fold.feed(item)
-    return fold, seen
+            context += fold.feed(item)
+    return fold, context
 
 
 def test_a_chain_shows_in_messages_and_exchanges() -> None:
@@ -47,9 +47,9 @@ def test_a_chain_shows_in_messages_and_exchanges() -> None:
     assert chain is not None
     assert (first.chain, other.chain, retry.chain, last.chain) == (None, None, chain, chain)
     assert [one.round.number for one in (interim, retry, last) if one.round is not None] == [1, 2, 2]
-    for seen in (interim, last):
-        assert seen.answered is not None
-        assert seen.answered.round is seen.round
+    for context in (interim, last):
+        assert context.answered is not None
+        assert context.answered.round is context.round
     assert (chain.is_waiting, chain.client_ns) == (False, 2 * MS)
     talk.ask(4, "tools/call", name="a")
     talk.answer(4, resultType="input_required", requestState="T")
@@ -63,10 +63,10 @@ def test_a_chain_shows_in_messages_and_exchanges() -> None:
 def test_a_server_cannot_begin_a_chain_with_its_own_request() -> None:
     talk = Talk()
     talk.say("s2c", id=1, method="tools/call", params={"name": "a"})
-    seen = talk.say("c2s", id=1, result={"resultType": "input_required", "requestState": "S"})
-    assert seen.answered is not None
-    assert seen.answered.outcome is Outcome.INPUT_REQUIRED
-    assert seen.chain is None
+    context = talk.say("c2s", id=1, result={"resultType": "input_required", "requestState": "S"})
+    assert context.answered is not None
+    assert context.answered.outcome is Outcome.INPUT_REQUIRED
+    assert context.chain is None
 
 
 def test_a_retry_whose_exchange_failed_is_sent_again() -> None:
@@ -122,8 +122,8 @@ def test_a_task_of_the_extension_is_followed() -> None:
 def test_a_task_that_nobody_asked_for_is_followed() -> None:
     talk = Talk()
     talk.ask(1, "tools/call", name="a")
-    seen = talk.answer(1, content=[], task={"taskId": "t", "status": "working"})
-    assert seen.task is not None
+    context = talk.answer(1, content=[], task={"taskId": "t", "status": "working"})
+    assert context.task is not None
     talk.ask(2, "tools/call", name="a")
     assert talk.answer(2, content=[], task="t").task is None
 
@@ -152,12 +152,12 @@ def test_subscriptions_of_both_eras_show_on_one_connection() -> None:
 def test_the_end_of_an_exchange_ends_what_was_listened_to_in_it() -> None:
     talk = Talk("http")
     talk.http(1)
-    seen = talk.ask("l", "subscriptions/listen", 1, notifications={"toolsListChanged": True})
+    context = talk.ask("l", "subscriptions/listen", 1, notifications={"toolsListChanged": True})
     acknowledged = talk.tell("notifications/subscriptions/acknowledged", 1, notifications={}, _meta={ID: "l"})
-    assert isinstance(seen.subscription, ListenSubscription)
-    assert acknowledged.subscription is seen.subscription
+    assert isinstance(context.subscription, ListenSubscription)
+    assert acknowledged.subscription is context.subscription
     talk.http_end(1, by="server")
-    assert (seen.subscription.stream_ended_by, seen.subscription.ended_ns) == ("server", talk.seq * MS)
+    assert (context.subscription.stream_ended_by, context.subscription.ended_ns) == ("server", talk.seq * MS)
 
 
 def test_a_stream_that_goes_on_with_another_says_so() -> None:
@@ -174,10 +174,10 @@ def test_a_stream_that_goes_on_with_another_says_so() -> None:
     talk.http_answer(2, content_type="text/event-stream")
     talk.record("stream", exchange=2, dir="s2c", event="opened", last_event_id="a-0")
     answer = b'{"jsonrpc":"2.0","id":1,"result":{}}'
-    (seen,) = talk.raw("s2c", answer, 2, event_id="a-1", **place)
-    assert isinstance(seen.message, Response)
-    assert seen.http is not None
-    assert seen.http.resumes is talk.fold.exchanges.get_or_create(1)
+    (context,) = talk.raw("s2c", answer, 2, event_id="a-1", **place)
+    assert isinstance(context.message, Response)
+    assert context.http is not None
+    assert context.http.resumes is talk.fold.exchanges.get_or_create(1)
     talk.http(3, "GET", mcp_session_id="s")
     talk.record("stream", exchange=3, dir="s2c", event="opened", last_event_id="zz")
     assert (talk.fold.exchanges.get_or_create(3).resumption, talk.fold.exchanges.get_or_create(3).resumes) == (
@@ -203,16 +203,16 @@ def threads_are_whole(every_nth: int) -> None:
     """Whatever is in it: no interim result has two retries, and every exchange that one ends knows its round."""
     counts = {"chains": 0, "tasks": 0, "listenings": 0}
     for _, case in corpus()[::every_nth]:
-        fold, seen = fold_of(case)
-        retries = [one.round for one in seen if one.round is not None and not isinstance(one.message, Response)]
+        fold, context = fold_of(case)
+        retries = [one.round for one in context if one.round is not None and not isinstance(one.message, Response)]
         assert len({(one.chain.number, one.number) for one in retries}) == len(retries)
-        for one in seen:
+        for one in context:
             call = one.answered
             if call is not None and call.outcome is Outcome.INPUT_REQUIRED and call.request.sender == "client":
                 assert call.round is not None
         counts["chains"] += fold.links.chains.count
         counts["tasks"] += fold.links.tasks.count
-        counts["listenings"] += sum(isinstance(one.subscription, ListenSubscription) for one in seen)
+        counts["listenings"] += sum(isinstance(one.subscription, ListenSubscription) for one in context)
     assert all(counts.values()), counts
 
 
@@ -244,8 +244,8 @@ TWO_ROUNDS = {
 def test_what_a_user_took_is_not_the_time_of_the_server() -> None:
     (case,) = cases([json.dumps(TWO_ROUNDS).encode()])
     assert isinstance(case, Case)
-    _, seen = fold_of(case)
-    chain = seen[-1].chain
+    _, context = fold_of(case)
+    chain = context[-1].chain
     assert chain is not None
     assert chain.ended_ns is not None
     assert (chain.ended_ns - chain.started_ns, chain.client_ns) == (4_010 * MS, 4_000 * MS)
@@ -282,6 +282,6 @@ def test_any_conversation_is_followed_without_raising(
         if act == 3 and over_http:
             talk.record("stream", exchange=id_, event="opened", last_event_id=method[:1])
             talk.http_end(id_, status=200 + 300 * (act % 2))
-        (seen,) = talk.raw(direction, json.dumps(message).encode(), id_ if over_http else None, **more)
-        assert seen.round is None or seen.answered is None or seen.answered.round is seen.round
+        (context,) = talk.raw(direction, json.dumps(message).encode(), id_ if over_http else None, **more)
+        assert context.round is None or context.answered is None or context.answered.round is context.round
     talk.fold.open_calls()

@@ -25,22 +25,22 @@ class Calls(Talk):
         self.exchanges: dict[int, Call] = {}
         super().__init__(transport)
 
-    def follow(self, seen: MessageContext) -> None:
-        message = seen.message
+    def follow(self, context: MessageContext) -> None:
+        message = context.message
         if isinstance(message, Request) and message.sender == "client":
-            self.rounds[message.seq] = self.chains.on_request(message, seen.session)
-        elif isinstance(message, Response) and seen.answered is not None and message.sender == "server":
-            call = self.exchanges[message.seq] = seen.answered
+            self.rounds[message.seq] = self.chains.on_request(message, context.session)
+        elif isinstance(message, Response) and context.answered is not None and message.sender == "server":
+            call = self.exchanges[message.seq] = context.answered
             turn, is_interim = (
                 Turn(call.request, message, call.revision, call.era),
                 call.outcome is Outcome.INPUT_REQUIRED,
             )
-            call.round = self.chains.on_response(turn, seen.session, is_interim=is_interim) or call.round
+            call.round = self.chains.on_response(turn, context.session, is_interim=is_interim) or call.round
 
     def call(self, id_: object, exchange: int | None = None, name: str = "echo", **params: Any) -> Round | None:
         arguments = params.pop("arguments", {"message": "m"})
-        seen = self.ask(id_, "tools/call", exchange, name=name, arguments=arguments, **params)
-        return self.rounds[seen.message.seq]
+        context = self.ask(id_, "tools/call", exchange, name=name, arguments=arguments, **params)
+        return self.rounds[context.message.seq]
 
     def interim(self, id_: object, exchange: int | None = None, **more: Any) -> Chain:
         exchange_ = self.exchanges[self.answer(id_, exchange, resultType="input_required", **more).message.seq]
@@ -162,12 +162,12 @@ def test_retries_with_mistakes_are_retries(
 def test_another_method_with_the_same_target_is_another_call(calls: Calls) -> None:
     calls.call(1)
     calls.interim(1, requestState="S")
-    seen = calls.ask(2, "prompts/get", name="echo", arguments={"message": "m"}, requestState="S")
-    assert calls.rounds[seen.message.seq] is None
+    context = calls.ask(2, "prompts/get", name="echo", arguments={"message": "m"}, requestState="S")
+    assert calls.rounds[context.message.seq] is None
     calls.ask(3, "resources/read", uri="a:b")
     chain = calls.interim(3, requestState="S")
-    seen = calls.ask(4, "resources/read", uri="a:b", requestState="S")
-    assert chain_of(calls.rounds[seen.message.seq]) is chain
+    context = calls.ask(4, "resources/read", uri="a:b", requestState="S")
+    assert chain_of(calls.rounds[context.message.seq]) is chain
 
 
 def test_calls_side_by_side_are_told_apart_by_what_tells(calls: Calls) -> None:
@@ -285,8 +285,8 @@ def test_peers_that_share_an_address_have_chains_of_their_own() -> None:
 def test_params_that_are_hard_to_write_are_compared(calls: Calls, value: str) -> None:
     def ask(arguments: str, more: str = "") -> Round | None:
         params = f'{{"name":"x","arguments":{{"v":{arguments}}}{more}}}'.encode()
-        (seen,) = calls.raw("c2s", b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}' % params)
-        return calls.rounds[seen.message.seq]
+        (context,) = calls.raw("c2s", b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}' % params)
+        return calls.rounds[context.message.seq]
 
     assert ask(value) is None
     calls.interim(1)

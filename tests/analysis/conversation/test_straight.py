@@ -35,14 +35,14 @@ def told(lines: bytes) -> list[Any]:
     reading = Reading(cut(lines))
     found: list[Any] = []
     for step in reading.to_end():
-        found.append([(_seen(seen), _session(seen)) for seen in step.messages])
+        found.append([(_seen(context), _session(context)) for context in step.messages])
         found.append([_call(call) for call in step.changed])
         found.append({side: [len(table), table.forgotten] for side, table in reading.fold.tables.items()})
     return found
 
 
-def _seen(seen: MessageContext) -> dict[str, Any]:
-    known = {name: getattr(seen, name) for name in MessageContext.__struct_fields__}
+def _seen(context: MessageContext) -> dict[str, Any]:
+    known = {name: getattr(context, name) for name in MessageContext.__struct_fields__}
     numbers = {name: None if (call := known.pop(name)) is None else call.number for name in ("call", "answered")}
     cancelled, request, cancels = known.pop("cancelled"), known.pop("request"), known.pop("cancels")
     meant, http = known.pop("meant"), known.pop("http")
@@ -69,8 +69,8 @@ def _seen(seen: MessageContext) -> dict[str, Any]:
     }
 
 
-def _session(seen: MessageContext) -> dict[str, Any]:
-    session = seen.session
+def _session(context: MessageContext) -> dict[str, Any]:
+    session = context.session
     left_out = ("memory", "lasting", "initialize", "likeness")
     return {name: repr(getattr(session, name)) for name in session.__slots__ if name not in left_out}
 
@@ -270,8 +270,8 @@ def share_taken(maker: Maker, way: Any, monkeypatch: pytest.MonkeyPatch) -> floa
 
     with monkeypatch.context() as patch:
         patch.setattr(way, "take", counted)
-        seen = [seen for step in Reading(cut(b"".join(maker.lines))).to_end() for seen in step.messages]
-    return sum(one is not None for one in taken) / len(seen)
+        context = [context for step in Reading(cut(b"".join(maker.lines))).to_end() for context in step.messages]
+    return sum(one is not None for one in taken) / len(context)
 
 
 # The others have ids or methods that are not flawless, or an exchange that is about more than its call.

@@ -33,18 +33,18 @@ class Ear(Talk):
         self.of: dict[int, Subscription | None] = {}
         super().__init__(transport)
 
-    def follow(self, seen: MessageContext) -> None:
-        message, session, all_ = seen.message, seen.session, self.subscriptions
+    def follow(self, context: MessageContext) -> None:
+        message, session, all_ = context.message, context.session, self.subscriptions
         found: Subscription | None = None
         if message.sender == "server" and not isinstance(message, Invalid):
             found = all_.on_server_message(message, message.meta, session, message.frames[0].exchange)
         if isinstance(message, Request) and message.sender == "client" and message.method in REQUESTS:
             found = all_.on_request(message, session)
-        elif isinstance(message, Response) and seen.answered is not None:
-            if seen.answered.request.method in REQUESTS:
-                found = all_.on_response(seen.answered.request, message, session)
-        elif seen.cancels is not None and isinstance(message, Notification):
-            found = all_.on_cancelled(seen.cancels, message, session)
+        elif isinstance(message, Response) and context.answered is not None:
+            if context.answered.request.method in REQUESTS:
+                found = all_.on_response(context.answered.request, message, session)
+        elif context.cancels is not None and isinstance(message, Notification):
+            found = all_.on_cancelled(context.cancels, message, session)
         elif isinstance(message, Notification) and message.method in NOTIFICATIONS and found is None:
             found = all_.on_resource_updated(message, session)
         self.of[message.seq] = found
@@ -169,8 +169,8 @@ def test_sessions_have_subscriptions_of_their_own() -> None:
     found = {}
     for number, session in ((1, "a"), (2, "b")):
         ear.http(number, mcp_session_id=session)
-        seen = ear.ask(1, "resources/subscribe", number, uri=f"x:{session}", _meta={})
-        found[session] = ear.of[seen.message.seq]
+        context = ear.ask(1, "resources/subscribe", number, uri=f"x:{session}", _meta={})
+        found[session] = ear.of[context.message.seq]
         ear.answer(1, number)
     ear.http(3, "GET", mcp_session_id="a")
     assert ear.of[ear.tell("notifications/resources/updated", 3, uri="x:a").message.seq] is found["a"]
@@ -215,8 +215,8 @@ def test_filters_say_what_they_select() -> None:
     odd = {"toolsListChanged": 1, "taskIds": "t", "resourceSubscriptions": {"a": 1}}
     for told in (None, 5, ["toolsListChanged"], odd):
         found = Ear()
-        seen = found.say("c2s", id=1, method="subscriptions/listen", params={"notifications": told, "_meta": META})
-        none = found.of[seen.message.seq]
+        context = found.say("c2s", id=1, method="subscriptions/listen", params={"notifications": told, "_meta": META})
+        none = found.of[context.message.seq]
         assert isinstance(none, ListenSubscription)
         assert not none.requested.types
 
@@ -226,13 +226,13 @@ def test_ids_are_equal_when_type_and_exact_value_are() -> None:
     one, other = ear.listen(1), ear.listen("1")
     big = 2**70
     raw = b'{"jsonrpc":"2.0","id":%d,"method":"subscriptions/listen","params":{}}'
-    (seen,) = ear.raw("c2s", raw % big)
-    giant = ear.of[seen.message.seq]
+    (context,) = ear.raw("c2s", raw % big)
+    giant = ear.of[context.message.seq]
     assert (ear.hear("x", 1), ear.hear("x", "1"), ear.hear("x", 2), ear.hear("x", None)) == (one, other, None, None)
     told = b'{"jsonrpc":"2.0","method":"notifications/x","params":{"_meta":{"%b":%b}}}'
     for written, found in ((b"1.0", one), (b"1e0", one), (b"%d" % big, giant), (b"%d" % (big + 1), None)):
-        (seen,) = ear.raw("s2c", told % (ID.encode(), written))
-        assert ear.of[seen.message.seq] is found
+        (context,) = ear.raw("s2c", told % (ID.encode(), written))
+        assert ear.of[context.message.seq] is found
 
 
 def test_either_side_may_cancel_it() -> None:

@@ -28,13 +28,13 @@ class Work(Talk):
         self.of: dict[int, Task | None] = {}
         super().__init__(transport)
 
-    def follow(self, seen: MessageContext) -> None:
-        message, session = seen.message, seen.session
+    def follow(self, context: MessageContext) -> None:
+        message, session = context.message, context.session
         found: Task | None = None
         if isinstance(message, Request) and message.method in REQUESTS:
             found = self.tasks.on_request(message, session)
-        elif isinstance(message, Response) and seen.answered is not None:
-            request = seen.answered.request
+        elif isinstance(message, Response) and context.answered is not None:
+            request = context.answered.request
             found = self.tasks.on_response(request, message, session) or self.tasks.part_of(request)
         elif isinstance(message, Notification) and message.method in NOTIFICATIONS:
             found = self.tasks.on_notification(message, session)
@@ -42,8 +42,8 @@ class Work(Talk):
             found = self.tasks.related(message, message.meta, session)
         self.of[message.seq] = found
 
-    def about(self, seen: MessageContext) -> Task:
-        found = self.of[seen.message.seq]
+    def about(self, context: MessageContext) -> Task:
+        found = self.of[context.message.seq]
         assert found is not None
         return found
 
@@ -99,8 +99,8 @@ def test_either_side_executes_tasks_under_ids_of_its_own(work: Work) -> None:
 def test_status_is_learned_from_lists_cancellations_and_notifications(work: Work) -> None:
     a, b = work.create("a"), work.create("b")
     work.ask(5, "tasks/list")
-    seen = work.answer(5, tasks=[stub("a", "input_required"), 5, {"taskId": 7}, stub("c", "failed"), stub("b")])
-    assert work.of[seen.message.seq] is None  # it is about all of them
+    context = work.answer(5, tasks=[stub("a", "input_required"), 5, {"taskId": 7}, stub("c", "failed"), stub("b")])
+    assert work.of[context.message.seq] is None  # it is about all of them
     assert (a.status, b.status) == ("input_required", "working")
     heard_of = work.about(work.ask(6, "tasks/result", taskId="c"))
     assert (heard_of.status, heard_of.request, heard_of.is_known) == ("failed", None, True)
@@ -114,8 +114,8 @@ def test_status_is_learned_from_lists_cancellations_and_notifications(work: Work
 
 def test_who_does_not_execute_a_task_cannot_tell_how_it_stands(work: Work) -> None:
     task = work.create()
-    seen = work.say("c2s", method="notifications/tasks/status", params=stub(status="completed"))
-    assert work.about(seen) is task
+    context = work.say("c2s", method="notifications/tasks/status", params=stub(status="completed"))
+    assert work.about(context) is task
     assert task.status == "working"
 
 
@@ -178,10 +178,10 @@ def test_an_id_that_comes_again_is_another_task(work: Work) -> None:
 def test_a_task_that_nobody_asked_for_is_one(work: Work) -> None:
     for told in ({}, None, "t", {"taskId": "t"}, {"taskId": 1, "status": "working"}, stub()):
         work.ask(1, "tools/call", name="slow")
-        seen = work.answer(1, task=told)
-        assert isinstance(seen.message, Response)
-        assert has_stub(seen.message) == (told == stub())
-    assert work.about(seen).request is not None
+        context = work.answer(1, task=told)
+        assert isinstance(context.message, Response)
+        assert has_stub(context.message) == (told == stub())
+    assert work.about(context).request is not None
 
 
 def test_an_answer_of_another_kind_creates_nothing(work: Work) -> None:

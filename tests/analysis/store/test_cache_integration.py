@@ -452,7 +452,7 @@ def test_a_damaged_file_is_told_once_and_no_more(cached: Path) -> None:
 
 
 def test_notebooks_open_files_that_are_copied_however_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_module, "MOST_ATTACHED", 1)
+    monkeypatch.setattr(open_module, "MAX_ATTACHED_SMALL_FILES", 1)
     paths = [recorded(tmp_path / f"{number}.mcpcap", number) for number in range(2)]
     found = sources(paths).readable
     for one in found:

@@ -108,8 +108,8 @@ def frames_are_those_of_the_reader(path: Path, connection: duckdb.DuckDBPyConnec
 
 def requests_and_their_ends_are_those_of_the_fold(path: Path, connection: duckdb.DuckDBPyConnection) -> None:
     fold = Fold()
-    seen = [one for item in read_frames(Capture(path)) for one in fold.feed(item)] + [*fold.flush()]
-    asked = Counter((one.message.seq, one.message.index) for one in seen if isinstance(one.message, Request))
+    context = [one for item in read_frames(Capture(path)) for one in fold.feed(item)] + [*fold.flush()]
+    asked = Counter((one.message.seq, one.message.index) for one in context if isinstance(one.message, Request))
     ended: list[tuple[Any, ...]] = [
         (
             one.answered.request.seq,
@@ -119,7 +119,7 @@ def requests_and_their_ends_are_those_of_the_fold(path: Path, connection: duckdb
             one.answered.started_ns,
             one.message.t_ns,
         )
-        for one in seen
+        for one in context
         if isinstance(one.message, Response) and one.answered is not None
     ]
     left: list[tuple[Any, ...]] = [
@@ -723,8 +723,8 @@ def test_rows_and_counts_are_the_same_however_often_they_are_inserted(monkeypatc
 def test_a_session_that_was_forgotten_and_speaks_again_has_one_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load_module, "MOST_SESSIONS", 100)
-    monkeypatch.setattr(routing, "KEPT", 100)
+    monkeypatch.setattr(load_module, "MAX_HELD_SESSIONS", 100)
+    monkeypatch.setattr(routing, "MAX_SESSIONS", 100)
     talk = over_http(tmp_path / "a.mcpcap")
     count = 150
 

@@ -133,7 +133,7 @@ def test_rows_are_the_same_on_every_road(tmp_path: Path, monkeypatch: pytest.Mon
     told = []
     for cap, most in (("1G", 16), ("1G", 2), ("1G", 0), ("0", 16)):
         monkeypatch.setenv("MCPPROXY_CACHE_SIZE", cap)
-        monkeypatch.setattr(open_module, "MOST_ATTACHED", most)
+        monkeypatch.setattr(open_module, "MAX_ATTACHED_SMALL_FILES", most)
         with duckdb.connect() as connection:
             found = sources(paths, findings=True)
             prepare(connection, found.readable, findings=True)

@@ -104,12 +104,12 @@ class Told:
             self.findings += checker.feed(item)
             self.frames += [item] if isinstance(item, Frame) else []
             self.records += [item] if isinstance(item, Record) else []
-            for seen in (*fold.feed(item),):
-                self._take(seen, asked, ended)
+            for context in (*fold.feed(item),):
+                self._take(context, asked, ended)
             if isinstance(item, Record) and item.rec == "exchange":
                 ended.update({call.request: call for call in unanswered(fold)})
-        for seen in fold.flush():
-            self._take(seen, asked, ended)
+        for context in fold.flush():
+            self._take(context, asked, ended)
         self.findings += checker.finish("closed" if checker.fold.ending is not None else "killed")
         left = {call.request: call for call in fold.open_calls()}
         self.name, self.wall_ns = fold.name, fold.wall_ns
@@ -119,18 +119,18 @@ class Told:
             outcome = str(call.outcome) if call else "failed" if request.id.pairs else "unanswered"
             self.calls.append(Asked(request, session, outcome, call))
 
-    def _take(self, seen: MessageContext, asked: list[tuple[int, Request]], ended: dict[Request, Call]) -> None:
-        message = seen.message
-        self.messages.append((seen.session.number, message))
+    def _take(self, context: MessageContext, asked: list[tuple[int, Request]], ended: dict[Request, Call]) -> None:
+        message = context.message
+        self.messages.append((context.session.number, message))
         if isinstance(message, Request):
-            asked.append((seen.session.number, message))
-            waiting = self._waiting[seen.session.number]
+            asked.append((context.session.number, message))
+            waiting = self._waiting[context.session.number]
             waiting.add(message)
             self.in_flight[message] = len(waiting)
-        if seen.answered is not None:
-            ended[seen.answered.request] = seen.answered
+        if context.answered is not None:
+            ended[context.answered.request] = context.answered
             self.paired.add(message.seq)
-        for done in (seen.cancels, seen.answered and seen.answered.request):
+        for done in (context.cancels, context.answered and context.answered.request):
             for waiting in self._waiting.values():
                 waiting.discard(done)
 

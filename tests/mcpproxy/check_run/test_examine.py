@@ -30,13 +30,13 @@ def found(path: Path, only: Filter | None) -> set[tuple[str, int]]:
 
 
 def test_a_request_that_failed_with_its_http_exchange_is_a_failure(tmp_path: Path) -> None:
-    path, seen = tmp_path / "a.mcpcap", 0
+    path, context = tmp_path / "a.mcpcap", 0
     for case in read(CORPUS / "auth.ndjson"):
         path.write_bytes(b"".join(line for _, line in case.records()))
         failed = failed_requests(path)
         if not failed:
             continue
         wanted = {one for one in found(path, None) if one[1] in failed}
-        seen += len(wanted)
+        context += len(wanted)
         assert wanted <= found(path, parse("has:failure")), case
-    assert seen > 3
+    assert context > 3

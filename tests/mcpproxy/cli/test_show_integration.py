@@ -240,7 +240,7 @@ def shown_here(capture: Path, text: str | None = None) -> bytes:
     """What `show --json` prints, of all or of what a filter selects, without a process for each example."""
     reading = Reading(capture, in_records=True)
     printer = _Json(reading.fold, None if text is None else parse(text))
-    return "".join(printer.text(row) for step in reading.to_end() for row in printer.take(step)).encode()
+    return "".join(printer.text(row) for step in reading.to_end() for row in printer.on_step(step)).encode()
 
 
 # ---- a filter

@@ -12,7 +12,7 @@ from mcpproxy.importers.source import InvalidLine, numbered, object_of, raw_of, 
 
 
 def test_a_line_that_is_too_long_is_cut_and_the_next_one_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "MAX_LINE", 10)
+    monkeypatch.setattr(source, "MAX_INPUT_LINE_BYTES", 10)
     monkeypatch.setattr(source, "_PIECE", 4)
     first, second, third = read_lines(io.BytesIO(b"x" * 50 + b"\n" + b"y" * 9 + b"\n" + b"z" * 50))
     assert (first, second, third) == (b"x" * 11, b"y" * 9 + b"\n", b"z" * 11)

@@ -160,7 +160,7 @@ def test_what_is_too_large_for_a_manifest_is_not_read(s3: int, tmp_path: Path, m
     bucket.write("a.json", b"12345")
     assert not bucket.fetch("a.json", tmp_path / "a", 4)
     assert bucket.fetch("a.json", tmp_path / "a", 5)
-    monkeypatch.setattr("mcpproxy.shipping.bucket.LARGEST", 4)
+    monkeypatch.setattr("mcpproxy.shipping.bucket.MAX_SMALL_FILE_BYTES", 4)
     with pytest.raises(Broken, match="larger than any manifest; move it away"):
         bucket.read("a.json")
 

@@ -214,7 +214,7 @@ def test_a_day_never_has_more_captures_than_its_manifest_can_hold(
     root: Path, day: str, room: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = Folder(root)
-    monkeypatch.setattr("mcpproxy.shipping.compaction.MOST", LEAST - 1)
+    monkeypatch.setattr("mcpproxy.shipping.compaction.MAX_COMPACTED_CAPTURES", LEAST - 1)
     assert compact(day, lake, room) is None
     lake.close()
 

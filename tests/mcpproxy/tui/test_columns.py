@@ -183,8 +183,8 @@ def test_a_worker_that_tells_without_end_is_refused(tmp_path: Path, monkeypatch:
     count = len(reading.index)
     last_seq = reading.index.entry(count - 1).seq
     monkeypatch.setattr(conversation_module, "NOTED", 10)
-    monkeypatch.setattr(columns_module, "MOST_WORDS", 10)
-    monkeypatch.setattr(reading_module, "MOST_WAITING", 10 * reading_module.OF_BATCH)
+    monkeypatch.setattr(columns_module, "MAX_COLUMN_WORDS", 10)
+    monkeypatch.setattr(reading_module, "MAX_WAITING_BATCH_BYTES", 10 * reading_module.OF_BATCH)
     for number in range(10):
         reading.on_news({"note": ["cancelled", number, 1]})
         reading.on_batch(Batch(1, count, last_seq, 0, has_ended=False, parts=word(number)))

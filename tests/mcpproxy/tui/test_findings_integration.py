@@ -371,7 +371,7 @@ def test_what_is_folded_stays_folded_when_the_answer_comes(tmp_path: Path) -> No
 def test_the_list_of_sessions_counts_what_is_visible_small_or_live_and_the_large_one_if_it_is_selected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "LARGEST_COUNTED", 10)
+    monkeypatch.setattr(sessions, "MAX_COUNTABLE_FRAMES", 10)
     live = CaptureFile(tmp_path / "live.mcpcap")
     known = lines([*conversation(2, "living"), said("s2c", NOISE)])
     for line in known:

@@ -58,7 +58,7 @@ def test_keys_wait_for_work_that_is_done_at_last_and_not_for_what_never_is(
         await stage.until(lambda: stage.traffic.query_one(FilterBox).value == "q")
         await stage.press("escape")
         with monkeypatch.context() as patch:
-            patch.setattr(key_queue, "LONGEST_S", 0.0)
+            patch.setattr(key_queue, "MAX_KEY_WAIT_S", 0.0)
             stage.app.key_queue.wait_for(Future())
             await stage.type_ahead("t", "question_mark")
             await stage.until(lambda: isinstance(stage.app.screen, HelpScreen))

@@ -62,8 +62,8 @@ def pairs_of(path: Path) -> set[tuple[int, int, int, str]]:
     """Number of request and answer, latency and outcome of every exchange that the fold makes."""
     fold, found = Fold(), set()
     for item in read_frames(Capture(path)):
-        for seen in fold.feed(item):
-            call = seen.answered
+        for context in fold.feed(item):
+            call = context.answered
             if call is not None and call.response is not None:
                 pair = call.request.seq, call.response.seq
                 found.add((*pair, call.latency_ns or 0, str(call.outcome)))
@@ -213,13 +213,13 @@ FILTERS = (
 def selected_by(path: Path, only: Filter) -> set[int]:
     """The frames that a filter selects by the facts of the fold, when all outcomes are known."""
     fold, wanted = Fold(), set()
-    seen: list[MessageContext] = []
+    context: list[MessageContext] = []
     for item in read_frames(Capture(path)):
-        seen += fold.feed(item)
+        context += fold.feed(item)
         if isinstance(item, Frame) and item.verdict.kind == "batch" and only.matches(facts_of_batch(item)):
             wanted.add(item.seq)
     fold.open_calls()
-    for one in seen:
+    for one in context:
         end = one.call if isinstance(one.message, Request) else None
         if only.matches(facts_of(one, end)):
             wanted.add(one.message.seq)

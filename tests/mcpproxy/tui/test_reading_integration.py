@@ -15,8 +15,8 @@ def test_it_is_known_where_each_session_over_http_begins(tmp_path: Path) -> None
     path = CORPUS / "http.mcpcap"  # its second session says nothing
     reading, fold, first = read(path), Fold(), dict[int, int]()
     for item in read_frames(Capture(path)):
-        for seen in fold.feed(item):
-            first.setdefault(seen.message.seq, seen.session.number)
+        for context in fold.feed(item):
+            first.setdefault(context.message.seq, context.session.number)
     wanted = {number: seq for seq, number in reversed(first.items())}
     assert sorted(wanted) == [1, 3]
     found = {number: reading.index.entry(row).seq for row in reading.shown if (number := reading.session_at(row))}

@@ -120,6 +120,6 @@ def test_a_response_says_what_it_answers_or_why_it_answers_nothing() -> None:
 
 def test_a_cancellation_names_what_it_cancels() -> None:
     notification = message(9, 5, "c2s", {"method": "notifications/cancelled", "params": {"requestId": 7}})
-    seen = context_of(notification, SESSION, cancels=asked())
-    assert [*facts(seen, None)] == [Fact("cancels", "tools/call #7 add (frame 3)")]
-    assert title(seen) == "notifications/cancelled"
+    context = context_of(notification, SESSION, cancels=asked())
+    assert [*facts(context, None)] == [Fact("cancels", "tools/call #7 add (frame 3)")]
+    assert title(context) == "notifications/cancelled"
