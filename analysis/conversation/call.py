@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Id, Invalid, Message, Notification, Request, Response, id_of
 from analysis.conversation.multi_round import Chain, Round
+from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session, State
 from analysis.conversation.subscriptions import Subscription
 from analysis.conversation.tasks import Task

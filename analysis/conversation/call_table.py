@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from analysis.conversation.addressing import RequestKey
 from analysis.conversation.call import Call, IdState, Losses
-from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Id
+from analysis.conversation.record_ref import RecordRef
 
 MAX_OPEN_REQUESTS: Final = 50_000
 """The most requests of one side that wait for a response; the oldest are forgotten first."""

@@ -7,9 +7,9 @@ from analysis.conversation.addressing import Addressing
 from analysis.conversation.call import Call, Outcome
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.http_exchange import STREAM, WITHOUT_BODY, HttpExchange
-from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Side
 from analysis.conversation.multi_round import Chains
+from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.under_way import UnderWay
 from captures.record import Record
 

@@ -22,7 +22,6 @@ from analysis.conversation.handshake import advance_state, is_modern, text_of
 from analysis.conversation.http_exchange import MAX_OPEN_HTTP_EXCHANGES, HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges
 from analysis.conversation.links import Links
-from analysis.conversation.mark import RecordRef
 from analysis.conversation.meaning import ContextBuilder, is_unjudged
 from analysis.conversation.message import (
     Invalid,
@@ -33,6 +32,7 @@ from analysis.conversation.message import (
 )
 from analysis.conversation.multi_round import MAX_CHAINS
 from analysis.conversation.pairing import Pairing
+from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.resumption import EventIds
 from analysis.conversation.routing import MAX_SESSIONS, Routing
 from analysis.conversation.session import Peer, Session

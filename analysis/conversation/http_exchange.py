@@ -9,8 +9,8 @@ from weakref import ref
 from msgspec import Struct
 
 from analysis.conversation.bounded_dict import BoundedDict
-from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Id, Side
+from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.response_text import MAX_GIST_CHARS, gist
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD as _SESSION_FIELD

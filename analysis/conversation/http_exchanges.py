@@ -6,7 +6,7 @@ from typing import Any, Final
 from analysis.conversation.bounded_dict import BoundedDict
 from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import MAX_BODY_MESSAGES, HttpExchange, HttpTraffic
-from analysis.conversation.mark import RecordRef
+from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session_id_use import on_request, on_response
 from analysis.conversation.session_ids import FIELD
 from analysis.facts import size_of

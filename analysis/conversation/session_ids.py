@@ -6,7 +6,7 @@ In captures, most ids are hashes, which can only be compared for equality.
 from typing import Final
 
 from analysis.conversation.bounded_dict import BoundedDict
-from analysis.conversation.mark import RecordRef
+from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session
 
 FIELD: Final = "mcp-session-id"

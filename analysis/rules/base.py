@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Side
+from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session, State
 from analysis.protocol.revisions import ALL, Era, Span
 from analysis.rules.finding import Blames, Finding, Impact, Level

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import STREAM, VERSION_FIELD, HttpExchange
-from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Invalid
+from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule

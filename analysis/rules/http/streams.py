@@ -6,8 +6,8 @@ from typing import ClassVar, Final
 from analysis.conversation.call import MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import MAX_BODY_MESSAGES, STREAM, HttpExchange
-from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Side
+from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import LISTEN, UPDATED
 from analysis.protocol.revisions import MODERN_ERA, Span, since

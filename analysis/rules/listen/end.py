@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from analysis.conversation.call import MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Notification, Response
+from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import LISTEN, SUBSCRIPTION_ID, ListenSubscription, subscription_id
 from analysis.protocol.revisions import MODERN_ERA

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import ClassVar, Final
 
 from analysis.conversation.http_exchange import STREAM, HttpExchange, Oddity, RepeatedEventId
-from analysis.conversation.mark import RecordRef
+from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.resumption import LAST_EVENT_ID
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import MODERN_ERA, only

@@ -7,8 +7,8 @@ from analysis.conversation.addressing import RequestKey
 from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Notification, Request, Response
+from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
 from analysis.protocol.revisions import between

@@ -7,8 +7,8 @@ from typing import Final
 from msgspec import Struct
 
 from analysis.conversation.call import MessageContext
-from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Message, Request
+from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session
 from analysis.facts import size_of
 from analysis.rules.base import NOTE, CaptureEnd, Rule

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from analysis.conversation.call import ProbableAnswer
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges as Exchanges
-from analysis.conversation.mark import RecordRef
+from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Peer
 from analysis.reading import About, Lost, Reading
 from captures.index import Index

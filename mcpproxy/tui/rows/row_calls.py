@@ -8,7 +8,6 @@ from typing import Final, TypeVar
 from analysis.conversation.assembly import Assembly
 from analysis.conversation.call import REASON, Call, Outcome
 from analysis.conversation.cancellations import CANCELLATIONS
-from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import (
     Message,
     Notification,
@@ -20,6 +19,7 @@ from analysis.conversation.message import (
     messages,
     parse_exactly,
 )
+from analysis.conversation.record_ref import RecordRef
 from analysis.facts import raw_of
 from captures.frame import Frame
 from mcpproxy.tui.data.columns import AS_RESPONSE, NONE, UNJUDGED

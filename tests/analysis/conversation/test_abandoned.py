@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from analysis.conversation.call import Call, IdState, Outcome
 from analysis.conversation.fold import Fold
-from analysis.conversation.mark import RecordRef
+from analysis.conversation.record_ref import RecordRef
 from analysis.rules.finding import Level
 from captures.envelope import judge
 from captures.frame import Frame

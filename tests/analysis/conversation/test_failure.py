@@ -7,7 +7,7 @@ import pytest
 from analysis.conversation.failure import failed_by
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges
-from analysis.conversation.mark import RecordRef
+from analysis.conversation.record_ref import RecordRef
 
 PAGE = "<html><h1>413 Request Entity Too Large</h1><hr>nginx/1.25.3</html>"
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from analysis.conversation.http_exchange import MAX_HTTP_EXCHANGES, CrossStreamEvent, HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges
-from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import id_of
+from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.resumption import EventIds
 from mcpproxy.importers.trace import Case, cases
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from analysis.conversation.http_exchanges import HttpExchanges
-from analysis.conversation.mark import RecordRef
+from analysis.conversation.record_ref import RecordRef
 
 
 def request(target: str) -> dict[str, Any]:

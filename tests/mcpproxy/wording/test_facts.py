@@ -7,8 +7,8 @@ import pytest
 
 from analysis.conversation.call import Call, IdState, context_of
 from analysis.conversation.http_exchanges import HttpExchanges
-from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Request, Response, messages
+from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session
 from captures.envelope import judge
 from captures.frame import Frame

@@ -6,8 +6,8 @@ import orjson
 import pytest
 
 from analysis.conversation.call import Call, IdState
-from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Request, Response, message_of, messages, parse_exactly
+from analysis.conversation.record_ref import RecordRef
 from captures.envelope import judge
 from captures.frame import Frame
 from captures.verdict import Direction

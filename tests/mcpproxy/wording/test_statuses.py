@@ -8,8 +8,8 @@ import pytest
 from analysis.conversation.call import Call, Outcome, ProbableAnswer
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges
-from analysis.conversation.mark import RecordRef
 from analysis.conversation.message import Request, messages
+from analysis.conversation.record_ref import RecordRef
 from captures.envelope import judge
 from captures.frame import Frame
 from mcpproxy.wording.statuses import Status, fate, verdict, waiting
