@@ -46,7 +46,7 @@ _HOME = {
     "analysis.reading": ("Reading", "Step", "findings", "read"),
     "analysis.selection": ("calls",),
     "analysis.rules.finding": ("Finding", "Level"),
-    "analysis.conversation.call": ("Call", "IdState", "Outcome", "Seen"),
+    "analysis.conversation.call": ("Call", "IdState", "MessageContext", "Outcome"),
     "analysis.conversation.message": (
         "MISSING",
         "Id",
@@ -67,6 +67,9 @@ def __getattr__(name: str) -> Any:
     if name == "Fold":
         warn("analysis.Fold will go in the next version; use analysis.read, which does its work", DeprecationWarning, 2)
         return import_module("analysis.conversation.fold").Fold
+    if name == "Seen":
+        warn("analysis.Seen will go in the next version; it is analysis.MessageContext now", DeprecationWarning, 2)
+        name = "MessageContext"
     for module, names in _HOME.items():
         if name in names:
             return getattr(import_module(module), name)

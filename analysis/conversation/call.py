@@ -1,4 +1,4 @@
-"""Call and Seen: a request with what became of it, and a message with what it means.
+"""Call and MessageContext: a request with what became of it, and a message with what it means.
 
 A call is one object from the request to the end of the capture. It is made when the request is understood, and changed
 in place when it is cancelled, carried on by another HTTP exchange or answered, or when it fails. Everything that

@@ -14,9 +14,9 @@ which other findings it replaces; the checker applies them, never a hook.
         needs_start = True
         source = "2024-11-05 basic/messages"
 
-        def on_response(self, seen: Seen) -> Iterator[Finding]:
+        def on_response(self, context: MessageContext) -> Iterator[Finding]:
             …
-            yield self.finding(seen, "…")
+            yield self.finding(context, "…")
 
 Hooks never raise on purpose; the checker disables a rule that raises, and reports it.
 """

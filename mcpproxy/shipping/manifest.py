@@ -25,7 +25,7 @@ CAPTURES: Final = "captures"
 COMPACT: Final = "compact-"
 """How the names of a compacted day's files begin."""
 MAX_COMPACTED_CAPTURES: Final = 100_000
-"""Captures of a compacted day, so that its manifest stays far below `LARGEST`."""
+"""Captures of a compacted day, so that its manifest stays far below `MAX_SMALL_FILE_BYTES`."""
 _ID: Final = "[0-9a-f]{32}"
 _SHIPMENT: Final = "[0-9a-f]{16}"
 _DAY: Final = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}|{NO_DAY}"

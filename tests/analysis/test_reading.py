@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+import analysis
 from analysis.reading import read
 
 CAPTURES = Path(__file__).parents[1] / "corpus" / "captures"
@@ -38,3 +41,8 @@ def test_an_http_exchange_is_found_by_its_number() -> None:
     http = reading.exchange(1)
     assert http is not None
     assert http.number == 1
+
+
+def test_the_old_name_of_a_message_in_context_works_with_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match=r"MessageContext"):
+        assert analysis.Seen is analysis.MessageContext

@@ -1,6 +1,6 @@
 """The base of screens with a title and a list; most have a detail pane for the row at the cursor.
 
-A screen composes a `PointedLine` with the id `title` and a `Table`, and may compose a `FilterBox`, and a `Pane` for
+A screen composes a `ClickableLine` with the id `title` and a `Table`, and may compose a `FilterBox`, and a `Pane` for
 the detail.
 """
 
