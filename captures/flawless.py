@@ -6,8 +6,8 @@ Either of two proofs shows that no member of the envelope comes twice or is spel
 * one regular expression cuts off the envelope (`jsonrpc`, `id` and `method`, in any order, before and after the
   value), and what is left is one JSON object. The expression knows one spelling of each member, and takes each once.
 
-Promises: it never raises, whatever the bytes; it returns what `exact` says of the same bytes, or None where it is not
-certain of that. The recorder and every reader use it.
+Promises: it never raises, regardless of the bytes; it returns the verdict of `exact_judge` on the same bytes, or None
+where it is not certain of that. The recorder and every reader use it.
 """
 
 import re
@@ -71,13 +71,13 @@ _notified: Final = _Methods(RESERVED)
 
 
 def verdict(raw: bytes) -> Envelope | None:
-    """The verdict on a whole frame that is a flawless message; None for any other, and for some that are flawless."""
+    """The verdict on a whole frame if it is a flawless message; None for all others, and for some that are flawless."""
     message = read(raw)
     return message and message[0]
 
 
 def read(raw: bytes) -> Flawless | None:
-    """A whole frame as a flawless message; None for any other, and for some that are flawless.
+    """A whole frame as a flawless message; None for all others, and for some that are flawless.
 
     Args:
         raw: its bytes, without the delimiter; at most a million values.
@@ -87,7 +87,7 @@ def read(raw: bytes) -> Flawless | None:
             body = loads(raw)
             if type(body) is dict and dumps(body) == raw:
                 return _as_written(raw, body)
-        except (TypeError, ValueError):  # orjson raises TypeError for what it cannot write again
+        except (TypeError, ValueError):  # orjson raises TypeError for values that it cannot write
             return None
     return _cut(raw)
 
@@ -152,7 +152,7 @@ def _envelope(kind: Kind, token: bytes | None, method: str | None, code: int | N
 def _kind(
     version: bytes | None, token: bytes | None, name: bytes | None, of: bytes | None, value: Any
 ) -> tuple[Kind, str | None, int | None]:
-    """Kind, method and code of a message by its members; KeyError or ValueError if they are odd together."""
+    """Kind, method and code of a message by its members; raises KeyError or ValueError if they do not fit together."""
     if version is None:
         raise ValueError
     if name is not None and of in (None, b"params"):
@@ -170,7 +170,7 @@ def _kind(
 def _joined(
     before: tuple[bytes | None, ...], tail: re.Match[bytes] | None
 ) -> tuple[bytes | None, bytes | None, bytes | None]:
-    """The members of an envelope from both sides of its value; ValueError if one is on both, or others are there."""
+    """The members of an envelope from both sides of its value; raises ValueError if one is on both or unknown."""
     if tail is None:
         raise ValueError
     both = list(zip(before, tail.groups(), strict=True))
