@@ -158,7 +158,7 @@ class Chunks:
         Args:
             data: what one read returned.
             at: where in it to begin.
-            emit: takes one `Body`, and the `End`.
+            emit: called with at most one `Body`, and with the `End`.
 
         Returns:
             The position where reading stopped.

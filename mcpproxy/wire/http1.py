@@ -287,7 +287,7 @@ def _judge_connection(named: dict[bytes, list[bytes]]) -> None:
 
 
 def _content_length(named: dict[bytes, list[bytes]], version: bytes) -> int | None:
-    """Bytes of content; None if it is chunked (RFC 9112, 6.3, without its leniencies)."""
+    """Bytes of content, or None if it is chunked (RFC 9112, 6.3, without its leniencies)."""
     lengths = named.get(b"content-length", [])
     if codings := named.get(b"transfer-encoding"):
         if lengths:
