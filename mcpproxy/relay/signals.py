@@ -1,4 +1,4 @@
-"""Waits for signals, one at a time, and says where each came from.
+"""Waits for signals, one at a time, and reports where each came from.
 
 All relevant signals are blocked in every thread and received by the main thread with `sigwaitinfo`, so no Python code
 ever runs inside a handler. If the system has only `sigwait`, origin and timeouts are emulated: the origin by checking

@@ -137,7 +137,7 @@ def spawn(
         mask: its signal mask.
         announce: called in the child before it becomes the command, so that the recipient knows it from its
             first instant, even if we are killed in the next.
-        files: how many files it may open; None for as many as we.
+        files: how many files it may open; None for as many as we may.
 
     Raises:
         SpawnError: it cannot be run.

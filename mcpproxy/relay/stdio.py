@@ -84,7 +84,7 @@ class Observer(Protocol):
         """The server, or its tree, was signalled."""
 
     def stuck(self) -> None:
-        """A tap hangs: taps must not wait any more."""
+        """A tap hangs: from now on, taps must not wait."""
 
 
 class StdioRelay:
@@ -370,10 +370,10 @@ class StdioRelay:
         return not _events_of(said.sink) & select.POLLERR
 
     def _wait_for_heirs(self) -> None:
-        """Wait until those to whom the server has handed its pipes let go of one, or the client of both.
+        """Wait until the processes to which the server has handed its pipes let go of one, or the client of both.
 
-        They are no children of ours, and without us nobody would signal them, either: whoever ends us, or leaves, only
-        ends their stdin.
+        They are not our children, and without us no one would signal them either: a signal to us, or a client that
+        leaves, only ends their stdin.
         """
         while self._is_handed_on():
             arrival = self._waiting.wait(ORPHAN_LOOK_S)
@@ -397,8 +397,8 @@ class StdioRelay:
     def _deliver_the_rest(self) -> None:
         """Forward what the server wrote before it ended and is still in its pipes.
 
-        Do not wait for what a descendant may write later. If our own side wanted the end, stdout must not be forwarded
-        any more: what cannot be recorded is not delivered.
+        Do not wait for what a descendant may write later. If our own side wanted the end, stdout must no longer
+        be forwarded: what cannot be recorded is not delivered.
         """
         for number, limit_s in ((1, UNREAD_S if self._cause == "signal" else None), (2, UNREAD_S)):
             pump = self._pumps.get(number)

@@ -22,7 +22,7 @@ class Rewritten(NamedTuple):
 
 
 Event: TypeAlias = response.Event | Rewritten
-"""What there is to tell of a response. All events but `Rewritten` hold what the upstream sent."""
+"""What is reported about a response. All events but `Rewritten` hold what the upstream sent."""
 
 
 class ConnectionTap(Protocol):

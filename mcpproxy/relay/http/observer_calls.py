@@ -17,7 +17,7 @@ class ObserverCalls:
     """The calls that are due, of all connections."""
 
     def __init__(self, observer: Observer, turns: RoundRobin) -> None:
-        """Prepare.
+        """Start without calls.
 
         Args:
             observer: sees the traffic.
@@ -28,7 +28,7 @@ class ObserverCalls:
         self._due: list[tuple[ObservedConnection, int, TapCall]] = []
 
     def queue(self, connection: "ObservedConnection", at_ns: int, call: TapCall) -> None:
-        """Queue a call about what a connection has just forwarded, or about its fate."""
+        """Queue a call about what a connection has just forwarded, or about how it ended."""
         if not self._due:
             asyncio.get_running_loop().call_soon(self.make)
         self._due.append((connection, at_ns, call))
