@@ -1,6 +1,7 @@
 """The HTTP recorder: turns what the relay shows it into a capture.
 
-    bytes handed on ─→ Conversation ─→ Exchange ─→ BodyRecorder ─→ Writer.place ─→ (at most 10 ms) ─→ in the kernel
+    bytes handed on ─→ ConnectionRecorder ─→ ExchangeRecorder ─→ BodyRecorder ─→ Writer.stage
+                    ─→ (at most 10 ms) ─→ in the kernel
 
 Forward first: records carry the stamp of the callback that forwarded the bytes, and are numbered in that order as soon
 as the turn of the loop is over, so their order is the order of events. One task writes them in batches, through
@@ -84,9 +85,9 @@ class HttpRecorder:
         """Create the capture and write its header.
 
         Args:
-            url: of the upstream.
+            url: the URL of the upstream.
             tell: shows one line to the user.
-            name: of the server; None for its host, with its port if it names one.
+            name: the server's name; None for its host, with the port if the URL names one.
             capture: a new file, or a directory; None for the default directory.
             listen: where clients reach us.
             via: the HTTP proxy between us and the upstream.
@@ -112,7 +113,7 @@ class HttpRecorder:
         redactor = Redactor(load_key(config_directory(), tell))
         self.hash = redactor.hash
         self.secret_hash: Callable[[bytes], str] | None = redactor.hash
-        """Makes what stands for a secret in the text of a response; None if that is stored as it is."""
+        """Makes the replacement for a secret in the text of a response; None to store the text as it is."""
         kept = frozenset(segment.encode() for segment in keep_path)
         self.clean = lru_cache(TARGETS)(lambda address: clean_address(address, redactor.hash, kept))
         self.redacted = FieldRedactor(redactor.hash, self.clean)
@@ -315,7 +316,7 @@ class ConnectionRecorder:
             del self._work[0]
 
     def _do(self, work: Iterator[None]) -> None:
-        """Start work if none waits before it; the rest is done piece by piece, in the order in which it arrived."""
+        """Start the work unless other work is waiting; the rest is done piece by piece, in order of arrival."""
         self._work.append(work)
         if len(self._work) == 1:
             self.catch_up()

@@ -320,7 +320,7 @@ class Recorder:
         Args:
             argv: what will be run; redacted before it is stored.
             environment: the environment it will be run with; redacted likewise.
-            name: of the server; None to guess it from `argv`.
+            name: the server's name; None to guess it from `argv`.
             capture: a new file, or a directory; None for the default directory.
             ring_bytes: how large a capture may grow before its oldest segments are deleted.
             fsync: when to sync.
@@ -449,7 +449,7 @@ class Recorder:
             return False
 
     def _post(self, rec: str, middle: bytes) -> None:
-        """Record an event. Posted, not added: the thread that receives the signals must never wait for a disk."""
+        """Record an event. Posted, not appended: the thread that receives the signals must never wait for a disk."""
         try:
             self.writer.post(PendingRecord(rec, middle))
         except Exception as error:  # noqa: BLE001 - a bug of ours costs a record, never the session
