@@ -89,7 +89,7 @@ def _is_code(lower: str, start: int, end: int) -> bool:
 
 
 def _end_of_password(lower: str, match: re.Match[str]) -> int:
-    """Where a password of plain words ends; where its value starts if it is none."""
+    """Where a password of plain words ends; if it is not one, where its value starts."""
     start, end = match.span("value")
     is_token = match["name"] == "token"
     if is_token and not _is_own_name(lower, match.start()):

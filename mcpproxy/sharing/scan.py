@@ -32,9 +32,9 @@ class LikelySecret(NamedTuple):
     masked: str
     """Its first characters. Untrusted text."""
     size: int
-    """Characters of all of it."""
+    """Its length in characters."""
     secret: str
-    """All of it, to recognise it again: never for output."""
+    """The whole secret, to recognise it again: never for output."""
 
 
 def masked(secret: str) -> str:
