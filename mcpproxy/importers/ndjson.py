@@ -37,10 +37,10 @@ class Line(NamedTuple):
 
 
 def records(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
-    """The lines of a capture; `name` is that of the conversation. Blank lines are skipped.
+    """The lines of a capture; `name` is the name of the conversation. Blank lines are skipped.
 
     Raises:
-        Wrong: a line is not a frame; the output so far is not a valid capture.
+        InvalidLine: a line is not a frame; the output so far is not a valid capture.
     """
     tape, pipes, frames = CaptureLines(), Pipes(), _frames(lines)
     held, is_whole = beginning(frames)

@@ -246,7 +246,7 @@ class ExchangeRecorder:
             self._record("response")
 
     def takes_address(self, text: str) -> bool:
-        """Whether an announced address is the one that a client uses, which is the first."""
+        """Store the key of an announced address if it is the first, which the client uses; returns whether it is."""
         if self._is_announced:
             return False
         try:
