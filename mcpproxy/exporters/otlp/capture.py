@@ -39,7 +39,7 @@ class CaptureSpans:
         self._final = None if is_live else FinalCalls()
 
     def on_step(self, step: Step) -> list[CallSpan]:
-        """Take the next step; returns the spans that it ends.
+        """Process the next step; returns the spans that it ends.
 
         The last one also counts the sessions, unless calls were selected.
         """
