@@ -166,8 +166,8 @@ def lines_members(direction: Direction, lines: list[bytes]) -> list[bytes]:
                     version == "2.0"
                     and type(value) is dict
                     and (-SAFE <= ident <= SAFE if type(ident) is int else type(ident) is str and len(ident) <= SHORT)
-                    # If orjson would write the same bytes, no member comes twice and each token is as orjson spells it.
-                    # Most peers write like this, and it is the cheapest proof there is.
+                    # If orjson would write the same bytes, no member occurs twice, and all tokens are as orjson spells
+                    # them. Most peers write like this, and no proof is cheaper.
                     and dumps(read) == raw
                 ):
                     middles.append(form % (dumps(ident), named, size, dumps(raw.decode())))

@@ -1,6 +1,6 @@
 """Reads a flawless message: a request, a notification, a result or an error in which, by itself, nothing is odd.
 
-Either of two proofs shows that no member of the envelope comes twice or is spelt oddly:
+Either of two proofs shows that no member of the envelope occurs twice or is spelt oddly:
 
 * orjson would write the same bytes. This is the cheaper proof, and most peers write JSON like that;
 * one regular expression cuts off the envelope (`jsonrpc`, `id` and `method`, in any order, before and after the

@@ -55,7 +55,7 @@ class FrameAssembler:
         """Create an assembler.
 
         Args:
-            limit: frames of more bytes than this come out `unjudged`.
+            limit: frames of more bytes than this are left `unjudged`.
             room: the most bytes of unfinished giant frames that are held; any beyond count as lost.
         """
         self._limit = limit
@@ -73,7 +73,7 @@ class FrameAssembler:
         if item.rec == "gap" and self._parts:
             self._abandon(item.members.get("lost"))
         if item.rec == "part":
-            self._skipped += item.skipped  # to be reported by the next item that comes out
+            self._skipped += item.skipped  # to be reported by the next item that is returned
             return self._take_part(item)
         if self._skipped:
             item, self._skipped = item._replace(skipped=item.skipped + self._skipped), 0
@@ -84,7 +84,7 @@ class FrameAssembler:
         return _frame(item, parts, self._limit) or item
 
     def _take_part(self, part: Record) -> Frame | None:
-        """Keep a part; if it is the first of a frame, an unfinished frame before it in this stream comes out."""
+        """Keep a part; if it is the first of a frame, returns any unfinished frame before it in this stream."""
         stream = stream_of(part.members)
         left = self._parts.pop(stream, None) if part.members.get("part") == 1 else None
         self._room += left.cost if left is not None else 0
@@ -237,7 +237,7 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
 
 
 def _content(values: dict[str, Any], parts: _Parts | None) -> tuple[bytes | None, bool, bool]:
-    """The bytes of a frame, whether its delimiter came, and whether the bytes are complete."""
+    """The bytes of a frame, whether its delimiter arrived, and whether the bytes are complete."""
     whole = values.get("whole") is not False
     if parts is not None:
         declared = {"parts": len(parts.pieces), "size": parts.size}
