@@ -242,7 +242,7 @@ class Pump:
     def _portion(self, chunk: bytes) -> int:
         try:
             return self.tap.portion(chunk) if self._wanted else len(chunk)
-        except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the session
+        except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the session
             self._give_up(error)
             return len(chunk)
 
@@ -258,7 +258,7 @@ class Pump:
                 self.tap.chunk(chunk)
             except StopRelaying:
                 self.stop()
-            except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the session
+            except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the session
                 self._give_up(error)
         else:
             self.tap.missed.add(chunk)
@@ -289,7 +289,7 @@ class Pump:
             call(*args)
         except StopRelaying:
             self.stop()
-        except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the session
+        except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the session
             self._give_up(error)
         with self._lock:
             if self._turn != turn:
@@ -386,7 +386,7 @@ class Rescuer:
     def _sound_alarm(self) -> None:
         try:
             self._on_stuck()
-        except Exception:  # noqa: BLE001 - a bug of the recorder must not hold the session up
+        except Exception:  # noqa: BLE001 - a bug in the recorder must not hold up the session
             return
 
     def _watch(self) -> None:

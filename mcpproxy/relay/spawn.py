@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import signal
     from typing import Final, NoReturn
 else:
-    # `signal` makes enumerations of all numbers and takes 3 ms for it; this is the same without.
+    # `signal` builds enums of all signal numbers, which takes 3 ms; this module does not.
     import _signal as signal
 
 NOT_FOUND: Final = 127
@@ -131,7 +131,7 @@ def spawn(
 
     Args:
         argv: the command; a name without a slash is looked up in PATH as execvp does.
-        environment: its variables.
+        environment: its environment variables.
         stdio: what becomes its descriptors 0, 1 and 2; None leaves that descriptor closed.
         dispositions: signals to reset to default or ignored in it.
         mask: its signal mask.

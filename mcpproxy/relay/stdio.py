@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import signal
     from typing import Final, Protocol
 else:
-    # `signal` makes enumerations of all numbers and takes 3 ms for it; this is the same without.
+    # `signal` builds enums of all signal numbers, which takes 3 ms; this module does not.
     import _signal as signal
 
     Protocol = object
@@ -492,7 +492,7 @@ def _waiting_bytes(fd: int) -> int:
 
 
 def _forbid_core_dumps() -> None:
-    """A core dump of ours would hold traffic. Call it only after the spawn: limits are inherited."""
+    """Our core dump would contain traffic. Call it only after the spawn: limits are inherited."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

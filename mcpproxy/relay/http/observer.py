@@ -13,7 +13,7 @@ EndedBy = Literal["client", "server", "proxy", "error"]
 
 
 class Rewritten(NamedTuple):
-    """An address of the response was not forwarded as sent; comes before the event that holds the address."""
+    """An address of the response was not forwarded as sent; precedes the event that holds the address."""
 
     place: str
     """`location`, `content-location` or `endpoint`."""

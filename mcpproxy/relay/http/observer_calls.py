@@ -42,7 +42,7 @@ class ObserverCalls:
             was_behind = connection.is_behind
             try:
                 call(connection.tap, at_ns)
-            except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the traffic
+            except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the traffic
                 connection.tap = self.observer.failed(error)
             if connection.is_behind and not was_behind:
                 self._turns.schedule(partial(self._catch_up, connection))
@@ -52,7 +52,7 @@ class ObserverCalls:
         try:
             if connection.tap is not None:
                 connection.tap.catch_up()
-        except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the traffic
+        except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the traffic
             connection.tap = self.observer.failed(error)
         return connection.is_behind
 
@@ -71,7 +71,7 @@ class ObservedConnection:
         """The client has connected."""
         try:
             self.tap = self.calls.observer.connected(peer)
-        except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the traffic
+        except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the traffic
             self.tap = self.calls.observer.failed(error)
 
     @property
