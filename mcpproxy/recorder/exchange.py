@@ -478,7 +478,7 @@ class BodyRecorder:
 
     def _keep_text(self, *, is_cut: bool) -> None:
         if self._dir == "s2c":
-            # A fault of ours costs this text, never the record of the exchange.
+            # A bug in mcpproxy costs this text, never the record of the exchange.
             with suppress(Exception):
                 self._exchange.keep_text(bytes(self._held[: MAX_BODY_TEXT_BYTES + 1]), is_cut=is_cut)
 
@@ -540,7 +540,7 @@ class BodyRecorder:
         try:
             if not (parts or other):
                 verdict = judge_before_forwarding(raw, self._dir, unit, whole=whole)
-        except Exception as error:  # noqa: BLE001 - a fault of ours costs a frame its verdict, never its record
+        except Exception as error:  # noqa: BLE001 - a bug in mcpproxy costs a frame its verdict, never its record
             fault = type(error).__name__
             recorder.faults.in_verdict(error)
         self._has_frames = True

@@ -172,7 +172,7 @@ class HttpRecorder:
                 if not done:
                     self.writer.degrade()
                 await written
-            except Exception as error:  # noqa: BLE001 - a bug of ours costs records; without this task, all that follow
+            except Exception as error:  # noqa: BLE001 - a bug costs records; without this task, all that follow
                 self.faults.in_event(error)
 
     def stage(self, entries: Sequence[PendingRecord], at_ns: int) -> None:
@@ -201,7 +201,7 @@ class HttpRecorder:
         return ConnectionRecorder(self, self._connections, peer)
 
     def failed(self, error: Exception) -> "Unrecorded":
-        """A bug of ours: one connection is no longer recorded, and its traffic is only counted."""
+        """A bug in mcpproxy: one connection is no longer recorded, and its traffic is only counted."""
         self.faults.in_recording("a connection", error)
         return Unrecorded(self.faults.missed)
 
@@ -240,7 +240,7 @@ class HttpRecorder:
         # In the loop: all other work is over by now, and this wait is limited by the time allowed for the end.
         try:
             self.writer.close(closing)
-        except Exception as error:  # noqa: BLE001 - a bug of ours must not change how the session ends
+        except Exception as error:  # noqa: BLE001 - a bug in mcpproxy must not change how the session ends
             self.faults.in_event(error)
 
 

@@ -163,7 +163,7 @@ class Cleaner:
         if document is not None and (cleaned := _cleaned(document, self._hash)) != document:
             # Otherwise the text stays as it was sent.
             text = dumps(cleaned).decode()
-        # In the text, too: a parser drops members that come twice, and texts may hold JSON.
+        # In the text, too: a parser drops duplicate members, and texts may hold JSON.
         text = self.text(_without_members(text, self._hash))
         if self._is_spelt_in(text):
             return None
