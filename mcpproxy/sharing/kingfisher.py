@@ -1,6 +1,6 @@
 """Kingfisher's catalogue of secrets: the tokens, keys and passwords of hundreds of services, by the form that each has.
 
-Its engine takes linear time whatever the text, opens no connection while it scans, and looks into base64 as well. The
+Its engine takes linear time for any text, opens no connection while it scans, and looks into base64 as well. The
 rules are compiled once (some 4 s) and then read from our cache directory (0.3 s).
 """
 
@@ -59,7 +59,7 @@ class KingfisherScanner:
         Raises:
             SearchLimitReached: the search takes too long.
         """
-        raw = text.encode("utf-8", "replace")  # a lone surrogate takes one place here and there
+        raw = text.encode("utf-8", "replace")  # a lone surrogate counts as one character in both
         found = dict.fromkeys(chain(self._found(raw), self._found(_words(raw))))
         if not found:
             return []

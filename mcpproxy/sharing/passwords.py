@@ -2,7 +2,7 @@
 
 After a name that promises a password, a plain word is one, too, unless it is prose ("password: the password of the
 user"), a placeholder (`password: string`) or code (`password = getpass()`). After other names, such as `token`, a
-value must look random, as they stand in prose and code far more often. Everything takes linear time.
+value must look random, as they occur in prose and code far more often. Everything takes linear time.
 """
 
 import re
