@@ -119,7 +119,7 @@ class Bucket:
         """Copy a file to a new local one, a piece at a time; returns whether there is one of this name and size.
 
         Args:
-            name: of the file.
+            name: the name of the file.
             file: the new local one.
             size: bytes that it must have; None for any number.
         """

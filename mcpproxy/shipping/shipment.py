@@ -160,7 +160,7 @@ def is_complete(manifest: Manifest, to: Destination, size: Callable[[str], int |
     """Whether the destination has every file of a shipment in its size, or of the day in which it was compacted.
 
     Args:
-        manifest: of the shipment.
+        manifest: the manifest of the shipment.
         to: the destination.
         size: the bytes of a file; by default as the destination says now.
     """
