@@ -113,7 +113,7 @@ def described(capture: Capture) -> dict[str, Any]:
 
 @contextmanager
 def task_folder() -> Iterator[Path]:
-    """A private folder for one task, which is gone afterwards; those that killed tasks have left are removed first."""
+    """A private folder for one task, deleted afterwards; those that killed tasks have left are deleted first."""
     root = Path(tempfile.gettempdir())
     sweep(root, _PRIVATE)
     with private_folder(root, _PRIVATE) as folder:
@@ -122,7 +122,7 @@ def task_folder() -> Iterator[Path]:
 
 @contextmanager
 def fetched(place: RemoteCapture, folder: Path) -> Iterator[Path]:
-    """The first file of a capture; a copy from an object store is gone afterwards.
+    """The first file of a capture; a copy from an object store is deleted afterwards.
 
     Args:
         place: the capture.
