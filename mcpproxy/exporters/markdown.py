@@ -85,7 +85,7 @@ def facts_of(path: Path) -> CaptureFacts:
 
 
 def _worst(findings: Mapping[ListedFinding, list[int]]) -> dict[ListedFinding, list[int]]:
-    """The first `FINDINGS`. What is dropped can only come after these again, so their counts are right."""
+    """The first `FINDINGS`. A dropped one could only return after these, so their counts are right."""
     return dict(sorted(findings.items(), key=lambda item: (-item[0].level, item[1][0]))[:FINDINGS])
 
 

@@ -24,7 +24,7 @@ from mcpproxy.exporters.har import dumped
 from mcpproxy.exporters.otlp.conventions import text
 
 SLICE_NS: Final = 1_000
-"""How long the slice of a message is drawn, unless the next one comes before."""
+"""How long the slice of a message is drawn, unless the next one begins earlier."""
 MAX_TRACE_THREADS: Final = 10_000
 """Threads that get a name; sessions beyond that share the last."""
 _CATEGORY: Final = "mcp"

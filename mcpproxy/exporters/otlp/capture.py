@@ -30,7 +30,7 @@ class CaptureSpans:
             histograms: count the durations.
             only: selects calls; None for all.
             payloads: whether arguments and results become attributes.
-            is_live: whether a cancelled call becomes a span at once, which then cannot say that it was answered late.
+            is_live: whether a cancelled call becomes a span at once, which then cannot show that it was answered late.
         """
         self.calls = Calls(fold, only)
         self._conventions = Conventions(self.calls.fold, capture, payloads=payloads)

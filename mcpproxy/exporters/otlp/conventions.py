@@ -213,7 +213,7 @@ class Conventions:
     def _status(self, ended: EndedCall, *, is_server: bool) -> tuple[Attributes, str | None]:
         """The attributes of the outcome, and the description of an error, if it is one.
 
-        To the sender of a cancelled call, its outcome is the cancellation, whatever the late response was.
+        To the sender of a cancelled call, its outcome is the cancellation, regardless of the late response.
         """
         if ended.call.late_ns is not None and ended.call.request.method not in ENDLESS:
             return {"error.type": "cancelled" if ended.call.abandoned_ns is None else "timeout"}, ""

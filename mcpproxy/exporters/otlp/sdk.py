@@ -119,7 +119,7 @@ class Collector:
 
     @property
     def _is_accepted(self) -> bool:
-        # The exporter takes every status below 400 for success, but it follows no redirect, so that delivers nothing.
+        # The exporter treats every status below 400 as success, but follows no redirect, so a 3xx delivers nothing.
         return self._status is not None and 200 <= self._status < 300
 
     def _sends(self, export: Callable[[], bool]) -> bool:
