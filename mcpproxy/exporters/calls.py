@@ -100,7 +100,7 @@ class Calls:
     def __init__(
         self, fold: Fold, only: Filter | None = None, look: Callable[[MessageContext], None] = lambda _: None
     ) -> None:
-        """Prepare.
+        """Start without calls.
 
         Args:
             fold: the state of the conversation, as its reading keeps it.

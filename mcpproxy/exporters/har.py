@@ -49,7 +49,7 @@ class Entries:
     """The entries of one capture, each once its exchange has ended."""
 
     def __init__(self, capture: str, fold: Fold, only: Filter | None = None) -> None:
-        """Prepare.
+        """Start without entries.
 
         Args:
             capture: the id of the capture.

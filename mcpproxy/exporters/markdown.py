@@ -95,7 +95,7 @@ class MarkdownExport:
     def __init__(
         self, path: Path, fold: Fold, facts: CaptureFacts, only: Filter | None = None, times: Times = "rel"
     ) -> None:
-        """Prepare.
+        """Create an export to which no step has been fed yet.
 
         Args:
             path: the path of the capture, for its name.

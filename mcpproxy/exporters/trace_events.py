@@ -57,7 +57,7 @@ class CaptureEvents:
         offset_ns: int,
         only: Filter | None = None,
     ) -> None:
-        """Prepare.
+        """Start without events.
 
         Args:
             capture: the id of the capture.

@@ -88,7 +88,7 @@ class Pump:
     """Moves one direction until one of its ends is closed."""
 
     def __init__(self, name: str, source: int, sink: int, tap: Tap, finish: Callable[[], None]) -> None:
-        """Prepare; nothing moves before `start`.
+        """Create a pump that moves nothing until `start`.
 
         Args:
             name: the name of the thread.

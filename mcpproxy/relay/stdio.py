@@ -102,7 +102,7 @@ class StdioRelay:
         survivor: CaptureCompleter | None = None,
         files: int | None = None,
     ) -> None:
-        """Prepare.
+        """Create a relay that has not started its server yet.
 
         Args:
             taps: 0, 1 and 2 → the taps of the client's, the server's and the error stream.

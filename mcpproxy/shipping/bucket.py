@@ -51,7 +51,7 @@ class Bucket:
     """A prefix of an object store."""
 
     def __init__(self, url: str) -> None:
-        """Prepare requests; none is made yet.
+        """Open the store, without a request.
 
         Raises:
             NoLibrary: `obstore` is not installed.

@@ -119,7 +119,7 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
     """
 
     def __init__(self, path: str, table: str, partition_bytes: int = PARTITION_BYTES) -> None:
-        """Plan nothing yet.
+        """Create a reader that has planned nothing yet.
 
         Args:
             path: a capture, a folder, or the URL of an object store.

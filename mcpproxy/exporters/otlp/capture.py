@@ -22,7 +22,7 @@ class CaptureSpans:
         payloads: bool = False,
         is_live: bool = False,
     ) -> None:
-        """Prepare.
+        """Start without spans.
 
         Args:
             capture: the id of the capture.

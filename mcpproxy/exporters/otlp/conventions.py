@@ -93,7 +93,7 @@ class Conventions:
     """Makes the spans of one capture."""
 
     def __init__(self, fold: Fold, capture: str, *, payloads: bool = False) -> None:
-        """Prepare.
+        """Create the conventions for one capture.
 
         Args:
             fold: the state of the capture's conversation, from which the calls come.
