@@ -28,7 +28,7 @@ KEPT_SEGMENTS: Final = frozenset(
     b"callback redirect "
     b"consent device device_authorization jwks jwks.json cb connect openid-connect protocol realms default".split()
 )
-"""Path segments that say what is there and are too common to be a secret."""
+"""Path segments that name the kind of endpoint and are too common to be secret."""
 
 KEPT_VALUES: Final = {
     b"response_type": frozenset({b"code", b"token", b"id_token", b"none"}),

@@ -88,7 +88,7 @@ class Backlog:
         return lines, self.held_bytes
 
     def put_back(self, rest: list[NumberedRecord]) -> None:
-        """Return records after a refused write: they wait again, before all others."""
+        """Put records back after a refused write: they wait again, before all others."""
         self.direct, self.taken, self.carry = None, (), rest
         self.held_bytes += sum(_cost(line.entry) for line in rest)
 

@@ -28,9 +28,9 @@ from mcpproxy.wording.units import utc
 MAX_EXPORTED_BODY_BYTES: Final = 16 << 20
 """Bytes of a body that are exported; the rest of a longer one is left out, and a comment says so."""
 HELD: Final = 256 << 20
-"""Bytes of unfinished bodies of all exchanges."""
+"""The most bytes of unfinished bodies, over all exchanges."""
 MAX_OPEN_EXCHANGES: Final = 15_000
-"""Unfinished exchanges; the oldest is written as it is."""
+"""The most unfinished exchanges; beyond that, the oldest is written as it is."""
 COPY: Final = 1 << 20
 _GAVE_UP: Final = "the client closed it before the response"
 _NO_TIME: Final = "1970-01-01T00:00:00.000000Z"

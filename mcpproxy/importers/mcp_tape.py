@@ -1,4 +1,4 @@
-"""Traces of mcp-tape: lines of JSON, first about the session, then a parsed message each, and how the server ended.
+"""Traces of mcp-tape: lines of JSON, the first about the session, then one for each message, and the server's exit.
 
     {"v":1,"type":"meta","startedAt":"…","label":"files",…}
     {"t":"2026-11-20T10:15:02.123Z","dir":"in","raw":{"jsonrpc":"2.0",…}}

@@ -271,7 +271,7 @@ class Unrecorded:
         self._count("c2s", events, http1.Head)
 
     def response(self, _at_ns: int, events: Sequence[ResponseEvent]) -> None:
-        """Pieces of responses went on."""
+        """Pieces of responses were forwarded."""
         self._count("s2c", events, response.ResponseHead)
 
     def _count(self, direction: Direction, events: Sequence[object], head: type) -> None:
@@ -284,7 +284,7 @@ class Unrecorded:
         """We ourselves answered."""
 
     def ended(self, _at_ns: int, _by: EndedBy, _error: str | None) -> None:
-        """The connection is over."""
+        """The connection has ended."""
 
 
 class ConnectionRecorder:
@@ -359,7 +359,7 @@ class ConnectionRecorder:
         return None
 
     def response(self, at_ns: int, events: Sequence[ResponseEvent]) -> None:
-        """Pieces of responses went on."""
+        """Pieces of responses were forwarded."""
         self._do(self._came_back(at_ns, events))
 
     def _came_back(self, at_ns: int, events: Sequence[ResponseEvent]) -> Iterator[None]:
@@ -405,7 +405,7 @@ class ConnectionRecorder:
         yield from ()
 
     def ended(self, at_ns: int, by: EndedBy, error: str | None) -> None:
-        """The connection is over."""
+        """The connection has ended."""
         self._do(self._ended(at_ns, by, error))
 
     def _ended(self, at_ns: int, by: EndedBy, error: str | None) -> Iterator[None]:

@@ -55,7 +55,7 @@ class Unseen:
         """Nothing is counted."""
 
     def portion(self, data: bytes) -> int:
-        """All at once."""
+        """All of it at once."""
         return len(data)
 
     def chunk(self, data: bytes) -> None:

@@ -38,7 +38,7 @@ def sleeps_at(thread: int, fd: int) -> bool | None:
     A thread that sleeps in a read holds nothing it has read before. This is certain, however busy the machine is.
 
     Args:
-        thread: the system's number of the thread.
+        thread: the system's id of the thread.
         fd: the descriptor.
     """
     try:

@@ -108,7 +108,7 @@ class Pump:
         """Bytes forwarded so far."""
         self.chunks = 0
         self.thread = 0
-        """The system's number of the thread that reads."""
+        """The system's id of the thread that reads."""
         self.broken = False
         """The stream no longer has a reader, or cannot be written."""
         self.unwritable: int | None = None
@@ -269,7 +269,7 @@ class Pump:
         return True
 
     def _give_up(self, error: Exception) -> None:
-        """The tap has failed and is shown nothing more; even if it fails to report that, traffic continues."""
+        """Show nothing more to a tap that has failed; even if it fails to report that, traffic continues."""
         self._wanted = False
         try:
             self.tap.failed(error)

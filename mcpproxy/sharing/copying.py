@@ -1,7 +1,7 @@
 """Makes the lines of a redacted copy: numbers and stamps stay, and every record is redacted and sealed again.
 
-A frame in parts is redacted as a whole, and has as many parts as before; until its last part is there, what comes
-between them waits, `HELD` bytes at most.
+A frame in parts is redacted as a whole, and has as many parts as before; until its last part arrives, the records in
+between wait, up to `HELD` bytes.
 """
 
 from collections import Counter
@@ -144,7 +144,7 @@ class Copier:
             self._give_up(parts)
 
     def _end_parts(self, stream: _Stream, frame: Frame) -> None:
-        """A frame whose end was never recorded."""
+        """Finish the parts of a frame whose end was never recorded."""
         parts = self._parts.pop(stream, None)
         if parts is not None and not parts.is_given_up:
             self._fill(parts, self._redacted(frame).raw)

@@ -165,7 +165,7 @@ def _spelt(start: int, end: int, plain: str) -> Iterator[_Decoded]:
 
 
 def _kind_inside(text: str) -> str | None:
-    """Whether a decoded text has a secret in it, or something personal."""
+    """The kind of secret or personal data in a decoded text, if any."""
     if any(credentials(text)):
         return "secret"
     return "personal" if any(people(text)) else None

@@ -73,7 +73,7 @@ def is_payload(path: Path) -> bool:
 
 
 def is_client_metadata(path: Path) -> bool:
-    """Whether a value is what a client adds for its own use, such as a host's session, workspace or sandbox."""
+    """Whether a value is one that a client adds for its own use, such as a host's session, workspace or sandbox."""
     steps = _in_message(path)
     return len(steps) > 2 and steps[:2] == ["params", "_meta"] and not _is_known_meta(steps[2])
 

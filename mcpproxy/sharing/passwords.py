@@ -41,7 +41,7 @@ _WORDS: Final = re.compile(r"[a-z]+")
 
 
 def assigned(text: str, lower: str) -> Iterator[Secret]:
-    """What is assigned to a name that promises a secret.
+    """The values that are assigned to names that promise a secret.
 
     Args:
         text: the text.

@@ -62,7 +62,7 @@ class Replacement(NamedTuple):
 
 
 class RedactionChoices(Protocol):
-    """The user's additions to what is replaced by default, and exceptions from it."""
+    """The user's additions to what is replaced by default, and exceptions to it."""
 
     def redacts(self, path: Path) -> bool:
         """Whether a value is replaced whole."""

@@ -1,6 +1,6 @@
 """Words that decide what is redacted: names of members, users, hosts, launchers, URL parameters and schemes.
 
-A list errs on the side of its purpose: names that hold secrets are many, names that identify no person are few.
+A list errs on the side of its purpose: many names count as holding secrets, few as identifying no person.
 """
 
 from typing import Final
@@ -73,7 +73,7 @@ PROTOCOL: Final = _words("""
     name cursor nextCursor progressToken requestId protocolVersion code level taskId status resultType requestState
     stopReason role model mode action type elicitationId
 """)
-"""Members of `params`, `result` and `error` that pair messages, or that a specification has a list of words for."""
+"""Members of `params`, `result` and `error` that pair messages, or for whose values a specification has a list."""
 
 PAYLOAD: Final = _words("""
     arguments argument content contents structuredContent messages message data systemPrompt inputResponses values

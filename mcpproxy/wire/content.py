@@ -148,7 +148,7 @@ class Decoder:
         return output.getvalue()
 
     def slices(self, data: bytes) -> Iterator[bytes]:
-        """The same in slices, decoded on demand; take them all before feeding more.
+        """The same in slices, decoded on demand; consume them all before feeding more.
 
         Some are empty: no step takes much longer than the decoding of a slice.
 
@@ -275,7 +275,10 @@ class _Zlib:
 
 
 def _deflate_wbits(data: bytes) -> int:
-    """With a zlib header, as RFC 9110 requires, or without, as many senders write it and all readers accept it."""
+    """The window bits for data with a zlib header, as RFC 9110 requires, or without one.
+
+    Many senders omit it, and all readers accept that.
+    """
     has_header = data[0] & 0x0F == zlib.DEFLATED and data[0] >> 4 <= 7 and (data[0] << 8 | data[1]) % 31 == 0
     return zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS
 

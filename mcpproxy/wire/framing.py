@@ -153,7 +153,7 @@ class Chunks:
         self._trailers: list[tuple[bytes, bytes]] = []
 
     def feed(self, data: bytes, at: int, emit: "Callable[[Body | End], object]") -> int:
-        """Read on, to the end of the body or of the data.
+        """Read up to the end of the body or of the data.
 
         Args:
             data: what one read returned.

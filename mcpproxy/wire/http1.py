@@ -43,7 +43,7 @@ class Refusal(NamedTuple):
     """The message must not be forwarded any further, and nothing after it can be read."""
 
     status: int
-    """What to answer."""
+    """The status of the response to send."""
     reason: str
     """The reason, only in our own words."""
     method: bytes = b""

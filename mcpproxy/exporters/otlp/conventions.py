@@ -1,7 +1,7 @@
 """Spans of calls, with names and attributes as the OpenTelemetry conventions for MCP have them.
 
 The conventions are in development and have no release yet. This module follows the text of `model/mcp` in
-open-telemetry/semantic-conventions-genai whose manifest names `SCHEMA_URL`, in the state of October 2026. Where that
+open-telemetry/semantic-conventions-genai whose manifest names `SCHEMA_URL`, as of October 2026. Where that
 text has changed over time, the later version applies: on the server's side, the codes of `NO_ERRORS` are not errors.
 
 A recorder is between the two sides, so each call becomes two spans: one of kind CLIENT for the side that sent the
