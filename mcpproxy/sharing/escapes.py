@@ -27,7 +27,7 @@ class Unescaped(NamedTuple):
     """Where each escape ends in the original."""
 
     def original(self, secrets: list[Secret]) -> Iterator[Secret]:
-        """Secrets in this text, with positions in the original."""
+        """The secrets found in `text`, with their positions in the original."""
         for start, end, kind in secrets:
             yield Secret(self._place(start), self._place(end), kind)
 
