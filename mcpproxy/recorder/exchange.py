@@ -37,7 +37,7 @@ ENDPOINTS: Final = 2
 MAX_ENDPOINT_BYTES: Final = 8192
 MAX_CODING_CHARS: Final = 64
 PLACES: Final = 256
-"""How many paths, in addition to the server's URL, are remembered because a message was sent there."""
+"""How many paths, in addition to the server's URL, are remembered as places of messages."""
 STREAM_BYTES: Final = 1 << 40
 """The largest decoded size of a stream with a content coding."""
 SNIFFED: Final = b'"jsonrpc"'

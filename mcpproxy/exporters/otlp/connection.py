@@ -1,4 +1,4 @@
-"""Connections to a collector that may be broken or hostile: every request ends in time, and responses are cut off.
+"""Connections to a collector that may be broken or hostile: requests end in time, responses are read up to a limit.
 
 The time-outs of `requests` are those of a single read, so a response that arrives byte by byte never ends, and all of
 it is kept in memory. Here the time-out is that of the whole request. A response counts as soon as its head is known;
@@ -77,7 +77,7 @@ class BoundedAdapter(HTTPAdapter):
         try:
             response = super().send(request, True, limit_s, self.authority or verify, cert, proxies)
             if self._is_interrupted:
-                # Our end of the connection was taken for the end of the head, however much of it was missing.
+                # Our closing of the connection was taken for the end of the head, however much of it was missing.
                 response.close()
                 raise requests.exceptions.ReadTimeout("the head of the response did not arrive in time")
             self._until_s = min(self._until_s, time.monotonic() + BODY_S)
@@ -114,7 +114,7 @@ class BoundedAdapter(HTTPAdapter):
         super().close()
 
     def _interrupt_when_late(self, done: Event) -> None:
-        """Until the request is done, shut down the socket of the sending thread, which may be between two sockets."""
+        """Once it is late, and until the request is done, shut down its socket: the sender may be between two."""
         while not done.wait(_POLL_S):
             sock = getattr(self._connection, "sock", None)
             is_over = self._is_closed or time.monotonic() >= self._until_s
