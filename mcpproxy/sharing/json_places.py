@@ -162,7 +162,7 @@ class _Reader:
         self.path, self.wanted = (self.stack[-1][0], name), "colon"
 
     def end_value(self) -> None:
-        """Process the end of a string, a number or a constant.
+        """Process a string, a number or a constant.
 
         Raises:
             NotJson: no value is allowed here.
