@@ -32,7 +32,7 @@ class Numbers:
         self._slots = array("I", bytes(4 << _SMALLEST))
         """One more than a position, or 0 if the slot is free."""
         self._filled = 0
-        """How many positions have been entered; of equal numbers, only the first has one."""
+        """How many positions have been entered; of equal numbers, only the first has a slot."""
 
     def __len__(self) -> int:
         return len(self.all)

@@ -179,7 +179,7 @@ def _is_linked(made: Path, to: Path) -> bool:
 
 
 def _put_back(aside: Path, to: Path) -> None:
-    """Give files that were put aside their names back, the first segment last, unless a name has been taken."""
+    """Restore the names of files that were put aside, the first segment last, unless a name has been taken."""
     for path in sorted(aside.iterdir(), key=segment_number, reverse=True):
         if not os.path.lexists(to / path.name):
             path.rename(to / path.name)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 YOUNG_S: Final = 60
-"""The age up to which its maker may not have locked it yet."""
+"""The age up to which a file's maker may not have locked it yet."""
 
 
 def lock_temporary(path: str | Path) -> int:

@@ -325,7 +325,7 @@ class Redactor:
         secrets: Mapping[int, Sequence[Secret]],
         made: list[Replacement],
     ) -> list[Edit]:
-        """The edits of a document, read for the second time; `marks` and `leaves` go on with those in its strings."""
+        """The edits of a document, read for the second time; `marks` and `leaves` continue with those in its strings."""
         edits: list[Edit] = []
         has_meta = _may_have_meta(text)
         for place in tokens(text, base):
@@ -447,7 +447,7 @@ def _apart(secrets: Iterable[Secret]) -> Iterator[Secret]:
                 yield kept
             kept, longest = secret, size
         elif secret.end > kept.end:
-            # An address with a user's name in it, say, would not be one any longer with two pseudonyms in it.
+            # An address that contains a user's name, say, would no longer be one with two pseudonyms in it.
             kind = secret.kind if size > longest else kept.kind
             kept, longest = Secret(kept.start, secret.end, kind), max(size, longest)
     if kept is not None:
