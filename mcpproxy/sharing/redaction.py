@@ -325,7 +325,7 @@ class Redactor:
         secrets: Mapping[int, Sequence[Secret]],
         made: list[Replacement],
     ) -> list[Edit]:
-        """The edits of a document, read for the second time; `marks` and `leaves` continue with those in its strings."""
+        """The edits of a document, read a second time; `marks` and `leaves` continue with those in its strings."""
         edits: list[Edit] = []
         has_meta = _may_have_meta(text)
         for place in tokens(text, base):
