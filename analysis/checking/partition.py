@@ -41,7 +41,7 @@ def shares(picks: Callable[[str], bool], count: int) -> list[frozenset[str]]:
 
 
 def cost_of(ids: Collection[str]) -> float:
-    """What rules cost together for each frame, in microseconds."""
+    """The total cost of rules for each frame, in microseconds."""
     tests = {hook for id_ in ids for hook in _tests(id_)}
     return sum(COSTS.get(id_, OTHERS) for id_ in ids) + sum(TESTS[hook] for hook in tests)
 

@@ -61,7 +61,7 @@ TASK_METHODS: Final = frozenset({"tools/call", "sampling/createMessage", "elicit
 
 
 def body_of(part: Part, method: str, rank: int, value: object, request_params: object = None) -> Body | None:
-    """The body that a value should be; None if that is unknown, or the revision has no such method.
+    """Returns the body that a value should be, or None if that is unknown or the revision has no such method.
 
     Args:
         part: as in `Body`, like the next two.
@@ -125,7 +125,7 @@ _TYPES: Final[dict[str, type]] = {"string": str, "integer": int, "number": float
 def _form(
     declared: Declaration, rank: int, format_: Kind | None = None, low: float = -inf, high: float = inf
 ) -> Shape | None:
-    """The declared form; None if anything is allowed."""
+    """Returns the declared form, or None if anything is allowed."""
     if isinstance(declared, str):
         if declared == "any":
             return None

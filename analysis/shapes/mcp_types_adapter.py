@@ -30,7 +30,7 @@ def validator(body: Body) -> Callable[..., object]:
 
 @cache
 def type_of(body: Body) -> Any:
-    """The type of a body; None if the revision has no such method, or no such response to it."""
+    """Returns the type of a body, or None if the revision has no such method or no such response."""
     if body.part != "result":
         return _params(body.part, body.method, body.rank)
     if body.rank >= MODERN:

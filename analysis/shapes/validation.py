@@ -160,7 +160,7 @@ def _validator(body: Body) -> Callable[..., object]:
 
 
 def _place(form: "Shape", value: Any, loc: tuple[str | int, ...], type_: str) -> tuple[Path, str] | None:
-    """The place and text of a refusal; None if it is about another arm, or a member that the revision lacks."""
+    """Returns the place and text of a refusal, or None if it concerns another arm or a member of another revision."""
     at = _At(form, value)
     if not all(at.step(step) for step in loc):
         return None
@@ -189,7 +189,7 @@ class _At:
         """The type that declares the member."""
 
     def step(self, step: str | int) -> bool:
-        """Take a step; whether there is such a place, in the intended arm."""
+        """Take a step; return whether there is such a place, in the intended arm."""
         form, value = self.form, self.value
         if isinstance(form, Alternatives):
             self.form = form.pick(value)
