@@ -23,12 +23,12 @@ class Cancellations:
     """Cancels the calls that messages name."""
 
     def __init__(self, tables: dict[Side, CallTable], pairing: Pairing, under_way: UnderWay) -> None:
-        """Cancel calls in these.
+        """Create an object that cancels calls in these tables.
 
         Args:
             tables: the requests, which the caller keeps.
             pairing: finds them.
-            under_way: learns which were cancelled.
+            under_way: is notified of those that were cancelled.
         """
         self._tables, self._pairing, self._under_way = tables, pairing, under_way
 
@@ -55,9 +55,9 @@ class Cancellations:
 
 
 def _fault(waiting: Call) -> Outcome | None:
-    """What had become of a request when its sender cancelled it; None if it could still be answered.
+    """Returns what had become of a request when its sender cancelled it, or None if it could still be answered.
 
-    Callers cancel whatever has timed out: a call whose stream has ended or whose server is dead, and `initialize`,
+    Callers cancel anything that has timed out: a call whose stream has ended or whose server is dead, and `initialize`,
     which must not be cancelled.
     """
     request, session = waiting.request, waiting.session

@@ -1,7 +1,7 @@
 """Session: one conversation between a client and a server, as far as known.
 
-Its key is a number of our own; the session id of MCP exists in some revisions only. If the protocol has no sessions, it
-is all traffic of one connection (stdio) or one peer (HTTP, inferred). The requests of its sides are in the tables of
+Its key is a number assigned here; the session id of MCP exists in some revisions only. If the protocol has no sessions,
+it is all traffic of one connection (stdio) or one peer (HTTP, inferred). The requests of its sides are in the tables of
 the fold (`Fold.tables`), which over HTTP has one for all sessions.
 """
 
