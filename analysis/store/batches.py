@@ -1,4 +1,4 @@
-"""The rows of captures as Arrow batches, for engines that take them: Spark.
+"""The rows of captures as Arrow batches, for engines that accept them: Spark.
 
 The loader makes them, so they are those of `query`; times and JSON have the forms that Parquet files of an export have.
 A batch has some 2,000 rows and 8 MB at most, unless a single row is larger, so what receives them needs little memory.
@@ -40,7 +40,7 @@ class CaptureLoader:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Load nothing yet.
+        """Create a loader that has loaded nothing yet.
 
         Args:
             folder: a private folder for what exceeds the memory of DuckDB (1 GB).

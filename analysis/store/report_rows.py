@@ -118,7 +118,7 @@ class Errors(NamedTuple):
     """Errors by what they said."""
 
     times: int
-    """All of them, those in no row of `first` too."""
+    """All of them, including those in no row of `first`."""
     groups: int
     first: list[ErrorRow]
     """The most frequent first."""
