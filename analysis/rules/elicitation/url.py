@@ -241,7 +241,7 @@ def _completed(context: MessageContext) -> str | None:
 
 
 def _split(text: str) -> SplitResult | None:
-    """The parts of an absolute URL; None if the text is not one."""
+    """Returns the parts of an absolute URL, or None if the text is not one."""
     if not text.isascii() or not _WRONG.isdisjoint(text) or not text.isprintable():
         return None
     try:

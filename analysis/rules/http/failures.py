@@ -89,7 +89,7 @@ def status_text(http: HttpExchange) -> str:
 
 
 def said_text(http: HttpExchange) -> str:
-    """What a response says, to be put at the end of a sentence; empty if it says no more than its status."""
+    """Returns what a response says, as the end of a sentence, or an empty string if that is only its status."""
     said = http.said
     return f": {said}" if said and said.lower() not in status_text(http).lower() else ""
 
