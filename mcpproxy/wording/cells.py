@@ -12,7 +12,7 @@ WHOLE: Final = 10_000
 """The width of an output that is not a terminal, in cells: layouts put no padding up to there, and cut nothing
 shorter."""
 
-# Anything that may not take exactly one cell: beyond Latin, Greek, Cyrillic, and the signs that we write ourselves.
+# Anything that may not take exactly one cell: beyond Latin, Greek, Cyrillic, and the signs that mcpproxy itself writes.
 _ODD: Final = re.compile("[^ -~\u00a0-\u02ff\u0370-\u0482\u048a-\u0558\u2010-\u2027\u2190-\u2199■▲✗]")
 
 
@@ -65,7 +65,7 @@ def fit(text: str, width: int) -> str:
 
 
 def pieces(text: str, width: int) -> Iterator[str]:
-    """All of the text in pieces of at most `width` cells, each as full as can be; marks stay on their letter."""
+    """All of the text in pieces of at most `width` cells, each as full as possible; marks stay on their letter."""
     if not _ODD.search(text):
         yield from (text[at : at + width] for at in range(0, max(1, len(text)), width))
         return

@@ -72,7 +72,7 @@ def cancellation(call: Call) -> Fact | None:
 
 
 def outcome(call: Call, waited_ns: int | None = None) -> Fact | None:
-    """What became of a call; None for one that is due no response and was not cancelled.
+    """Returns what became of a call, or None for one that is due no response and was not cancelled.
 
     Args:
         call: the call.
@@ -144,7 +144,7 @@ def _latency(call: Call) -> str:
 
 
 def _silence(response: Response, method: str) -> str:
-    """Which expected content of a result is empty, as words after its verdict; empty if none."""
+    """Returns which expected content of a result is empty, as words after its verdict, or an empty string if none."""
     member, result = _CONTENT.get(method), response.result
     if member is None or not isinstance(result, dict) or result.get("structuredContent") is not None:
         return ""

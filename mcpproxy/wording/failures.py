@@ -9,7 +9,7 @@ from mcpproxy.wording.units import duration
 from mcpproxy.wording.values import EXCERPT
 
 _NO_SUCCESS: Final = 300
-"""Statuses from here on are no success (RFC 9110 §15)."""
+"""Statuses from here on do not mean success (RFC 9110 §15)."""
 
 
 def failure(http: HttpExchange | None, lasted_ns: int | None = None) -> str:
