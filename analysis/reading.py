@@ -49,7 +49,7 @@ class About(NamedTuple):
     begins_at: int
     """Number of the first record, if the recorder's ring has deleted those before it; else 0."""
     ending: str | None
-    """How the recording ended; None as long as it has no close record."""
+    """How the recording ended; None as long as there is no close record."""
     t_ns: int
     """Stamp of the last item."""
     client: Peer | None
@@ -76,7 +76,7 @@ class Lost(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What one record brings."""
+    """What one record adds."""
 
     record: Item | None
     """What was read: a frame if its record alone is one, else a record, or damage; None for what only the end shows."""
@@ -89,7 +89,7 @@ class Step(NamedTuple):
     """The calls that it opens, continues, ends or forgets; in the last step, also those that are still open. A call is
     the same object in every step, so one that is kept shows what has become of it since."""
     findings: "Sequence[Finding]" = ()
-    """What the rules are certain of now; always empty without rules."""
+    """The findings that are now certain; always empty without rules."""
     end: End | None = None
     """In the last step, why it is the last; else None."""
 

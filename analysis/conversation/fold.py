@@ -67,7 +67,7 @@ class Fold:
         self.observed_start = False
         """Whether the recording began before the server's first byte."""
         self.ending: str | None = None
-        """How the recording ended; None as long as it has no close record."""
+        """How the recording ended; None as long as there is no close record."""
         self.closed_ns: int | None = None
         """Stamp of that record."""
         self.failed = 0

@@ -130,7 +130,8 @@ class HttpExchange(Struct, eq=False, weakref=True):
     reason: str = ""
     """What the response says in addition to its status."""
     error: str = ""
-    """Why it broke off, in words of the recorder or of the system; empty if it did not, or that is unknown."""
+    """Why it broke off, in the words of the recorder or of the system; empty if it did not, or if the reason is
+    unknown."""
     is_ours: bool = False
     """Whether the recorder itself answered."""
     started: RecordRef | None = None
@@ -501,7 +502,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
 
 
 class HttpTraffic:
-    """What the exchanges of a capture show together; each exchange knows it."""
+    """What the exchanges of a capture show as a whole; each exchange refers to it."""
 
     def __init__(self) -> None:
         self.losses = 0

@@ -40,7 +40,7 @@ class _Alike:
 
 
 class Lookalikes:
-    """What is known of the clients of a capture whose sessions have no ids."""
+    """What is known about the clients of a capture whose sessions have no ids."""
 
     def __init__(self) -> None:
         self.guesses = 0

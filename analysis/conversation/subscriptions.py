@@ -275,7 +275,7 @@ class Subscriptions:
         if request.method == "resources/subscribe":
             self._granted(subscription, response)
         elif response.is_error:
-            subscription.leaving_ns = None  # as far as we can tell it goes on
+            subscription.leaving_ns = None  # as far as is known, it continues
         elif subscription.is_open:
             self._end(subscription, response.t_ns)
         return subscription

@@ -88,7 +88,7 @@ class Task:
         self.poll_ms: int | float | None = None
         """How long to wait between two polls, as last reported."""
         self.ttl_ms: int | float | Missing | None = MISSING
-        """How long it is kept, as last reported; None for ever, MISSING if not reported."""
+        """How long it is kept, as last reported; None for unlimited time, MISSING if not reported."""
         self.ended_ns: int | None = None
         """Stamp of the first final status."""
         self.cancel_ns: int | None = None

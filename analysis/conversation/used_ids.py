@@ -35,7 +35,7 @@ class UsedOnPipe:
     """Always true: the tables of calls count what they had to forget."""
 
     def __init__(self, tables: dict[Side, CallTable]) -> None:
-        """Begin without used ids.
+        """Create a set without used ids.
 
         Args:
             tables: the requests of both sides.

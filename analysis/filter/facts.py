@@ -1,4 +1,4 @@
-"""What a filter can ask about a message. Each fact is worked out when a filter first asks for it, and then kept.
+"""Facts: what a filter can ask about a message. Each fact is worked out when a filter first asks for it, and then kept.
 
 Callers decide what is known by when. A fact is None if it does not apply, or is unknown.
 """

@@ -1,6 +1,6 @@
 """Validates untrusted JSON Schemas, and values against them.
 
-Both come from the traffic, so a schema may be designed to take for ever, to use up all memory, or to have something
+Both come from the traffic, so a schema may be designed to take forever, to use up all memory, or to have something
 fetched. Plain schemas are checked in this process (`fast_path.py`). All others go to a child process (`judge.py`),
 which alone loads the library for them: it can open nothing, each question may take 100 ms of processor time, and one
 that takes more ends the child. A question that could not be decided is unknown, and never leads to a finding.

@@ -1,6 +1,6 @@
 """The parent's end of the child process that judges schemas (`judge.py`), which starts without an environment.
 
-A child that dies is restarted for the next question, but not for ever: after many deaths, every answer is unknown.
+A child that dies is restarted for the next question, but not forever: after many deaths, every answer is unknown.
 """
 
 import threading

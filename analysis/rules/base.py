@@ -78,7 +78,7 @@ class Rule:
     levels: ClassVar[Mapping[Span, Level]] = {}
     """Revisions in which it has another level."""
     impact: ClassVar[Impact | None] = None
-    """What a violation breaks; None for what violations of its group usually break (`discovery.GROUPS`)."""
+    """What a violation breaks; None for what violations of its group usually do (`discovery.GROUPS`)."""
     needs_start: ClassVar[bool] = False
     """[S]: silent if the start of the session was not observed."""
     needs_session: ClassVar[bool] = False
@@ -130,7 +130,7 @@ class Rule:
     def __init__(self) -> None:
         """Create a rule that is not called yet; the checker that runs it replaces these."""
         self.fold: Fold
-        """What is known of the capture so far: the requests of both sides, links, and used ids."""
+        """What is known about the capture so far: the requests of both sides, links, and used ids."""
         self.later: Callable[[int, Later], None] = lambda _t_ns, _ask: None
         """Schedules a check for a time in the capture."""
         self.watch: Callable[[Session, bool], None] = lambda _session, _is_on: None

@@ -1,4 +1,4 @@
-"""What may be odd about a message apart from its meaning; see `Rule.oddities`.
+"""What may be odd about a message, apart from its meaning; see `Rule.oddities`.
 
 Nearly all messages have no oddity, and most rules that need one are silent about all others: each names the oddities
 that it is about, and is called for messages with one of them. A new oddity is a member of `Odd` and its test in

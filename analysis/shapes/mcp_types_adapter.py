@@ -1,6 +1,6 @@
 """The official types of mcp-types, and the type of each body.
 
-They judge what the forms cannot prove (`validation.py`), and the forms are generated from their declarations:
+They judge what the shapes cannot prove (`validation.py`), and the shapes are generated from their declarations:
 
     python -m analysis.shapes.mcp_types_adapter analysis/shapes/body_table.json
 

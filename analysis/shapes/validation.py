@@ -75,7 +75,7 @@ def usual_proof(
 ) -> Callable[[Any], bool] | None:
     """A quick proof that `problems` would find nothing in the body of a request, notification or usual result.
 
-    None if there is no shape.
+    None if the body has no shape.
 
     Args:
         part: as in `problems`, like the others.

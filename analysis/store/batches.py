@@ -100,7 +100,7 @@ class CaptureLoader:
 
 
 def _connected(folder: Path) -> duckdb.DuckDBPyConnection:
-    """Empty tables in memory, with one thread, as a worker of a cluster has one processor; no extension is loaded."""
+    """Returns a connection to empty tables in memory, with one thread and no extension: a worker has one processor."""
     # Set now, as a thread that is started and ended again takes longer than most captures.
     connection = connect(
         threads=1,

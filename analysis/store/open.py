@@ -135,7 +135,7 @@ def with_sources(
     progress: Progress | None = None,
     memory: int = MEMORY,
 ) -> Used:
-    """Find the rows of captures and use them; repeat if a cache file turns out to be damaged.
+    """Find the rows of captures, and return what `use` returns; repeat if a cache file turns out to be damaged.
 
     Args:
         paths: the captures.

@@ -1,4 +1,4 @@
-"""Which tables a query that fails is about, and what a column that it asks for by a former name is called now."""
+"""Finds the tables that a failed query is about, and the current name of a column that it calls by a former one."""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -9,7 +9,7 @@ from analysis.store.columns import RENAMED
 
 
 def present_name(sql: str, column: str, qualifier: str) -> tuple[str, str] | None:
-    """The table that a query means by a column that was not found, and the present name of that column.
+    """Returns the table whose column a query calls by a former name, and the current name of the column.
 
     None unless the query names a table or view that had a column of this name and, if it qualifies the column,
     qualifies it by that one.

@@ -80,7 +80,7 @@ class CallRow(NamedTuple):
     started_ns: int
     until_ns: int
     late_ms: float | None
-    """How long after its cancellation the response came; None if it was not cancelled, or none came."""
+    """How long after its cancellation the response came; None if it was not cancelled or none came."""
 
 
 class SlowRow(NamedTuple):

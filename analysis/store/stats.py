@@ -164,7 +164,7 @@ class Unanswered(NamedTuple):
     path: str
     """File of the first of them."""
     waited_ms: float
-    """How long the first has waited, up to the end of its capture; up to now, while that is being recorded."""
+    """How long the first has waited, up to the end of its capture, or up to now while that is being recorded."""
     probable_answer: int | None
     """Number of the frame of an answer that fits no request and was probably meant for the first."""
     probable_answer_id: str | None

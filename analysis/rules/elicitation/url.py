@@ -42,7 +42,7 @@ class _Url(ServerQuestionRule):
             yield self.finding(context, text, pointer=f"{pointer}/url")
 
     def fault(self, url: SplitResult | None) -> str | None:
-        """What is wrong with a URL, or None; `url` is None if the text is not an absolute URL."""
+        """Returns what is wrong with a URL, or None. `url` is None if the text is not an absolute URL."""
         raise NotImplementedError
 
 

@@ -110,7 +110,7 @@ def _named(context: MessageContext) -> str:
 
 
 def _broken_by(http: HttpExchange) -> Blames:
-    """Who is to blame for a response that breaks off: behind a gateway that does not show."""
+    """Who is to blame for a response that breaks off; behind a gateway, that is unknown."""
     return "unknown" if http.is_behind_gateway else "server"
 
 

@@ -43,7 +43,7 @@ _MAX_EXECUTION_MS: Final = 3_600_000
 _OVERHEAD: Final = 1 << 30
 """Address space of the process itself if the system does not report it; on Linux 800 MB, most of it never touched."""
 INSIST_S: Final = 0.02
-"""How often a query is asked to stop until it does."""
+"""The interval at which a query is asked to stop until it does."""
 _REPORT: Final = 1 << 20
 """Bytes between two messages about progress."""
 
