@@ -86,7 +86,7 @@ def fit_ends(text: str, width: int) -> str:
     if width < 3 or cells(text) <= width:
         return fit(text, width)
     start = max(0, len(text) - width // 2)
-    # A mark alone would join what stands before it now.
+    # A mark alone would join the character that now precedes it.
     while cells(text[start:]) > width // 2 or (start < len(text) and not cells(text[start])):
         start += 1
     end = text[start:]

@@ -43,7 +43,7 @@ def parse(text: str) -> Any:
 
 
 def _pairs(members: list[tuple[str, Any]]) -> Pairs:
-    # A function of Python lets the drawing thread in, which the parser itself does not: 5 MB take it 0.2 s.
+    # A Python function lets the drawing thread run, which the parser itself does not: 5 MB take it 0.2 s.
     return Pairs(members)
 
 

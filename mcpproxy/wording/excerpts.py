@@ -36,7 +36,7 @@ class Excerpt(NamedTuple):
 def excerpt(raw: bytes, pointer: str, width: int) -> Excerpt:
     """A line of at most `width` cells of a payload, with carets for the value of a pointer where it is found.
 
-    Without a pointer all of it is wrong; then carets are worth a line only if it is not JSON.
+    Without a pointer, all of it is at fault; then carets are worth a line only if it is not JSON.
     """
     there, span = nearest(raw, pointer) if pointer else ("", None)
     if span is None or not there:

@@ -96,7 +96,7 @@ def became(call: Call, waited_ns: int | None = None) -> Iterator[Fact]:
 
 
 def facts_beside(message: Message, meaning: Meaning, unread: Request | None = None) -> Iterator[Fact]:
-    """What the page of a message that is not a request says of other messages.
+    """What the page of a message that is not a request says about other messages.
 
     Args:
         message: the message.
@@ -112,7 +112,7 @@ def facts_beside(message: Message, meaning: Meaning, unread: Request | None = No
 
 
 def facts(context: MessageContext, call: Call | None, waited_ns: int | None = None) -> Iterator[Fact]:
-    """What the page of a message says of other messages.
+    """What the page of a message says about other messages.
 
     Args:
         context: the message.

@@ -13,7 +13,7 @@ _NO_SUCCESS: Final = 300
 
 
 def failure(http: HttpExchange | None, lasted_ns: int | None = None) -> str:
-    """How an HTTP exchange failed to bring a response, and what it says or why; sanitised.
+    """How an HTTP exchange failed to bring a response, with its text or the reason; sanitised.
 
     Args:
         http: the exchange; None if it is forgotten.

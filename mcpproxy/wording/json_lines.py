@@ -16,7 +16,7 @@ from captures.record import Record, frame_members, seal
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.units import utc
 
-# With the character before: a combining mark is drawn onto it.
+# With the preceding character: a combining mark is drawn onto it.
 _FOREIGN: Final = re.compile(r"[ -~]?[^ -~]+")
 
 

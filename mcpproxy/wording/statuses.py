@@ -33,7 +33,7 @@ class Status(NamedTuple):
     verdict: str
     """`ok`, `error -32602`, `abandoned`, …"""
     text: str = ""
-    """What explains it: of a response, a count or the text of an error; else a clause that goes on from the word."""
+    """What explains it: of a response, a count or the text of an error; else a clause that continues from the word."""
     is_bad: bool = False
     late_ns: int | None = None
     """How long after its cancellation the call was answered, if it was."""

@@ -25,7 +25,7 @@ def first_abandoned(count: int, frame: int, message: str) -> str:
     Args:
         count: of the requests.
         frame: of the first.
-        message: what the finding says of it.
+        message: what the finding says about it.
     """
     which = "was abandoned" if count == 1 else "were abandoned, the first"
     return f"{count_text(count, 'request')} {which} in frame {frame}: {sanitise(message)}."
