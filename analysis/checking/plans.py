@@ -270,7 +270,7 @@ class BoundHookPlans:
     """The hooks of one checker's own rules, by kinds of messages, exchanges and sessions."""
 
     def __init__(self, picked: Iterable[type[Rule]], costs: Costs | None, prepare: Callable[[Rule], None]) -> None:
-        """Bind nothing yet.
+        """Create plans whose hooks are not bound yet.
 
         Args:
             picked: the rules, in the order in which they are called.

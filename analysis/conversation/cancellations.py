@@ -1,4 +1,4 @@
-"""Cancellations by a message: which request each names, and what had become of the request before."""
+"""Cancellations: which request each message names, and what had become of that before."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ from analysis.conversation.session import Session
 from analysis.conversation.under_way import UnderWay
 
 CANCELLATIONS: Final = frozenset({"notifications/cancelled", "cancelled"})
-"""The methods of cancellations, as they should be and as some peers send them."""
+"""The methods of cancellations: the correct one, and one that some peers send instead."""
 
 # Enumeration members are slow to look up.
 _FAILED: Final = Outcome.FAILED
@@ -26,14 +26,14 @@ class Cancellations:
         """Create an object that cancels calls in these tables.
 
         Args:
-            tables: the requests, which the caller keeps.
+            tables: of the requests, by side; the caller keeps them up to date.
             pairing: finds them.
             under_way: is notified of those that were cancelled.
         """
         self._tables, self._pairing, self._under_way = tables, pairing, under_way
 
     def on_cancelled(self, notification: Notification, session: Session) -> tuple[IdState, Request | None, Call | None]:
-        """The previous state of the id that a cancellation names, the request it refers to, and its call."""
+        """Process a cancellation; return the previous state of its id, the named request, and the cancelled call."""
         params = notification.params if isinstance(notification.params, dict) else {}
         value, reason = params.get("requestId"), text_of(params.get("reason"))
         id_ = id_of(_exact_request_id(notification) if isinstance(value, float) else value)
@@ -73,7 +73,7 @@ def _is_listening(waiting: Call | None) -> bool:
 
 
 def _exact_request_id(cancellation: Notification) -> object:
-    """The id that a cancellation names; orjson turns `1.0`, and any integer above 64 bits, into a float."""
+    """The exact id that a cancellation names; orjson turns `1.0`, and any integer above 64 bits, into a float."""
     value = cancellation.params["requestId"]
     if cancellation.index is not None:
         return value

@@ -172,7 +172,7 @@ def size(paths: Iterable[Path]) -> int:
 def sources(
     paths: Iterable[Path], *, findings: bool = False, progress: Progress | None = None, memory: int = MEMORY
 ) -> Sources:
-    """Find the rows of captures, and load those missing from the cache.
+    """Find the rows of captures, load those missing from the cache, and return where they are.
 
     Args:
         paths: the captures. Duplicates and byte-for-byte copies are used once. A different capture with the same id
