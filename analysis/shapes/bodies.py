@@ -25,7 +25,7 @@ def problems_of(context: MessageContext) -> list[Problem]:
         return []
     ranks = _ranks(method, (request or message).sender, context.rank, context.era)
     if not ranks:
-        return []  # already refused for its direction
+        return []  # already reported for its direction
     is_result = isinstance(message, Response)
     part = _part(method, is_result=is_result)
     value = context.body.get("result" if is_result else "params", MISSING)

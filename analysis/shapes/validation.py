@@ -60,7 +60,7 @@ def problems(part: Part, method: str, rank: int, value: object, request_params: 
     if value is MISSING and part != "result":
         return _absent(body)
     if not isinstance(value, dict):
-        return []  # the envelope's matter
+        return []  # the rules about the envelope report it
     problems_ = _problems(body, value, at)
     if rank >= MODERN and part == "result" and problems_ and "resultType" not in value:
         # An older server answers without it, and need not meet requirements that are new in this revision.
@@ -172,7 +172,7 @@ def _place(form: "Shape", value: Any, loc: tuple[str | int, ...], type_: str) ->
     if at.form is None or isinstance(at.form, Alternatives | Json):
         return None  # anything is allowed there, or the first pass has reported it
     if isinstance(at.form, Scalar) and type(at.value) in at.form.exact and type_ not in _RANGES:
-        return None  # of the right type, but refused for a limit of Python: a lone surrogate, a huge number
+        return None  # of the right type, but refused because of a limit of Python: a lone surrogate, a huge number
     text = _text(at.path, at.form, type_)
     return None if text is None else (at.path, text)
 

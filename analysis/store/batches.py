@@ -90,7 +90,7 @@ class CaptureLoader:
         except duckdb.Error as error:
             if failure := of_disk(error):
                 raise failure from error
-            if isinstance(error, duckdb.IOException):  # no fault of the capture
+            if isinstance(error, duckdb.IOException):  # not the capture's fault
                 raise
             # It would fail again each time, and nothing else could then be read with it.
             raise CaptureError(f"cannot load {path}: {str(error).partition(chr(10))[0]}") from error

@@ -145,7 +145,7 @@ def _has_its_own_finding(http: HttpExchange, first: MessageContext) -> bool:
     if first.method in _PROBES:
         return True  # it answers the probe
     if http.status == _NOT_FOUND and (http.session_id or http.is_modern):
-        return True  # the session is over, which the client learns by that; or the error is missing
+        return True  # this is how the client learns that its session is over; or the error is missing
     if first.message.index is not None and http.status == _BAD:
         return True  # a batch that the revision does not have
     return FIELD not in http.fields and bool(http.session_ids.issued_to(http.client))
