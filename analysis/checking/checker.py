@@ -51,8 +51,8 @@ class Rules(NamedTuple):
     costs: Costs | None = None
     """Records the cost of each rule; None to measure nothing."""
     is_cause: Callable[[Finding], bool] | None = None
-    """Whether findings that follow from a finding may be counted under it, because it is itself reported; None if that
-    holds for all."""
+    """Whether the findings that follow from a given one may be counted under it, because it is itself reported; None if
+    that holds for all."""
 
 
 class Checker:

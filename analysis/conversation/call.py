@@ -175,7 +175,7 @@ class Call(Struct, eq=False):
     has_left: bool = False
     """Whether its client ended that exchange: the client gave up, although this does not cancel the request."""
     settled: Outcome | None = None
-    """Its outcome, if nothing can change it."""
+    """Its outcome, once nothing can change it."""
     is_forgotten: bool = False
     """Whether it had to be forgotten because too many were open: its response reads as unknown."""
     losses: Losses | None = None

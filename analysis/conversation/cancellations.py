@@ -1,4 +1,4 @@
-"""Cancellations: which request each message names, and what had become of that before."""
+"""Cancellations: which request each message names, and what had become of that request before."""
 
 from typing import Final
 

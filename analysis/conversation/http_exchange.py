@@ -130,8 +130,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     reason: str = ""
     """What the response says in addition to its status."""
     error: str = ""
-    """Why it broke off, in the words of the recorder or of the system; empty if it did not, or if the reason is
-    unknown."""
+    """Why it broke off, in the words of the recorder or of the system; empty if it did not, or if that is unknown."""
     is_ours: bool = False
     """Whether the recorder itself answered."""
     started: RecordRef | None = None
