@@ -283,7 +283,7 @@ class Stage:
         ]
 
     async def settled(self) -> None:
-        """Wait until nothing can change the screen any more but a key, the clock and a file that grows.
+        """Wait until only a key, the clock or a growing file can change the screen.
 
         Looking at the screen cannot show this: the machine may just be busy with something else.
         """
