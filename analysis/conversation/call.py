@@ -124,7 +124,7 @@ class Losses:
 
 
 class Call(Struct, eq=False):
-    """A request and its outcome, as far as known. Only `analysis.conversation.fold` changes it."""
+    """A request and its outcome, as far as known. Only the fold and its parts, in this package, change it."""
 
     request: Request
     revision: str | None = None
