@@ -14,7 +14,7 @@ from mcpproxy.wording.records import is_routine_stream
 MAX_STORED_EXCHANGES: Final = 1_250_000
 """Numbers above are not stored."""
 OPEN: Final = 10_000
-"""Open GET requests, and open streams with a response, of which that many are remembered."""
+"""The maximum number of open GET requests that are remembered, and of open streams with a response."""
 _MAX_EVENTS: Final = (1 << 32) - 1
 _STAGES: Final = ("request", "response", "end")
 _NO_ROW: Final = (1 << 32) - 1
@@ -43,11 +43,11 @@ class HttpExchanges:
 
     @property
     def columns(self) -> "tuple[array[int], ...]":
-        """All that is known of each exchange, by its number."""
+        """Everything known about each exchange, by its number."""
         return self._status, *self._rows, self._events
 
     def answer(self, number: int | None) -> HttpAnswer | None:
-        """How an exchange was answered; None if that is not known."""
+        """How an exchange was answered, or None if that is not known."""
         if number is None or number >= len(self._events) or not self._status[number]:
             return None
         return HttpAnswer(self._status[number], self._events[number])
@@ -80,7 +80,7 @@ class HttpExchanges:
             self._events[number] = min(events, _MAX_EVENTS) if type(events) is int and events > 0 else 0
 
     def is_in_answer(self, record: Record) -> bool:
-        """Whether the row of a response says what this record of a stream says."""
+        """Whether the row of a response already says what this record of a stream says."""
         members = record.members
         number = members.get("exchange")
         if record.rec != "stream" or type(number) is not int or number in self._gets:

@@ -1,6 +1,6 @@
 """Interpreting, in the worker: fills the columns of a capture from the steps of its reading, and says what has changed.
 
-The cells of calls and of messages are written by modules of their own. What concerns a capture as a whole is told in
+The cells of calls and of messages are written by modules of their own. What concerns a capture as a whole is sent in
 words, if it has changed.
 """
 
@@ -31,10 +31,10 @@ class Interpreter:
     """Fills the columns of one capture, step by step."""
 
     def __init__(self, reading: Reading, most: int) -> None:
-        """Begin with no row.
+        """Start without rows.
 
         Args:
-            reading: what is asked for the state of the conversation.
+            reading: has the state of the conversation.
             most: how many rows, and how many calls, have columns.
         """
         self._reading, self._most = reading, most
@@ -49,7 +49,7 @@ class Interpreter:
         self._told: dict[str, Any] = {}
 
     def on_step(self, step: Step) -> None:
-        """Process the next step of the reading; beyond the last row, nothing more is known."""
+        """Process the next step of the reading; after the last row, it changes nothing."""
         entry, columns = step.item, self._filling.columns
         row = columns.understood
         if step.end is not None and not self._is_cut:
@@ -102,7 +102,7 @@ class Interpreter:
             self._new_peers.append({"session": session.number, "peers": [_cut(what) for what in peers]})
 
     def news(self, job: int, read_bytes: int, *, has_ended: bool) -> Iterator[dict[str, Any] | Batch]:
-        """What has changed since the last time: what is told in words, and then the cells.
+        """What has changed since the last time: what is sent in words, and then the cells.
 
         Args:
             job: the number of the capture.
@@ -132,7 +132,7 @@ class Interpreter:
         self._read_bytes = read_bytes
 
     def _state(self) -> dict[str, Any]:
-        """What is known of the conversation as a whole, as JSON."""
+        """What is known about the conversation as a whole, as JSON."""
         about = self._reading.capture._replace(t_ns=0)
         return {
             "about": [_cut(value) for value in about],
@@ -144,7 +144,7 @@ class Interpreter:
 
 
 def _cut(value: object) -> object:
-    """What a peer says of itself, no longer than needed."""
+    """What a peer says of itself, cut to the limit."""
     if isinstance(value, tuple):
         return [_cut(text) for text in value]
     return value[:MAX_PEER_TEXT_CHARS] if isinstance(value, str) else value

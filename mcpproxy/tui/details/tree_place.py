@@ -27,7 +27,7 @@ def line_of(lines: Sequence[Branch], finding: Finding) -> int:
 
 
 def _child(lines: Sequence[Branch], parent: int, name: str) -> int | None:
-    """The line of a member or an element; None if there is none."""
+    """The line of a member or an element, or None if there is none."""
     is_array = _opens(lines[parent], "[")
     quoted = sanitise(json.dumps(name[:NAME], ensure_ascii=False), None)
     number, line = 0, parent + 1

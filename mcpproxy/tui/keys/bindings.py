@@ -42,7 +42,7 @@ class Keys(NamedTuple):
 
 
 def keys_path() -> Path | None:
-    """The file's path; None if the home directory is unknown."""
+    """The file's path, or None if the home directory is unknown."""
     directory = config_directory()
     return Path(directory, "keys.toml") if directory is not None else None
 

@@ -63,7 +63,7 @@ class MemoryRows(Generic[T]):
         """Nothing to do."""
 
     def at(self, row: int) -> T | None:
-        """The item of a row; None if there is no such row."""
+        """The item of a row, or None if there is no such row."""
         return self.items[row] if row < len(self.items) else None
 
     def line(self, row: int) -> TableLine:
