@@ -78,7 +78,7 @@ class Followed:
 
 
 def _meaning(argument: str) -> NamedCaptures | None:
-    """The meaning of an argument now; None if it is a name without captures."""
+    """The meaning of an argument now, or None if it is a name without captures."""
     try:
         return meaning_of(argument)
     except NotACapture:

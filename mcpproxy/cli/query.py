@@ -149,7 +149,7 @@ def _answer(session: SqlSession, sql: str | None, options: argparse.Namespace) -
 
 
 def _format_of(output: str | None) -> str | None:
-    """The format that the file's extension stands for; None if it is an unknown extension."""
+    """The format that the file's extension stands for, or None if it is an unknown extension."""
     return _SUFFIXES.get(Path(output).suffix.lower()) if output else "table"
 
 

@@ -67,7 +67,7 @@ class CaptureLocation(NamedTuple):
 
 
 def place_of(server: Server, state: InstallState) -> CaptureLocation | None:
-    """Where a server is recorded; None if it is not routed."""
+    """Where a server is recorded, or None if it is not routed."""
     wrapped = server.routed
     if wrapped is not None:
         name = safe_name(wrapped.name or server.name)
@@ -106,7 +106,7 @@ class ServerCaptures:
         self._origins = {self._origin_of(place) for place in places if place is not None}
 
     def last_frame(self, place: CaptureLocation, speaks_as: Sequence[str]) -> LastFrame | None:
-        """The last frame that a client exchanged with a server; None if there is none.
+        """The last frame that a client exchanged with a server, or None if there is none.
 
         Args:
             place: of the server.
@@ -169,7 +169,7 @@ def _captures_in(folder: Path) -> set[Path]:
 
 
 def frames_of(path: Path, written_ns: int) -> CaptureFrames | None:
-    """The last frame of each client in a capture; None if it has no frames, or cannot be read.
+    """The last frame of each client in a capture, or None if it has no frames or cannot be read.
 
     Args:
         path: the path of the capture.

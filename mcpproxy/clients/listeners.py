@@ -121,7 +121,7 @@ def own_url(listener: Listener, url: str) -> str:
 
 
 def listener_of(url: str, listeners: Iterable[Listener]) -> Listener | None:
-    """The listener that a URL leads to; None if it leads elsewhere."""
+    """The listener that a URL leads to, or None if it leads elsewhere."""
     try:
         parts = urlsplit(url)
         if parts.scheme != "http" or parts.hostname not in (HOST, "localhost"):

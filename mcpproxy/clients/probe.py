@@ -55,7 +55,7 @@ def probe(url: str) -> Probe:
 
 
 def next_url(url: str, method: str, status: int, location: str) -> str | None:
-    """The URL at which the official SDKs repeat a request that was redirected; None if they do not.
+    """The URL at which the official SDKs repeat a request that was redirected, or None if they do not.
 
     They stay within the origin, ignore credentials in the redirect, and do not let a POST become a GET, as it
     does after 301, 302 and 303.

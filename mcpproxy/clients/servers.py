@@ -41,7 +41,7 @@ class Server:
 
     @property
     def form(self) -> StdioForm | None:
-        """How its command is written; None if it has none that can be wrapped."""
+        """How its command is written, or None if it has none that can be wrapped."""
         for form in self.client.stdio:
             command = self.value(form.command)
             args = [] if form.args is None else self.value(form.args, [])

@@ -138,7 +138,7 @@ def is_recorder(words: Sequence[str]) -> bool:
 
 
 def _place_of_run(words: Sequence[str]) -> int | None:
-    """Which word of a command is the `run` of ours; None if it is not there."""
+    """Which word of a command is the `run` of ours, or None if it is not there."""
     for at, word in enumerate(words[: _BEFORE + 1]):
         if word == "run" and at and _PROGRAM.fullmatch(words[at - 1]):
             return at
@@ -146,7 +146,7 @@ def _place_of_run(words: Sequence[str]) -> int | None:
 
 
 def routed(words: Sequence[str]) -> WrappedCommand | None:
-    """Our words in a command, of any version and at any path; None if it is not wrapped."""
+    """Our words in a command, of any version and at any path; returns None if it is not wrapped."""
     at = _place_of_run(words)
     if at is None:
         return None

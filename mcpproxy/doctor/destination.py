@@ -25,7 +25,7 @@ class Obstacle(NamedTuple):
 def obstacle(
     capture: str, name: str, command: Sequence[str], variables: Mapping[str, str], folder: Path
 ) -> Obstacle | None:
-    """What keeps a recorder from creating its capture; None if nothing does.
+    """What keeps a recorder from creating its capture, or None if nothing does.
 
     Args:
         capture: what `--capture` says; empty if it is not there.

@@ -174,7 +174,7 @@ def _untrusted(server: Server, machine: Machine, trust: Trust) -> Diagnosis:
 
 
 def _cut_route(server: Server, *, is_listener: bool) -> Diagnosis | None:
-    """What keeps the client from reaching the server through mcpproxy, if it is routed; None if nothing does."""
+    """What keeps the client from reaching a routed server through mcpproxy, or None if nothing does."""
     if server.routed is not None and not server.routed.is_there:
         return Diagnosis(NotFound, f"{server.routed.program}, which routes it, is missing", "run `mcpproxy install`")
     if is_listener and server.url is not None:
@@ -191,7 +191,7 @@ def _cut_route(server: Server, *, is_listener: bool) -> Diagnosis | None:
 def _unrecorded(
     server: Server, command: Sequence[str], given: Mapping[str, str], values: Mapping[str, str], folder: Path
 ) -> Diagnosis | None:
-    """What keeps the recorder in front of a server from creating its capture, if it is routed; None if nothing does."""
+    """What keeps the recorder in front of a routed server from creating its capture, or None if nothing does."""
     if server.routed is None:
         return None
     running = next((note for note in unrecorded() if note.name == server.routed.name), None)
@@ -271,7 +271,7 @@ def of_command(
 
 
 def slowness(took_s: float | None, allowed_s: float) -> Diagnosis | None:
-    """What to say of the time that a server took, in seconds, until it had answered; None if it was quick."""
+    """What to say of the time that a server took, in seconds, until it had answered; returns None if it was quick."""
     if took_s is None or took_s <= allowed_s / 2:
         return None
     evidence = f"it took {_text(took_s)}, while the client allows {_text(allowed_s)}"

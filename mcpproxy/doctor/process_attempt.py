@@ -234,7 +234,7 @@ def _ask(
     method: str,
     params: dict[str, Any],
 ) -> dict[str, Any] | None:
-    """The response to a request; None if none came in time."""
+    """The response to a request, or None if none came in time."""
     _send(process, {"jsonrpc": "2.0", "id": number, "method": method, "params": params}, until)
     while (left := until - time.monotonic()) > 0:
         try:

@@ -116,6 +116,6 @@ def _digest(entry: dict[str, Any]) -> str:
 
 
 def _own_data(server: Server, machine: Machine, place: str, form: Any = "jsonc") -> Any:
-    """What a file of the user's says; None if there is none."""
+    """What a file of the user's says, or None if there is none."""
     paths: list[Path] = machine.resolve(place, server.client.overrides)
     return data_of(paths[0], form) if paths else None

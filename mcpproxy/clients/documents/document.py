@@ -98,7 +98,7 @@ class Document:
 
 
 def data_of(path: Path, form: Format) -> Any:
-    """What a file says, as plain values; None if it is not there or cannot be read."""
+    """What a file says, as plain values; returns None if it is not there or cannot be read."""
     try:
         return Document(read_file(path), form).data
     except (OSError, ConfigError):
