@@ -20,12 +20,14 @@ STALE_S: Final = 10.0
 """A lock that is older was left by a process that was killed."""
 WAIT_S: Final = 15.0
 ABANDONED_S: Final = 60.0
-"""A folder of ours that is older and has not become the lock was left by a kill: nothing waits for so long."""
+"""A folder made by mcpproxy that is older and has not become the lock was left by a kill: no process waits that
+long.
+"""
 _TOKEN: Final = re.compile(r"[0-9a-f]{16}")
 
 
 class Held(Exception):
-    """Another process has had the lock for too long."""
+    """Another process has held the lock for too long."""
 
 
 @contextmanager
@@ -50,7 +52,7 @@ def locked(path: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            if (lock / f"owner.{token}").exists():  # another process may have broken it, and have its own by now
+            if (lock / f"owner.{token}").exists():  # another process may have broken the lock, and hold its own by now
                 shutil.rmtree(lock, ignore_errors=True)
     finally:
         shutil.rmtree(own, ignore_errors=True)
@@ -61,7 +63,7 @@ def _taken(own: Path, lock: Path) -> bool:
         if time.time() - lock.stat().st_mtime > STALE_S:
             shutil.rmtree(lock, ignore_errors=True)
     try:
-        os.utime(own)  # its age counts from now, and not from when the wait began
+        os.utime(own)  # its age counts from now, not from when the wait began
         own.rename(lock)
     except OSError:
         return False
