@@ -22,7 +22,7 @@ POLL_S: Final = 0.2
 
 
 class Followed:
-    """The captures to follow, as they come."""
+    """The captures to follow, as they begin."""
 
     def __init__(self, arguments: Sequence[str], scope: Scope) -> None:
         """Resolve the arguments.
@@ -90,7 +90,7 @@ def _is_folder(meaning: NamedCaptures | None) -> bool:
 
 
 def _name(path: Path) -> Path:
-    """Identifies a capture, however many of its first segments the ring has deleted."""
+    """Identifies a capture, even after the ring has deleted its first segments."""
     return first_segment(real_path(path))
 
 

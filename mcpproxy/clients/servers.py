@@ -66,8 +66,7 @@ class Server:
 
     @property
     def is_split(self) -> bool:
-        """Whether its command is a command line that the client splits, which it does only if there are no arguments.
-        """
+        """Whether its command is a command line that the client splits, which happens only without arguments."""
         form = self.form
         return form is not None and form.args is not None and self.words[:1] != (self.value(form.command),)
 
