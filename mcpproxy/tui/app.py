@@ -171,7 +171,7 @@ class TuiApp(Host):
     def on_mount(self) -> None:
         """Show the sessions, or the capture named on the command line."""
         sys.setswitchinterval(SWITCH_S)
-        spare_collections()  # each holds the interpreter, and so the screen
+        spare_collections()  # each of these holds the interpreter, and so the screen
         self.keys = bindings.read()
         self.set_keymap(dict(self.keys.keymap))
         self.push_screen(SessionsScreen(self.capture_list, self._nothing))
@@ -356,7 +356,7 @@ class TuiApp(Host):
             self.push_screen(entry.make(current))
 
     def action_switch(self, key: str) -> None:
-        """Show another screen of the open capture in place of this one."""
+        """Show another screen of the open capture instead of this one."""
         entry = next((candidate for candidate in entries() if candidate.key == key), None)
         capture = self._current()
         if entry is not None and capture is not None:

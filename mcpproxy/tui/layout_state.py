@@ -31,7 +31,7 @@ class Layout:
     beside: int = 50
     """Its share of the width if it is next to the list, in percent."""
     is_full: bool = False
-    """Whether it takes the whole screen."""
+    """Whether it fills the whole screen."""
 
 
 def kept_layout() -> Layout:

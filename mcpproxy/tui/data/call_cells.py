@@ -42,7 +42,7 @@ class CallCells:
         Args:
             call: the call.
             row: the row that has changed it; NONE at the end of the capture.
-            is_last: whether nothing can change it any more.
+            is_last: whether nothing can change it after this.
         """
         filling, calls, number = self._filling, self._filling.columns.calls, call.number
         if number >= self._most:

@@ -20,8 +20,9 @@ from analysis.conversation.call import IdState, Outcome
 from mcpproxy.tui.data.sorted_rows import insert
 
 ROWS: Final = 1_250_000
-"""The maximum number of rows, and of calls: with all columns some 75 bytes per pair. Anything after the last is
-only counted."""
+"""The maximum number of rows, and of calls: all columns take some 75 bytes per pair. Rows and calls beyond it are only
+counted.
+"""
 SPANNING: Final = 100_000
 """The maximum number of messages spanning lines that are remembered."""
 NONE: Final = (1 << 32) - 1

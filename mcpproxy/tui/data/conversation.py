@@ -77,7 +77,7 @@ class Conversation:
         self.losses: Lost = first.losses
         """Losses that may include messages, which were never read."""
         self.forgotten: Sequence[str] = ()
-        """What had to be forgotten because too much was open at once, as sentences."""
+        """What had to be forgotten because too much was open at once, in sentences."""
         self.missing: Sequence[Loss] = ()
         """Where records are missing; beyond the maximum number, the last range includes all that follow."""
         self.unknown: tuple[int, int, int] = (0, 0, 0)

@@ -58,7 +58,7 @@ class Findings:
         self.faults: tuple[str, ...] = ()
         """Rules that failed, which is a bug in mcpproxy."""
         self.forgotten: tuple[str, ...] = ()
-        """What the rules had to forget because too much was open at once, as sentences."""
+        """What the rules had to forget because too much was open at once, in sentences."""
         self.late = array("I")
         """Rows that got a finding after they had been checked, in the order of those findings."""
         self._index = index

@@ -56,7 +56,7 @@ class HttpExchanges:
         """Note that a response came on the stream of an exchange.
 
         Args:
-            item: the frame, or the record that holds it.
+            item: the frame, or the record that contains it.
         """
         number = item.members.get("exchange") if isinstance(item, Record) else item.exchange
         if type(number) is int and len(self._answered) < OPEN:

@@ -41,7 +41,7 @@ class Interpreter:
         self._filling = Filling()
         self._calls, self._messages = CallCells(self._filling, most), MessageCells(self._filling)
         self._is_cut = False
-        """Whether there are more rows than are kept; they may hold responses."""
+        """Whether there are more rows than are kept; those left out may hold responses."""
         self._losses: list[Loss] = []
         self._peers: dict[int, tuple[Peer | None, Peer | None, str | None]] = {}
         self._new_peers: list[dict[str, Any]] = []

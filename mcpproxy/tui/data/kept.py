@@ -33,7 +33,7 @@ def kept(path: Path, about: About, most: int) -> OutputCache:
 
 
 def keep(telling: OutputCache, pieces: Iterable[bytes]) -> None:
-    """Keep some pieces, if possible."""
+    """Write pieces of output to the cache, if possible."""
     for piece in pieces:
         telling.add(piece)
     telling.save()

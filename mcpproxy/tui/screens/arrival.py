@@ -17,7 +17,7 @@ class Arrival:
         Args:
             capture: the capture, and where to go first.
             split: the list and the detail.
-            reach: puts the cursor on an entry, whatever the filter.
+            reach: puts the cursor on an entry, regardless of the filter.
         """
         self._goal = capture if capture.row is not None or capture.frame is not None else None
         self._finding = capture.finding

@@ -307,7 +307,7 @@ class SessionsScreen(ListScreen):
             return
         chosen, captures = self.selected, self.capture_list.captures
         live = [capture for capture in captures if capture.is_live and capture.is_readable]
-        # Their summaries come first: a check takes the processor from the thread that reads them.
+        # The summaries come first: a check takes the processor from the thread that reads them.
         is_ready = all(capture.is_summed or capture.is_live for capture in self.capture_list.in_view)
         visible = [capture for capture in self.capture_list.in_view if is_ready and _is_countable(capture)]
         others = [capture.path for capture in (*live, *visible) if self.app.findings(capture.path) is None]

@@ -88,7 +88,7 @@ class TimelineScreen(CaptureScreen):
         """Start looking for the other captures."""
         self.table.show(self._rows)
         self.table.focus()
-        # A scroll bar takes a cell of the chart.
+        # A scroll bar would take a cell of the chart.
         self.watch(self.table, "show_vertical_scrollbar", lambda: self.draw_later(self.update_rows), init=False)
         self.update_rows()
         self.begin(self.timelines.step, "timeline")

@@ -71,7 +71,7 @@ class Split(Container):
 
     @property
     def is_full(self) -> bool:
-        """Whether the detail takes all the room."""
+        """Whether the detail fills the screen."""
         return self.shape.is_full and self.detail.display
 
     @property
@@ -183,7 +183,7 @@ class Split(Container):
         if not event.button:
             self._let_go()  # somewhere else
             return
-        # Not before: while the mouse is captured, a click goes to no tab.
+        # Not earlier: while the mouse is captured, clicks do not reach the tabs.
         self.capture_mouse()
         if self.is_wide:
             percent = 100 * (self.region.right - event.screen_x) / max(1, self.screen_width)
