@@ -142,7 +142,7 @@ class SqlSession:
                 self._hear_once(reason)
             if self._paths and len(readable) == len(sandbox.refused):
                 raise QueryError("captures", "no capture could be read, so there is nothing to query")
-            losses = [Loss(*row) for row in sandbox.ask(LOSSES)]  # type: ignore[arg-type]  # of our own tables
+            losses = [Loss(*row) for row in sandbox.ask(LOSSES)]  # type: ignore[arg-type]  # of mcpproxy's own tables
             self.is_spoiled = report_losses(losses, "results cover the rest", self._hear_once) or self.is_spoiled
         except BaseException:
             sandbox.close()

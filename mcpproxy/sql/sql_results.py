@@ -53,7 +53,7 @@ _CELL: Final = 200
 
 
 def names_of(columns: Iterable[Column]) -> list[str]:
-    """The columns' names, each once, whatever its case: a second `a` is `a_2`."""
+    """The columns' names, each unique regardless of case: a second `a` is `a_2`."""
     names: dict[str, str] = {}
     counts: dict[str, int] = {}
     for column in columns:

@@ -1,4 +1,4 @@
-"""The process that runs SQL for the screens, which ask in JSON and are answered in JSON by `mcpproxy.sql.client`.
+"""The process that runs SQL for the screens; requests and replies are JSON, exchanged with `mcpproxy.sql.client`.
 
 The screens never load a database, and never wait for one. Their queries go to this process, which loads the captures
 and queries the sandbox, a child process of its own. It ends with its stdin, and the sandbox ends with it, so neither
