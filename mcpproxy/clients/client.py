@@ -20,7 +20,7 @@ class StdioForm:
 
     command: Path
     args: Path | None
-    """None: the command is a list that holds the arguments as well."""
+    """If None, the command is a list that contains the arguments as well."""
 
 
 SYSTEMS: Final[tuple[System, ...]] = ("linux", "macos", "windows")

@@ -1,7 +1,7 @@
-"""The lock of Cline: a folder beside the file, which its processes hold while they read, change and write it.
+"""The lock of Cline: a folder next to the file, which its processes hold while they read, change and write it.
 
-The folder is made under another name with the owner's file in it, and renamed: a rename onto a folder that is not empty
-fails, so only one process can have it (cline/cline, sdk/packages/core/src/extensions/mcp/config-loader.ts).
+The folder is created under another name with the owner's file in it, and then renamed: a rename onto a folder that is
+not empty fails, so only one process can have it (cline/cline, sdk/packages/core/src/extensions/mcp/config-loader.ts).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def locked(path: Path) -> Iterator[None]:
 
     Raises:
         Held: another process keeps it.
-        OSError: the folder cannot be made.
+        OSError: the folder cannot be created.
     """
     token = os.urandom(8).hex()
     lock, own = path.with_name(f"{path.name}.lock"), path.with_name(f"{path.name}.lock.tmp.{token}")

@@ -33,7 +33,7 @@ class UpLock:
 
         Raises:
             AlreadyRunning: another process has it.
-            OSError: the file cannot be made.
+            OSError: the file cannot be created.
         """
         import fcntl  # Windows has none; there, `up` cannot run yet
 
