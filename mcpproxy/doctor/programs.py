@@ -60,7 +60,7 @@ def diagnose(command: str, variables: dict[str, str], folder: Path, home: Path) 
 
 
 def of_command_line(command: str, variables: dict[str, str], folder: Path, home: Path) -> Diagnosis | None:
-    """The verdict on a command that is not found because it holds its arguments as well, or None if it does not.
+    """The verdict on a command that is not found because it contains its arguments as well, or None if it does not.
 
     Args:
         command: a word that names no program.
