@@ -1,8 +1,8 @@
-"""`mcpproxy uninstall --purge`: what mcpproxy has written on this machine, and its removal.
+"""`mcpproxy uninstall --purge`: lists and removes what mcpproxy has written on this machine.
 
-It knows files by the names that mcpproxy gives them, below its own directories. Anything else stays: a link, a file
-that the user has put there, such as `keys.toml`, and captures elsewhere, which a command was told to write. The folder
-of captures may be any folder, such as the home directory: in it, only what a recorder has put there is removed.
+It recognises files by the names that mcpproxy gives them, below its own directories. Anything else stays: a link, a
+file that the user has put there, such as `keys.toml`, and captures elsewhere, which a command wrote on request. The
+folder of captures may be any folder, such as the home directory: in it, only what a recorder has put there is removed.
 """
 
 import os
@@ -171,7 +171,7 @@ def _captures(root: Path) -> tuple[list[Removable], Counter[tuple[str, str]]]:
     """The captures to remove in the folder of captures, and how many stay, by reason."""
     own: list[Removable] = []
     kept: Counter[tuple[str, str]] = Counter()
-    # The user may have named a folder above another one of recorders, which `_stays` reports.
+    # The folder that the user named may contain a default folder, which `_stays` reports.
     within = [other for other in _default_roots() if other != root and other.is_relative_to(root)]
     for path in find_captures(root) if _is_folder(root) else []:
         files = segments(path)
@@ -238,7 +238,7 @@ def _server_folders(root: Path) -> list[Path]:
 
 
 def _orphaned_marks(root: Path) -> list[Path]:
-    """The marks in a folder of captures whose capture is gone."""
+    """The files of marks, in a folder of captures, whose capture is gone."""
     marks = []
     for path in (path for folder in _server_folders(root) for path in sorted(folder.glob(f"*{MARKS_SUFFIX}"))):
         capture = path.with_name(path.name.removesuffix(MARKS_SUFFIX) + SUFFIX)
@@ -255,7 +255,7 @@ def _private_folders() -> list[Path]:
 
 
 def _matching(what: str, folder: Path, pattern: re.Pattern[str]) -> Iterator[Left]:
-    """The files in one of mcpproxy's folders whose names match."""
+    """The files with matching names in one of mcpproxy's folders."""
     if not _is_folder(folder):
         return
     files = sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name) and _is_file(path))
@@ -341,7 +341,7 @@ def _emptied(root: Path, left: list[Left]) -> Iterator[Path]:
 
 
 def _folders(root: Path, going: set[Path]) -> Iterator[Path]:
-    """The folders that mcpproxy makes, the inner ones first."""
+    """The folders that mcpproxy creates, the inner ones first."""
     for place in dict.fromkeys((root, *_default_roots())):
         # A directory that the user has named is the user's, and so are folders in it with nothing of mcpproxy's.
         is_named = place not in _default_roots()
@@ -367,7 +367,7 @@ def _remove_ignore_file(folder: Path) -> None:
 
 
 def _is_ignore_file(path: Path) -> bool:
-    """Whether a file is what recorders put into a new folder; one that a user has written can be read by others."""
+    """Whether a file is the one that recorders put into a new folder; a user's own would be readable by others."""
     try:
         is_ours = path.name == IGNORE_FILE and _is_file(path) and not path.lstat().st_mode & 0o077
         return is_ours and path.read_bytes() == IGNORES_ALL
@@ -382,7 +382,7 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def _folders_below(folder: Path) -> list[Path]:
-    """The folders in a folder, the innermost first."""
+    """All folders below a folder, the innermost first."""
     if not _is_folder(folder):
         return []
     return [Path(parent, name) for parent, names, _ in os.walk(folder, topdown=False) for name in names]
