@@ -252,7 +252,7 @@ class _Onlooker:
             self._bytes -= oldest.size or 0
 
     def note_outcomes(self, calls: Iterable[Call], *, is_open: bool = False) -> None:
-        """Note how requests without a response ended; with `is_open`, one may still come."""
+        """Record how requests without a response ended; with `is_open`, one may still come."""
         for call in calls:
             if call.session is not None:
                 self._note(call.request, facts_of_call(call, is_open=is_open))

@@ -212,7 +212,7 @@ def _say_left(todo: list[Plan], machine: Machine) -> int:
 
 
 def _say_by_hand(todo: list[Plan], options: argparse.Namespace) -> None:
-    """Say how to unwrap the entries that stay because `install` did not write them."""
+    """Print how to unwrap the entries that stay because `install` did not write them."""
     if options.format == "json":
         return
     for change in (change for plan in todo for change in plan.changes if change.action == "keep"):

@@ -165,7 +165,7 @@ def route_url(server: Server, url: str, member: Path, listener: Listener, probe:
 
 
 def name_resource(change: Change, url: str, member: Path) -> Change:
-    """Tell Codex the resource that its OAuth is for, so that it does not name mcpproxy's local URL instead."""
+    """Give Codex the resource that its OAuth is for, so that it does not name mcpproxy's local URL instead."""
     server = change.server
     place = (*server.place, *member)
     named = server.entry.get("oauth_resource")

@@ -36,7 +36,7 @@ class Findings:
         self._ranking.begin()
 
     def add(self, capture: int, located: LocatedFinding, examination: CaptureCheck) -> None:
-        """Note a finding.
+        """Record a finding.
 
         Args:
             capture: the place of its capture among those of the report.

@@ -94,7 +94,7 @@ class Traffic:
         return number
 
     def mark(self, capture: int, seq: int, rule: str, level: Level) -> None:
-        """Note that a finding is about a record."""
+        """Record that a finding is about a record."""
         row = self.rows.get((capture, seq))
         if row is not None:
             self.columns["level"][row] = max(self.columns["level"][row], int(level))
@@ -167,7 +167,7 @@ class CaptureTraffic:
                 self._settle(call, waiting(waited_ns(fold, call.request)) if may_come else fate(call))
 
     def _settle(self, call: Call, status: Status) -> None:
-        """Note how a request without a response ended, if it has a row and expects one."""
+        """Record how a request without a response ended, if it has a row and expects one."""
         row = self._open.get((call.request.seq, call.request.index))
         if row is not None and call.request.method not in ENDLESS:
             self._traffic.settle(row, status)

@@ -93,7 +93,7 @@ class CallCells:
         return row if call.over is None else self._filling.row_of(call.over.seq, row)
 
     def _note_meant(self, call: Call) -> None:
-        """Note which response was probably meant for a call: the first that was."""
+        """Record which response was probably meant for a call: the first that was."""
         answer, notes = call.meant_for_it, self._filling.notes
         if answer is not None and not notes.has("probable", call.number):
             notes.add("probable", call.number, answer.seq, answer.id)
@@ -105,7 +105,7 @@ class CallCells:
         is_cancelled[call.number] = seq is not None
 
     def _note_carrier(self, call: Call, row: int) -> None:
-        """Note by which HTTP exchange a call ended, and when, if it was not the exchange of its request."""
+        """Record by which HTTP exchange a call ended, and when, if it was not the exchange of its request."""
         http, carrier = call.http, call.request.frames[0].exchange
         if http is None or call.response is not None:
             return

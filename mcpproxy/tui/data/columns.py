@@ -176,13 +176,13 @@ class Columns:
     # ---- in the worker
 
     def join(self, first: int, last: int) -> int:
-        """Note that a message spans lines; returns the word to send."""
+        """Record that a message spans lines; returns the word to send."""
         word = first << _NUMBER | last
         insert(self._joined, word)
         return word
 
     def add_unusual(self, row: int, place: int, unusual: Unusual) -> int:
-        """Note an unusual message at a place among those of its row; returns the word to send."""
+        """Record an unusual message at a place among those of its row; returns the word to send."""
         call = _NUMBERS if unusual.call == NONE else unusual.call
         word = row << _OF_ROW | min(place, MAX_MESSAGES_PER_ROW - 1) << _NUMBER + 2 | unusual.taken << _NUMBER | call
         insert(self._unusual, word)

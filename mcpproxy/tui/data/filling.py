@@ -88,13 +88,13 @@ class Filling:
             self._rows.add(row)
 
     def change_row(self, row: int) -> None:
-        """Note that more is known about an earlier row."""
+        """Record that more is known about an earlier row."""
         if row < self._sent[OF_ROWS]:
             self._rows.add(row)
             self.columns.changed_rows.append(row)
 
     def change_call(self, number: int) -> None:
-        """Note that more is known about a call."""
+        """Record that more is known about a call."""
         if number < self._sent[CALLS]:
             self._calls.add(number)
 
@@ -116,7 +116,7 @@ class Filling:
             self.change_row(row)
 
     def join(self, first: int, last: int, *, is_counted: bool) -> bool:
-        """Note that the rows from one to another are one message; returns whether there was room for that.
+        """Record that the rows from one to another are one message; returns whether there was room for that.
 
         Args:
             first: its first row.

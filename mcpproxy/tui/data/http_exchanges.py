@@ -53,7 +53,7 @@ class HttpExchanges:
         return HttpAnswer(self._status[number], self._events[number])
 
     def note_response(self, item: Frame | Record) -> None:
-        """Note that a response came on the stream of an exchange.
+        """Record that a response came on the stream of an exchange.
 
         Args:
             item: the frame, or the record that contains it.
@@ -68,7 +68,7 @@ class HttpExchanges:
         return sorted(row for row in known if row != _NO_ROW)
 
     def on_record(self, row: int, record: Record) -> None:
-        """Note what the record in a row says of its exchange."""
+        """Record what the record in a row says of its exchange."""
         number = record.members.get("exchange")
         if type(number) is not int or number < 0:
             return

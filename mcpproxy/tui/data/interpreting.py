@@ -78,7 +78,7 @@ class Interpreter:
             self._note_loss(entry)
 
     def _note_loss(self, record: Frame | Record) -> None:
-        """Note which records are missing, by a gap record or by skipped numbers."""
+        """Record which records are missing, by a gap record or by skipped numbers."""
         first, last = record.seq - record.skipped, record.seq - 1
         if isinstance(record, Record) and record.rec == "gap":
             span = lost_range(record)

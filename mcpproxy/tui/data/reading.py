@@ -399,7 +399,7 @@ class Reading:
             self.end = remark if remark.is_end else self.end
 
     def _note_event(self, row: int, item: Frame | Record | Damage) -> None:
-        """Note an event of a stream: a response, or one without data."""
+        """Record an event of a stream: a response, or one without data."""
         if self.index.entry(row).size and not isinstance(item, Damage):
             self.http.note_response(item)
             return

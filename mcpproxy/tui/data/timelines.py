@@ -104,7 +104,7 @@ class Timeline:
     # ---- steps, in a thread
 
     def step(self) -> bool:
-        """Note what has ended; returns False if there is nothing new."""
+        """Record what has ended; returns False if there is nothing new."""
         self._find_startup_parts()
         calls = self.reading.calls
         unknown = len(calls) - len(self._has_ended)

@@ -61,7 +61,7 @@ class ColumnSender:
     """Fills the columns of a capture, which say what its messages mean, and sends what has changed in them."""
 
     def __init__(self, number: int, source: "Pass", tell: Tell, most: int) -> None:
-        """Begin.
+        """Start with nothing sent.
 
         Args:
             number: identifies the capture in all messages.
@@ -73,7 +73,7 @@ class ColumnSender:
         self._interpreter = Interpreter(source.reading, most)
 
     def on_step(self, step: Step) -> None:
-        """Take the next step of the reading."""
+        """Process the next step of the reading."""
         self._interpreter.on_step(step)
 
     def send(self, *, has_ended: bool = False) -> None:
@@ -86,7 +86,7 @@ class FindingSender:
     """Sends what the rules find in a capture, and how far they have got."""
 
     def __init__(self, number: int, path: Path, tell: Tell, *, in_full: bool) -> None:
-        """Begin.
+        """Start with nothing sent.
 
         Args:
             number: identifies the capture in all messages.
@@ -114,7 +114,7 @@ class FindingSender:
         self._begin()
 
     def on_step(self, step: Step) -> None:
-        """Take the next step of the reading."""
+        """Process the next step of the reading."""
         for finding in step.findings:
             self._report(finding)
         self._entries += step.item is not None
@@ -230,7 +230,7 @@ class CachedPass:
     """Sends the cached output of an earlier pass over a capture again."""
 
     def __init__(self, number: int, messages: Iterator[bytes], tell: Tell, *, is_urgent: bool) -> None:
-        """Begin.
+        """Start with nothing sent.
 
         Args:
             number: identifies the capture in all messages.

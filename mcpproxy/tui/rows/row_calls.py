@@ -119,7 +119,7 @@ def call_at(reading: Reading, number: int, response: Response | None) -> Call | 
 
 
 def _carry(reading: Reading, number: int, call: Call) -> None:
-    """Note which HTTP exchange carried a call last, and when that broke off."""
+    """Record which HTTP exchange carried a call last, and when that broke off."""
     told = reading.conversation.carriers.get(number)
     carrier = call.request.frames[0].exchange if told is None else told.exchange
     call.http = None if carrier is None else reading.conversation.exchange(carrier)
@@ -139,7 +139,7 @@ def late_ns(reading: Reading, number: int) -> int | None:
 
 
 def _cancel(reading: Reading, number: int, call: Call, row: int) -> None:
-    """Note how a call was cancelled: by a message, or by the end of its HTTP exchange."""
+    """Record how a call was cancelled: by a message, or by the end of its HTTP exchange."""
     index = reading.index
     mark = RecordRef(index.entry(row).seq, index.t_ns(row))
     abandoned_ns = reading.abandoned_ns(number)

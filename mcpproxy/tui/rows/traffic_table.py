@@ -69,7 +69,7 @@ class TrafficRows:
         return len(self.view)
 
     def fit(self, columns: Sequence[Column], width: int) -> None:
-        """Note how much of each text the columns show."""
+        """Record how much of each text the columns show."""
         widths = {column.name: size for column, size in layout(columns, width)}
         self.is_narrow = widths.get("more", 0) < NOTE
         self._content_width, self._status_width = widths.get("more", 24), widths.get("status", 14)

@@ -35,7 +35,7 @@ class Deletion:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def ask(self, path: Path) -> None:
-        """Find out what would be deleted with a capture, and ask; keys wait for the question."""
+        """Determine what would be deleted with a capture, and ask; keys wait for the question."""
 
         def work() -> None:
             capture = removable(path)

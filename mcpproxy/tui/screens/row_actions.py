@@ -39,7 +39,7 @@ class RowActions:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def read(self, work: Callable[[int], None]) -> None:
-        """Have the thread do something with the row at the cursor, which needs the file; keys wait for it."""
+        """Run a function on the row at the cursor in the thread, which reads the file; keys wait for it."""
         entry = self._entry()
         if entry is None:
             notify(self._screen.app, "nothing is selected")

@@ -137,7 +137,7 @@ class TextLines(OnDemand[Sequence[Span]]):
             self._named = {at + 1: size for at, size in self._named.items()}
 
     def cut(self) -> None:
-        """Say that there is more text than the limit allows."""
+        """Add a line that refers to the raw text for the rest."""
         self._texts.append("… more: see raw")
         self._indents.append(0)
         self._kinds.append(_ROLES.index("bad"))

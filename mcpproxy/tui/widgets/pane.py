@@ -185,7 +185,7 @@ class Pane(ScrollView, can_focus=True):
             self._toggle(None)
 
     def validate_scroll_y(self, value: float) -> float:
-        """Begin with a whole line: a dragged scroll bar asks for parts of one, and then lines would be left undrawn."""
+        """Start at a whole line: a dragged scroll bar may stop within one, which would leave lines undrawn."""
         return round(super().validate_scroll_y(value))
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:

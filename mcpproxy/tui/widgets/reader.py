@@ -103,7 +103,7 @@ class Reader(Vertical):
             yield SafeText(id="finding-count")
 
     def on_mount(self) -> None:
-        """Say what the box is for."""
+        """Show what the box is for."""
         self.query_one("#finding-word", SafeText).show([Span("find ", "accent")])
 
     def on_unmount(self) -> None:
@@ -144,11 +144,11 @@ class Reader(Vertical):
     # ---- the box
 
     def action_find(self) -> None:
-        """Ask what to find."""
+        """Open the box for the text to find."""
         self.open_box()
 
     def open_box(self) -> None:
-        """Ask what to find."""
+        """Open the box for the text to find."""
         if not self.is_finding:
             self._from = self.pane.top
         self.query_one("#finding").display = True

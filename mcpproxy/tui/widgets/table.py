@@ -240,7 +240,7 @@ class Table(ScrollView, can_focus=True):
         self._draw((was - top + 1, now - top + 1))
 
     def validate_scroll_y(self, value: float) -> float:
-        """Begin with a whole line: a dragged scroll bar asks for parts of one, and then lines would be left undrawn."""
+        """Start at a whole line: a dragged scroll bar may stop within one, which would leave lines undrawn."""
         return round(super().validate_scroll_y(value))
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
