@@ -38,7 +38,7 @@ from mcpproxy.clients.up_lock import running_up
 
 _BACKUP: Final = re.compile(r"\d{8}T\d{6}Z-(?P<client>.+)-[0-9a-f]{4}-(?P<file>[^/]+)").fullmatch
 _STEPS: Final = 64
-"""How far a port may be from the derived one, because those in between were taken when it was chosen."""
+"""The maximum distance of a port from the derived one; those in between were taken when it was chosen."""
 
 
 def recover(state: InstallState, machine: Machine, *, is_sure: bool = False) -> list[Server]:

@@ -1,6 +1,6 @@
-"""What `install` remembers: a backup of every file that it changed, and what it wrote into it.
+"""The records of `install`: a backup of every file that it changed, and what it wrote into it.
 
-It is in the user's state directory (0700, files 0600), because files of clients can hold secrets. The records are kept
+It is in the user's state directory (0700, files 0600), because clients' files can contain secrets. The records are kept
 twice, the second time in the configuration directory, with a number that grows: if one copy could not be written, the
 other is the newer one. What neither copy contains is recovered as far as possible (`mcpproxy.clients.recovery`),
 because mcpproxy's words in a client's file can be recognised.
@@ -75,7 +75,7 @@ def _read_written(stored: Any) -> FileRecord | None:
     except TypeError:
         return None
     if not _is_time(written.at_s):
-        written.at_s = 0.0  # nothing that is restored depends on it
+        written.at_s = 0.0  # no restoration depends on it
     is_sound = (
         all(isinstance(text, str) for text in (written.base, written.backup))
         and written.backup == os.path.basename(written.backup)
@@ -119,7 +119,7 @@ class _Copy:
     is_partial: bool = False
     """Whether records were lost before it was written."""
     is_whole: bool = True
-    """Whether all that is in it could be read."""
+    """Whether all of it could be read."""
 
     def add(self, other: _Copy) -> None:
         """Add what only another copy contains."""
@@ -209,7 +209,7 @@ class InstallState:
         yield from self.backups.glob(".*")
 
     def listener(self, name: str, upstream: str, capture: str) -> Listener:
-        """The listener for a server, an existing one if there is one; a new one is kept with the next write.
+        """The listener for a server, an existing one if there is one; a new one is saved with the next write.
 
         Raises:
             OSError: no port is free.
@@ -315,7 +315,7 @@ def read_state() -> InstallState:
 
 
 def opened(*, is_dry: bool) -> AbstractContextManager[InstallState]:
-    """Returns the records for a command: locked, or, for a dry run, without a lock, which has to be written.
+    """Returns the records for a command: locked, or, for a dry run, unlocked, because a lock would write a file.
 
     Raises:
         OSError: as raised by `locked`.

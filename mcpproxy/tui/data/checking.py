@@ -147,7 +147,7 @@ def add_report(report: dict[str, Any], findings: Findings) -> bool:
     """Process what the worker reports of the rules; returns whether the screen should be redrawn.
 
     Raises:
-        LookupError, TypeError, ValueError: it makes no sense.
+        LookupError, TypeError, ValueError: it is invalid.
     """
     if "found" in report:
         findings.add_finding(_finding(Finding(*report["found"])))

@@ -120,7 +120,7 @@ class Columns:
         self.sessions = array("I")
         """By row: the number of its session, from 1; 0 if it has no message."""
         self.marks = bytearray()
-        """By row: what is odd about it."""
+        """By row: its marks, such as `BAD`."""
         self.call_of = array("I")
         """By row: its call, or NONE."""
         self.begun = array("I")
@@ -263,7 +263,7 @@ class Batch(NamedTuple):
     """The cells that have changed, as they come from the worker."""
 
     job: int
-    """Which capture they are of."""
+    """The number of their capture."""
     rows: int
     """How many rows must exist: the cells refer to no later row."""
     last_seq: int
@@ -300,7 +300,7 @@ def renumbered(message: bytes, job: int) -> bytes:
     """What the worker has reported of a capture, under another number.
 
     Raises:
-        ValueError: it makes no sense.
+        ValueError: it is invalid.
     """
     batch = batch_in(message)
     return as_json({**from_json(message), "n": job}) if batch is None else batch._replace(job=job).message

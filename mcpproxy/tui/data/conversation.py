@@ -123,7 +123,7 @@ class Conversation:
         """Process what the worker reports.
 
         Raises:
-            LookupError, TypeError, ValueError: it makes no sense.
+            LookupError, TypeError, ValueError: it is invalid.
         """
         if "note" in news:
             self._take_note(*news["note"])

@@ -49,7 +49,7 @@ class Interpreter:
         self._told: dict[str, Any] = {}
 
     def on_step(self, step: Step) -> None:
-        """Process the next step of the reading; after the last row, it changes nothing."""
+        """Process the next step of the reading; rows beyond the limit are not interpreted."""
         entry, columns = step.item, self._filling.columns
         row = columns.understood
         if step.end is not None and not self._is_cut:

@@ -1,9 +1,9 @@
 """Reading: one open capture: the positions of its rows, and what the worker reports of them.
 
 A thread indexes the position of everything (`captures.index`), so that all rows can be shown after a few seconds per
-million. The worker reads the capture once more, understands it as all commands do (`analysis.reading`), and sends what
-it has found out, which is kept in columns here (`Columns`). The rest of a row is read from the file again when the row
-is shown, so this process keeps no messages. The positions in a large closed capture are kept in a file (`kept.py`).
+million. The worker reads the capture as well, interprets it as all commands do (`analysis.reading`), and sends the
+results, which are kept in columns here (`Columns`). The rest of a row is read from the file again when the row is
+shown, so this process keeps no messages. The positions in a large closed capture are kept in a file (`kept.py`).
 """
 
 import re
@@ -54,7 +54,7 @@ from mcpproxy.tui.data.row_views import ExcludedRows, FilteredRows
 from mcpproxy.wording.records import Remark, remark_on
 
 AWAITED_S: Final = 0.05
-"""How long the thread waits for the worker before it looks for more rows."""
+"""How long the thread waits for the worker before it searches for more rows."""
 MAX_WAITING_BATCH_BYTES: Final = 256 << 20
 """The maximum size, in bytes, of the batches that wait for their rows; the worker never gets that far ahead."""
 OF_BATCH: Final = 300
@@ -105,7 +105,7 @@ class Reading:
         self._is_begun = False
         self._size = total_size(files)
         self._remarked: dict[int, tuple[bool, bool]] = {}
-        """New rows of records and events without data: whether each is one next to the messages, and whether a
+        """New rows of records and events without data: whether each is left out of `frames_only`, and whether a
         response's row says the same.
         """
         self._status: object = None
@@ -192,7 +192,7 @@ class Reading:
             )
         return [*sentences, *self.conversation.forgotten]
 
-    # ---- what belongs together
+    # ---- related rows
 
     def call(self, row: int) -> int | None:
         """The number of the call to which a row belongs."""
@@ -433,7 +433,7 @@ class Reading:
         self.shown.extend(rows)
         self._remarked.clear()
 
-    # ---- what the worker says
+    # ---- reports of the worker
 
     def on_batch(self, batch: Batch) -> None:
         """Write cells that have changed, as soon as the rows that they refer to exist.
@@ -452,7 +452,7 @@ class Reading:
         """Process what the worker reports in words.
 
         Raises:
-            LookupError, TypeError, ValueError: it makes no sense.
+            LookupError, TypeError, ValueError: it is invalid.
         """
         if "kinds" in news:
             first = news["first"]
