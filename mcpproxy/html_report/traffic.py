@@ -1,6 +1,6 @@
 """The traffic of a report: a row for each line that `show` would print, in columns, and the payloads next to them.
 
-The words are those of `show` and `tui` (`mcpproxy.wording.lines`), and sanitised by them. Payloads are exact; the
+The words are those of `show` and `tui` (`mcpproxy.wording.lines`), and sanitised there. Payloads are exact; the
 page escapes them when it shows them.
 """
 
