@@ -401,7 +401,7 @@ def _parts(startup: Startup) -> list[str]:
     if startup.silent and counts:
         at = 1 if startup.process_ms is not None and len(counts) > 1 else 0
         where = f" in {count_text(startup.silent, 'session')}" if startup.silent < startup.sessions else ""
-        counts[at] += f", start of the process included{where}"
+        counts[at] += f", including the start of the process{where}"
     return [*counts, *([f"medians of {startup.sessions:,} sessions"] if startup.sessions > 1 else [])]
 
 

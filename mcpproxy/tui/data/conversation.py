@@ -119,7 +119,7 @@ class Conversation:
                 made.on_record(record.members, RecordRef(record.seq, record.t_ns))
         return made.known(number)
 
-    def update(self, news: dict[str, Any]) -> None:
+    def apply_news(self, news: dict[str, Any]) -> None:
         """Process what the worker reports.
 
         Raises:

@@ -460,7 +460,7 @@ class Reading:
             if not 0 <= first <= len(self.kinds.all) <= MAX_ACCEPTED_KINDS:
                 raise ValueError("kinds of requests at a place that does not exist")
             self.kinds.all[first : first + len(kinds)] = kinds
-        self.conversation.update(news)
+        self.conversation.apply_news(news)
         self._told += 1
         self._news.set()
 
