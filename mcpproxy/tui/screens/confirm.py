@@ -41,6 +41,6 @@ class ConfirmScreen(ModalScreen[bool]):
         self.query_one("#question", SafeText).show_lines([*rows, *([Span(f"  {line}")] for line in self._details)])
 
     def on_key(self, event: events.Key) -> None:
-        """Take the answer."""
+        """Dismiss the question with the answer."""
         event.stop()
         self.dismiss(event.character == "y")

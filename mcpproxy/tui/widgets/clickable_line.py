@@ -1,4 +1,4 @@
-"""Pointed line: a line of words, some of which lead somewhere if they are clicked."""
+"""Clickable line: a line of words, some of which lead somewhere if they are clicked."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
