@@ -152,7 +152,7 @@ class Child:
             # DuckDB refuses files, but would attach a second database in memory.
             if str(statement.type).endswith(".ATTACH"):
                 raise QueryError("permission", "no database can be attached here")
-        refuse_changes(sql, self._relations)
+        refuse_changes(statements, self._relations)
         for statement in statements[:-1]:
             self._connection.execute(statement)
         columns, cursor = self._run(statements[-1])
