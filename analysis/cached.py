@@ -8,6 +8,7 @@ computed again.
 import json
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
@@ -32,6 +33,8 @@ TABLES: Final = ("captures/**/*.py", "analysis/**/*.py", "analysis/**/*.sql", "a
 CAP: Final = 2 << 30
 """Bytes, unless MCPPROXY_CACHE_SIZE says otherwise."""
 
+UNFINISHED: Final = ".making-"
+"""How the names of files begin that are being written."""
 _SIZE: Final = re.compile(r"(\d{1,15})([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _ROOT: Final = Path(__file__).parents[1]
 _VIEWS: Final = "views"
@@ -80,6 +83,22 @@ def write_atomically(file: Path, value: object, most: int) -> bool:
     return True
 
 
+def read_bytes(file: Path, most: int) -> bytes | None:
+    """The content of a cache file, or None if it cannot be read, is not a regular file or must not be trusted.
+
+    Args:
+        file: the cache file.
+        most: the maximum number of bytes that are read.
+    """
+    try:
+        # Opening a FIFO would wait until someone opens it to write.
+        with open(file, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as opened:
+            status = os.fstat(opened.fileno())
+            return opened.read(most) if stat.S_ISREG(status.st_mode) and not refusal(status) else None
+    except OSError:
+        return None
+
+
 def put_bytes(file: Path, pieces: Iterable[bytes]) -> bool:
     """Write a file under a temporary name, only for the user, and rename it; return whether that succeeded."""
     temporary: str | None = None
@@ -87,7 +106,7 @@ def put_bytes(file: Path, pieces: Iterable[bytes]) -> bool:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if refusal(file.parent.stat()):
             return False
-        fd, temporary = tempfile.mkstemp(prefix=".making-", dir=file.parent)
+        fd, temporary = tempfile.mkstemp(prefix=UNFINISHED, dir=file.parent)
         with open(fd, "wb") as opened:
             opened.writelines(pieces)
         os.replace(temporary, file)

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from analysis import summary, tally
-from analysis.cached import Freed, put_bytes, size_limit
-from captures.ownership import refusal
+from analysis.cached import UNFINISHED, Freed, put_bytes, read_bytes, size_limit
 
 About: TypeAlias = Literal["rows", "meaning", "findings"]
 """A subject: where the records are; what the messages mean; what the rules find."""
@@ -89,13 +88,8 @@ class OutputCache:
         """
         if self._file is None or self._key is None or not size_limit():
             return None
-        try:
-            # Opening a FIFO would wait until someone opens it to write.
-            with open(self._file, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as opened:
-                if refusal(os.fstat(opened.fileno())):
-                    return None
-                kept = opened.read(_DIGEST + MAX_OUTPUT_FILE_BYTES + 1)
-        except OSError:
+        kept = read_bytes(self._file, _DIGEST + MAX_OUTPUT_FILE_BYTES + 1)
+        if kept is None:
             return None
         digest, packed = kept[:_DIGEST], kept[_DIGEST:]
         if len(packed) > MAX_OUTPUT_FILE_BYTES or digest != _digest(self._key, [packed]):
@@ -125,11 +119,15 @@ def files_of(path: Path) -> list[Path]:
 
 
 def clear() -> Freed:
-    """Delete all files, of all captures."""
+    """Delete all files, of all captures, and what killed processes have left unfinished next to them."""
     files = _files()
     for _, file in files:
         with suppress(OSError):
             file.unlink()
+    folder = summary.directory()
+    for left in [] if folder is None else folder.glob(f"{UNFINISHED}*"):
+        with suppress(OSError):
+            left.unlink()
     gone = [size for size, file in files if not os.path.lexists(file)]
     return Freed(len(gone), sum(gone), len(files) - len(gone))
 

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis import clock
-from analysis.cached import READING, version_of, write_atomically
+from analysis.cached import READING, read_bytes, version_of, write_atomically
 from analysis.conversation.histogram import Histogram
 from analysis.conversation.session import Peer
 from analysis.reading import AbandonedCount, Item, Reading
 from captures.file import is_live
 from captures.frame import Frame
 from captures.listing import segments
-from captures.ownership import refusal
 from captures.paths import cache_directory
 from captures.record import Record
 from captures.tail import STEP, Tail
@@ -244,12 +243,8 @@ def cached(path: Path) -> Summary | None:
     if file is None or key is None:
         return None
     try:
-        # Opening a FIFO would wait until someone opens it to write.
-        with open(file, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as opened:
-            if refusal(os.fstat(opened.fileno())):
-                return None
-            kept = json.loads(opened.read(MAX_CACHE_FILE_BYTES + 1)[:MAX_CACHE_FILE_BYTES])
-    except (OSError, ValueError, RecursionError):
+        kept = json.loads(read_bytes(file, MAX_CACHE_FILE_BYTES) or b"")
+    except (ValueError, RecursionError):
         return None
     return _summary(kept.get("summary")) if isinstance(kept, dict) and kept.get("key") == key else None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis import summary
-from analysis.cached import JUDGING, version_of, write_atomically
+from analysis.cached import JUDGING, read_bytes, version_of, write_atomically
 from analysis.rules.finding import Level
 
 _SUFFIX: Final = ".tally"
@@ -48,9 +48,8 @@ def cached(path: Path) -> Tally | None:
     if file is None or key is None:
         return None
     try:
-        with file.open("rb") as opened:
-            kept = json.loads(opened.read(_MAX_CACHE_FILE_BYTES))
-    except (OSError, ValueError, RecursionError):
+        kept = json.loads(read_bytes(file, _MAX_CACHE_FILE_BYTES) or b"")
+    except (ValueError, RecursionError):
         return None
     counts = kept.get("tally") if isinstance(kept, dict) and kept.get("key") == key else None
     is_whole = isinstance(counts, list) and len(counts) == 3 and all(type(n) is int and n >= 0 for n in counts)

@@ -82,6 +82,9 @@ def test_a_file_that_is_cut_or_damaged_is_not_used(capture: Path) -> None:
     file.unlink()
     os.mkfifo(file)
     assert again(capture) is None
+    end = os.open(file, os.O_RDWR)
+    assert again(capture) is None, "a FIFO that somebody writes to"
+    os.close(end)
     file.unlink()
     file.mkdir()
     assert (again(capture), keep(capture, MESSAGES)) == (None, False)
@@ -142,7 +145,10 @@ def test_files_are_bounded_and_cleared(capture: Path, tmp_path: Path, monkeypatc
     monkeypatch.setenv("MCPPROXY_CACHE_SIZE", "0")
     assert not keep(capture, [b"x"])
     assert again(paths[0]) is None
+    left = file_of(capture).with_name(".making-left")
+    left.write_bytes(b"by a process that was killed")
     freed = clear()
+    assert not left.exists()
     assert (freed.files, freed.undeleted) == (3, 0)
     assert freed.bytes > 100_000
     assert clear() == Freed(0, 0, 0)

@@ -19,7 +19,6 @@ from typing import Any, Final
 from analysis import clock
 from analysis.child_process import as_json, from_json
 from analysis.conversation.call import IdState, Outcome
-from analysis.output_cache import OutputCache
 from analysis.summary import bad_ending
 from captures.damage import Damage
 from captures.file import is_live
@@ -76,6 +75,9 @@ class Reading:
         """
         self.most = ROWS
         """How many rows it has at most, and how many calls."""
+        # What is read now must not be kept for a file that takes the place of this one.
+        self._kept = kept(path, "rows", self.most) if path.is_file() and is_kept(path) else None
+        """Where to keep the rows; None if they are kept already, or are not to be kept."""
         self.index = Index(path, self.most)
         self.findings = Findings(self.index)
         """The findings of the rules, from the worker."""
@@ -100,8 +102,6 @@ class Reading:
         """How it ended."""
         files = segments(path)
         self._was_live = is_live(files[-1])
-        self._kept: OutputCache | None = None
-        """Where to keep the rows; None if they are kept already, or are not to be kept."""
         self._is_begun = False
         self._size = total_size(files)
         self._remarked: dict[int, tuple[bool, bool]] = {}
@@ -364,9 +364,8 @@ class Reading:
     def _restore(self) -> bool:
         """At the first step, load all rows if they were saved; returns whether they were."""
         is_begun, self._is_begun = self._is_begun, True
-        if is_begun or not is_kept(self.path):
+        if is_begun or self._kept is None:
             return False
-        self._kept = kept(self.path, "rows", self.most)
         saved = self._kept.cached()
         if saved is None:
             return False
@@ -377,7 +376,7 @@ class Reading:
             end = None if known["end"] is None else Remark(*known["end"])
             status, signal, has_http = known["status"], known["signal"], known["has_http"]
             self.index.restore(saved)
-        except (LookupError, TypeError, ValueError, StopIteration, zlib.error):
+        except (ArithmeticError, LookupError, TypeError, ValueError, StopIteration, zlib.error):
             return False
         self.end, self._status, self._signal, self.http.has_any, self._kept = end, status, signal, has_http, None
         for column, cells in zip(self._columns, columns, strict=True):
