@@ -46,3 +46,8 @@ def test_a_hostile_text_takes_no_longer_than_it_is_long() -> None:
         for old, _ in texts:
             text = old.replace("{}", "") * 20_000
             assert current_wording(rule, f"{text}x").endswith("x")
+
+
+def test_what_this_version_writes_stays_whatever_its_values_say() -> None:
+    text = "a has no answer after b is still unanswered after 60 s"
+    assert current_wording("timeout/unanswered", text) == text
