@@ -1,6 +1,6 @@
-"""The traffic of a report: a row for each line that `show` would print, in columns, and the payloads beside them.
+"""The traffic of a report: a row for each line that `show` would print, in columns, and the payloads next to them.
 
-The words are those of `show` and `tui` (`mcpproxy.wording.lines`), and sanitised by them. Payloads are exact; the
+The words are those of `show` and `tui` (`mcpproxy.wording.lines`), and sanitised there. Payloads are exact; the
 page escapes them when it shows them.
 """
 
@@ -32,7 +32,7 @@ NONE: Final = -1
 
 
 class _Row(NamedTuple):
-    """What a row says about a message or remark."""
+    """The content of a row about a message or remark."""
 
     kind: str
     """request, response, notification, batch, other (not a message) or remark."""
@@ -54,7 +54,7 @@ class _Row(NamedTuple):
     answers_text: str = ""
     """What a response answers, or why it answers nothing, as `show --frame` says it."""
     answered_text: str = ""
-    """What the page of its request says of it."""
+    """What the page of its request says about it."""
     exchange: int = NONE
 
 
@@ -65,7 +65,7 @@ class Traffic:
         """Begin without rows.
 
         Args:
-            payloads: takes the payloads.
+            payloads: receives the payloads.
             cut: bytes that are kept of each payload.
         """
         self.payloads = payloads
@@ -94,7 +94,7 @@ class Traffic:
         return number
 
     def mark(self, capture: int, seq: int, rule: str, level: Level) -> None:
-        """Note that a finding is about a record."""
+        """Record that a finding is about a record."""
         row = self.rows.get((capture, seq))
         if row is not None:
             self.columns["level"][row] = max(self.columns["level"][row], int(level))
@@ -103,7 +103,7 @@ class Traffic:
                 self.columns["rules"][row] = " ".join([*rules, rule])
 
     def settle(self, row: int, status: Status) -> None:
-        """Say in the row of a request what became of it without a response."""
+        """Note in the row of a request how it ended without a response."""
         self.columns["word"][row] = f"{status.word}{status.text}"
         self.columns["is_bad"][row] = status.is_bad
 
@@ -115,7 +115,7 @@ class CaptureTraffic:
         """Begin without rows.
 
         Args:
-            traffic: gets the rows.
+            traffic: receives the rows.
             capture: its place among the captures of the report.
             fold: the state of the conversation, as its reading keeps it.
         """
@@ -127,10 +127,10 @@ class CaptureTraffic:
         self._open: dict[tuple[int, int | None], int] = {}
         """Rows of requests without a response so far."""
         self._headless: set[int] = set()
-        """HTTP exchanges that are open."""
+        """Open HTTP exchanges, whose heads are not written yet."""
 
     def on_step(self, step: Step) -> None:
-        """Process the next step, not the last."""
+        """Process the next step, unless it is the last."""
         item = step.item
         if isinstance(item, Frame):
             self.frames += 1
@@ -151,7 +151,7 @@ class CaptureTraffic:
 
         Args:
             last: it.
-            is_whole: whether all before it were taken; otherwise the end, and what has no response, get no row.
+            is_whole: whether all earlier steps were processed; if not, the end and unanswered requests get no row.
         """
         for number in sorted(self._headless):
             self._add_head(number)
@@ -167,7 +167,7 @@ class CaptureTraffic:
                 self._settle(call, waiting(waited_ns(fold, call.request)) if may_come else fate(call))
 
     def _settle(self, call: Call, status: Status) -> None:
-        """Say what became of a request without a response, if it has a row and expects one."""
+        """Record how a request without a response ended, if it has a row and expects one."""
         row = self._open.get((call.request.seq, call.request.index))
         if row is not None and call.request.method not in ENDLESS:
             self._traffic.settle(row, status)

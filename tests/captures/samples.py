@@ -117,7 +117,7 @@ def cut(data: bytes, step: int = 1 << 20) -> list[Record | Damage]:
 
 def _fed(cutter: Any, data: bytes, step: int) -> list[Any]:
     items = [item for at in range(0, len(data), step) for item in cutter.feed(data[at : at + step])]
-    return [*items, *cutter.end()]
+    return [*items, *cutter.finish()]
 
 
 def whole_records(data: bytes) -> list[Record]:

@@ -1,5 +1,6 @@
 """Statements that would change a capture, and those that change only what a query made."""
 
+import duckdb
 import pytest
 
 from analysis.store.sandbox.protocol import QueryError
@@ -25,9 +26,14 @@ def test_no_statement_changes_a_capture() -> None:
         ("with w as (delete from frames returning *) select * from w", "delete from frames"),
         ("explain analyze delete from frames", "delete from frames"),
         ("prepare p as update frames set seq = 1", "update frames"),
+        ("delete from 'frames'", "delete from frames"),
+        ("drop table 'Frames'", "drop table frames"),
+        ("delete\u00a0from\u2003frames", "delete from frames"),
+        ("create or replace table frames as select 1 as seq", "create or replace table frames"),
+        ("create or replace temp view calls as select 1 as seq", "create or replace temp view calls"),
     ):
         with pytest.raises(QueryError) as refused:
-            refuse_changes(sql, OURS)
+            refuse_changes(duckdb.extract_statements(sql), OURS)
         assert str(refused.value) == f"captures are read-only, so no query can {what}", sql
 
 
@@ -39,5 +45,12 @@ def test_queries_change_what_they_made() -> None:
         "select 1 as update, frames from captures",
         "insert into t select 1 on conflict do update set a = 2",
         "create temp view mine as from calls",
+        "select 1 as delete from frames",
+        'select 1 as "delete from frames"',
+        "select seq drop from frames limit 1",
+        "alter table t drop column frames",
+        "insert into temp.frames values (1)",
+        "drop macro frames",
+        "insert into t values ('; delete from frames')",
     ):
-        refuse_changes(sql, OURS)
+        refuse_changes(duckdb.extract_statements(sql), OURS)
