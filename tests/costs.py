@@ -1,9 +1,9 @@
 """What each test costs: CPU time of the test and its children, listed at the end of a run and never judged.
 
 Elapsed time says nothing on a machine that others use, too, and even CPU time differs from machine to machine, so no
-test fails for it. The list shows where a suite gets slow: in a run of unit tests, all cases above
-`UNIT_S`, otherwise the most expensive ones, and those above `REASON_S` that do not say why with
-`@pytest.mark.costly("reason")`. `pytest --costs FILE` writes one JSON object a case: `test`, `processor_s`, `wall_s`.
+test fails for it. The list shows where a suite gets slow: in a run of unit tests, all cases above `UNIT_S`, otherwise
+the most expensive ones, and those above `REASON_S` that give no reason with `@pytest.mark.costly("reason")`.
+`pytest --costs FILE` writes one JSON object per case: `test`, `processor_s`, `wall_s`.
 """
 
 import json
@@ -23,7 +23,7 @@ _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 def processor_s() -> float:
-    """CPU time, in seconds, of this process, of its children, and of what those have waited for."""
+    """CPU time, in seconds, of this process, its children, and the processes that those have waited for."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system + sum(map(_of, _children()))
 

@@ -1,6 +1,6 @@
-"""A conversation for the tests of threads: frames and records as a reader yields them, through the fold.
+"""A conversation for tests of what links messages: frames and records as a reader yields them, fed to the fold.
 
-One item every millisecond, so that stamps are easy to remember: the nth item has number n and comes at n ms.
+One item every millisecond, so that stamps are easy to remember: the nth item has number n and the stamp n ms.
 """
 
 import json
@@ -36,7 +36,7 @@ class Talk:
         self.record("header", transport=transport, capture="0", observed_start=True)
 
     def follow(self, context: MessageContext) -> None:
-        """Called for each message; tests override it."""
+        """Handle a message; tests override this."""
 
     def record(self, rec: str, **members: Any) -> None:
         self.seq += 1

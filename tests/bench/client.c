@@ -1,13 +1,13 @@
-/* The client of the benchmark: starts a command, talks to it, prints one JSON object of what it saw.
+/* The client of the benchmark: starts a command, talks to it, and prints what it measured as one JSON object.
  *
  *     client ping COUNT WARMUP -- COMMAND...    one 400-byte frame in flight; time of each round trip
  *     client flood COUNT WINDOW -- COMMAND...   frames without waiting, at most WINDOW unanswered
  *     client start 1 0 -- COMMAND...            from before the fork to the first answer
  *     client giant SIZE 0 -- COMMAND...         a frame of SIZE bytes there, then one of SIZE bytes back
  *
- * In C, because the noise of a client in Python is larger than what a relay costs. After the object it waits for the end of
- * its own stdin with the command still running, so that the caller can look at the memory of it; then it closes the
- * command's stdin and ends with 0 if the command did, else with 1. It gives up after five minutes.
+ * In C, because the noise of a client in Python is larger than what a relay costs. After the object, it waits for the end of
+ * its own stdin with the command still running, so that the caller can measure its memory; then it closes the command's
+ * stdin and exits with 0 if the command did, else with 1. It gives up after five minutes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -139,7 +139,7 @@ static void flood(long count, long window) {
     static char batch[BATCH * FRAME];
     long made = 0, answered = 0;
     size_t at = 0, size = 0;
-    round_trip(0); /* starting up is another figure */
+    round_trip(0); /* the start-up is a separate figure */
     fcntl(to_command, F_SETFL, O_NONBLOCK);
     long long began = now_ns();
     while (answered < count) {

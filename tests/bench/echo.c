@@ -1,9 +1,9 @@
-/* The server of the benchmark: answers each line by a JSON-RPC result of the same id.
+/* The server of the benchmark: answers each line with a JSON-RPC result with the same id.
  *
  *     echo
  *
  * An answer is a frame of 400 bytes, newline included; a request that begins with "giant":N among its first bytes gets an
- * answer of N bytes. Answers to one chunk leave in one write(2), so that the server is never what a flood waits for.
+ * answer of N bytes. Answers to one chunk go out in one write(2), so that a flood never waits for the server.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  *     relay FILE COMMAND [ARGUMENT...]
  *
  * Runs COMMAND between two pipes. In each direction one thread reads a chunk, appends it to FILE with one write(2), then
- * hands it on. It frames nothing, judges nothing and stamps nothing: what `mcpproxy run` costs above this is the price of a
+ * hands it on. It frames nothing, judges nothing and stamps nothing: what `mcpproxy run` costs beyond this is the price of a
  * capture. Ends with the exit status of COMMAND, or 128 + the signal that ended it.
  */
 #include <errno.h>
@@ -82,6 +82,6 @@ int main(int argc, char **argv) {
     if (pthread_create(&upward, NULL, pump, &c2s) != 0) fail("pthread_create");
     pump(&s2c);
     if (waitpid(server, &status, 0) < 0) fail("waitpid");
-    /* The upward thread may still be blocked in a read of a client that keeps its end open; leaving ends it. */
+    /* The upward thread may still be blocked reading from a client that keeps its end open; exiting ends it. */
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

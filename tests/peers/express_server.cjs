@@ -1,8 +1,8 @@
-// The TypeScript SDK behind an Express router that sends /mcp to /mcp/ by an absolute address, as many do.
+// The TypeScript SDK behind an Express router that redirects /mcp to /mcp/ with an absolute address, as many do.
 //
 //     node express_server.cjs NODE_MODULES
 //
-// It listens on a free port of loopback and prints its URL when it does. The older transport is at /sse, and names an
+// It listens on a free loopback port, and then prints its URL. The older transport is at /sse, and names an
 // absolute address in its `endpoint` event. One tool: `add {a, b}`.
 
 const { createRequire } = require("node:module");

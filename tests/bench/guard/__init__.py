@@ -1,6 +1,6 @@
 """What the suite notices: past bugs brought back, and small random changes.
 
-    python -m tests.bench.guard.history     takes back past commits that mended a fault; a test must fail for each
+    python -m tests.bench.guard.history     reverts past commits that fixed a bug; a test must fail for each
     python -m tests.bench.guard.covering    which test executes which line, and how long each takes
     python -m tests.bench.guard.mutants     changes one place of a module at a time; counts the changes that fail a test
 

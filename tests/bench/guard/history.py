@@ -6,7 +6,7 @@
 `history.toml` lists the commits, and for each the test that noticed last time, which is tried first, even if it is now
 in another file. If it is gone or does not fail, the tests that came with the commit are tried, then the test modules
 that the commit changed, then those that name the modules, and with `--whole` the whole suite. `--update` writes what
-was found. A test counts only if it passes when nothing is taken back. Exits with 1 if a commit goes unnoticed, no
+was found. A test counts only if it passes when nothing is reverted. Exits with 1 if a commit goes unnoticed, no
 longer applies, or leaves a product that does not run.
 """
 
@@ -39,7 +39,7 @@ NO_USE: Final = ("broken", "does not apply")
 
 
 class Entry(NamedTuple):
-    """A commit, and the test that notices when it is taken back; None if no test does."""
+    """A commit, and the test that notices when it is reverted; None if no test does."""
 
     commit: str
     subject: str
@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a commit that was taken back."""
+    """The result of reverting a commit."""
 
     entry: Entry
     how: str
@@ -58,22 +58,22 @@ class Outcome(NamedTuple):
 
 
 class Search:
-    """Takes commits back in a scratch tree, and looks for a test that fails."""
+    """Reverts commits in a scratch tree, and looks for a test that fails."""
 
     def __init__(self, scratch: Scratch, quick: bool, whole: bool) -> None:
         self.scratch, self.quick, self.whole = scratch, quick, whole
         self.suite = Suite(scratch.root)
         self.unsound: set[str] = set()
-        """Tests that fail when nothing is taken back."""
+        """Tests that fail when nothing is reverted."""
 
     def prove(self, tests: Sequence[str]) -> None:
-        """Run tests with nothing taken back."""
+        """Run tests with nothing reverted, and note those that fail."""
         if wanted := sorted(set(tests) - self.unsound):
             results = self.scratch.run(wanted, options=(), whole_s=7200.0).results
             self.unsound |= {result.test for result in results if result.failed is not None}
 
     def search(self, entry: Entry) -> Outcome:
-        """Take a commit back, and look for a test that fails."""
+        """Revert a commit, and look for a test that fails."""
         taken = revert(self.scratch.root, entry.commit)
         entry = Entry(entry.commit, taken.subject, sorted(taken.texts), entry.test)
         if not taken.texts:
@@ -142,7 +142,7 @@ def _quoted(text: str) -> str:
 
 
 def main() -> int:
-    """Take commits back, and print what noticed."""
+    """Revert commits, and print which tests noticed."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.guard.history", description=__doc__)
     parser.add_argument("--repository", type=Path, default=ROOT, metavar="DIR", help="where the suite is; this one")
     parser.add_argument("--revision", default="HEAD", help="of the suite and of the product")

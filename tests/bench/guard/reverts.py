@@ -1,4 +1,4 @@
-"""A past commit taken back on today's tree, as far as it still applies, and the tests that came with it."""
+"""Reverts a past commit on today's tree, as far as it still applies, and finds the tests that came with it."""
 
 import ast
 import re
@@ -34,7 +34,7 @@ class Revert(NamedTuple):
 
 
 def revert(tree: Path, commit: str) -> Revert:
-    """Take back a commit's changes to the product, in the repository at `tree`, whose files stay as they are.
+    """Revert a commit's changes to the product, in the repository at `tree`, whose files stay as they are.
 
     Modules that have moved since are found, as `git revert` finds them. Lines that have changed since the commit
     are kept. So is any part whose removal would leave a module that does not compile or uses undefined names.
