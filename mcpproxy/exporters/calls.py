@@ -2,8 +2,8 @@
 
 A request ends with its response, with its cancellation or with the failure of the HTTP exchange that carried it,
 whichever comes first (`Call.over`), or without any of these where the capture ends. A late response changes neither
-its end nor its length. Following a capture live gives the same calls as reading the file; `FinalCalls` waits for late
-responses, for exports that can.
+its end nor its length. Following a capture live gives the same calls as reading the file; `FinalCalls` selects them,
+and waits for late responses, for exports that can.
 """
 
 from collections import OrderedDict
@@ -97,18 +97,15 @@ def origin_of(request: Request) -> Origin:
 class Calls:
     """The calls of one capture, as they end."""
 
-    def __init__(
-        self, fold: Fold, only: Filter | None = None, look: Callable[[MessageContext], None] = lambda _: None
-    ) -> None:
+    def __init__(self, fold: Fold, look: Callable[[MessageContext], None] = lambda _: None) -> None:
         """Prepare.
 
         Args:
             fold: the state of the conversation, as its reading keeps it.
-            only: selects calls whose request or response it matches; None for all.
             look: called with each message, before the call that it ends.
         """
         self.fold = fold
-        self._only, self._look = only, look
+        self._look = look
         self._times: OrderedDict[int, Span] = OrderedDict()
 
     def on_step(self, step: Step) -> list[EndedCall]:
@@ -146,20 +143,27 @@ class Calls:
             self._times.popitem(last=False)
 
     def _ended(self, call: Call, seen_ns: int) -> list[EndedCall]:
-        session = call.session
-        if session is None or (self._only is not None and not matches(self._only, call)):
-            return []
-        return [EndedCall(call, session, seen_ns)]
+        return [] if call.session is None else [EndedCall(call, call.session, seen_ns)]
 
 
 class FinalCalls:
-    """Holds cancelled calls back until it is known whether they are answered late."""
+    """Selects calls, and holds cancelled ones back until it is known whether they are answered late.
 
-    def __init__(self) -> None:
+    A late response selects its call as any other does, so nothing is selected before.
+    """
+
+    def __init__(self, only: Filter | None = None, *, is_live: bool = False) -> None:
+        """Prepare.
+
+        Args:
+            only: selects calls whose request or response it matches; None for all.
+            is_live: whether nothing is held back, so that a cancelled call is selected by its request alone.
+        """
+        self._only, self._is_live = only, is_live
         self._cancelled: dict[Call, EndedCall] = {}
 
     def take(self, ended: Iterable[EndedCall], step: Step) -> list[EndedCall]:
-        """The calls of which nothing more will be known.
+        """The selected calls of which nothing more will be known.
 
         Args:
             ended: those that the step ends.
@@ -168,7 +172,7 @@ class FinalCalls:
         final = []
         for one in ended:
             call = one.call
-            if call.cancellation is None or call.response is not None or call.is_over:
+            if self._is_live or call.cancellation is None or call.response is not None or call.is_over:
                 final.append(one)
                 continue
             self._cancelled[call] = one
@@ -179,7 +183,7 @@ class FinalCalls:
         if step.end is not None:
             final += self._cancelled.values()
             self._cancelled = {}
-        return final
+        return [one for one in final if self._only is None or matches(self._only, one.call)]
 
 
 def names(call: EndedCall, fold: Fold) -> tuple[Peer, Peer]:

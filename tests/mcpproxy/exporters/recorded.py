@@ -4,11 +4,12 @@ import json
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 
 from mcpproxy.importers.trace import Case, cases
+from tests.analysis.store.written import Written
 from tests.harness import ROOT, Place
 from tests.http_harness import STREAM, Upstream, Wire, chunked, post, serving
 from tests.mcpproxy.cli.typed import mcpproxy
@@ -130,3 +131,24 @@ def counted(*captures: Path, folder: Path, where: str = "true", table: str = "ex
     with duckdb.connect(str(_EXPORTED[holds]), read_only=True) as connection:
         ((count,),) = connection.execute(f"select count(*) from {table} where {where}").fetchall()
     return int(count)
+
+
+BY_LATE_RESPONSE: Final = (
+    "has:error",
+    "latency>900ms",
+    "kind:error",
+    "code:-32603",
+    "frame:6",
+    '"too late"',
+)
+"""Filters that select the late response of `late`, and nothing else."""
+
+
+def late(path: Path) -> Path:
+    """A call that times out, and is answered with an error all the same."""
+    one = Written(path, "files", 1)
+    one.handshake()
+    one.call(100, 2, "late")
+    one.say(503, "c2s", method="notifications/cancelled", params={"requestId": 2, "reason": "Request timed out"})
+    one.refuse(1108, 2, -32603, "too late")
+    return one.close()

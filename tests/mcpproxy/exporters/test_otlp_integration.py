@@ -21,7 +21,7 @@ from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, parsed_traceparent
 from mcpproxy.exporters.otlp.histograms import Histograms
 from tests.analysis.store.written import Written
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
-from tests.mcpproxy.exporters.recorded import corpus, counted
+from tests.mcpproxy.exporters.recorded import BY_LATE_RESPONSE, corpus, counted, late
 
 METRICS = {f"mcp.{side}.{what}.duration" for side in ("client", "server") for what in ("operation", "session")}
 
@@ -240,16 +240,6 @@ def test_errors_have_their_type_and_the_servers_fault_is_the_servers(tmp_path: P
     assert found["tools/call d", False] == ("no_response", None, "")
 
 
-def late(path: Path) -> Path:
-    """A call that times out, and is answered with an error all the same."""
-    one = Written(path, "files", 1)
-    one.handshake()
-    one.call(100, 2, "late")
-    one.say(503, "c2s", method="notifications/cancelled", params={"requestId": 2, "reason": "Request timed out"})
-    one.refuse(1108, 2, -32603, "too late")
-    return one.close()
-
-
 def test_a_cancelled_call_ends_there_and_says_how_late_its_response_was(tmp_path: Path) -> None:
     told = exported(tmp_path / "out", late(tmp_path / "one.mcpcap"))
     for span in told.named("tools/call late"):
@@ -272,6 +262,13 @@ def test_a_span_that_is_sent_live_does_not_wait_for_a_late_response(tmp_path: Pa
     assert span.attributes["error.type"] == "timeout"
     assert "mcpproxy.response.late_ms" not in span.attributes
     assert span.end_ns - span.start_ns == 403_000_000
+
+
+def test_a_filter_selects_a_call_by_its_late_response(tmp_path: Path) -> None:
+    path = late(tmp_path / "one.mcpcap")
+    for text in BY_LATE_RESPONSE:
+        told = exported(tmp_path / "out", "--filter", text, path)
+        assert {span.name for _, span in told.spans} == {"tools/call late"}, text
 
 
 def test_the_four_histograms_count_what_the_spans_show(stdio: Path, http: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.analysis.store.written import MS, OPENED, Written
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
-from tests.mcpproxy.exporters.recorded import corpus, counted
+from tests.mcpproxy.exporters.recorded import BY_LATE_RESPONSE, corpus, counted, late
 
 Event = dict[str, Any]
 
@@ -164,6 +164,15 @@ def test_a_call_ends_with_its_cancellation_and_says_how_late_its_response_was(tm
         "tools/call late": (403_000, "result", "abandoned", 605),
         "tools/call left": (400_000, "cancelled", "cancelled", None),
     }
+
+
+def test_a_filter_selects_a_call_by_its_late_response(tmp_path: Path) -> None:
+    path = late(tmp_path / "one.mcpcap")
+    for text in BY_LATE_RESPONSE:
+        found = events(tmp_path / "out.json", "--filter", text, path)
+        assert [event["name"] for event in found if event["ph"] == "b"] == ["tools/call late"], text
+        counts = [event["args"]["requests"] for event in found if event["name"] == "requests waiting"]
+        assert counts[-1] == 0, text
 
 
 def test_a_filter_selects_calls(stdio: Path, tmp_path: Path) -> None:
