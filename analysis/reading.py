@@ -62,6 +62,8 @@ class About(NamedTuple):
     """How many sessions there were."""
     guesses: int
     """How many of them are guesses, because their clients look alike."""
+    server_ended_ns: int | None
+    """When the server's process ended; None if that is not in the capture, so far."""
 
 
 class Lost(NamedTuple):
@@ -233,6 +235,7 @@ class Reading:
             fold.revisions,
             fold.routing.count,
             fold.routing.guesses,
+            fold.server_ended_ns,
         )
 
     @property

@@ -1,15 +1,16 @@
 """Calls: the requests of a capture, each once, as soon as its outcome is known.
 
 A request ends with its response, with its cancellation or with the failure of the HTTP exchange that carried it,
-whichever comes first (`Call.over`), or without any of these where the capture ends. A late response changes neither
-its end nor its length. Following a capture live gives the same calls as reading the file; `FinalCalls` selects them,
-and waits for late responses, for exports that can.
+whichever comes first (`Call.over`), or without any of these where its server or the capture ends, which is now while
+that is being recorded. A late response changes neither its end nor its length. Following a capture live gives the same
+calls as reading the file; `FinalCalls` selects them, and waits for late responses, for exports that can.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+from analysis import clock
 from analysis.conversation.call import Call, MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request, Side
@@ -44,14 +45,8 @@ class EndedCall(NamedTuple):
 
     call: Call
     session: Session
-    seen_ns: int
-    """When the reading knew that it had ended."""
-
-    @property
-    def ended_ns(self) -> int:
-        """When its response was read, or when it was cancelled, failed, or the capture ended: whichever was first."""
-        over = self.call.over
-        return max(self.call.request.t_ns, self.seen_ns if over is None else over.t_ns)
+    ended_ns: int
+    """When it was over (`Call.over`); otherwise when its server ended, or the capture, or now if that is live."""
 
     @property
     def begun_ns(self) -> int:
@@ -111,24 +106,24 @@ class Calls:
     def on_step(self, step: Step) -> list[EndedCall]:
         """Take the next step; returns the calls that it ends. The last step ends those that are open."""
         ended: list[EndedCall] = []
-        now_ns = self.fold.t_ns
         for context in step.messages:
             self._look(context)
             self._note(context)
             if context.cancelled is not None:
-                ended += self._ended(context.cancelled, now_ns)
+                ended += self._ended(context.cancelled)
         at = -1 if step.item is None or isinstance(step.item, Damage) else step.item.seq
         for call in step.changed:
             # What a notification had cancelled has ended then.
             mark = call.cancellation
             if call.response is not None:
-                ended += self._ended(call, now_ns) if mark is None else []
+                ended += self._ended(call) if mark is None else []
             elif call.settled is not None:
-                ended += self._ended(call, now_ns) if mark is None or mark.seq == at else []
+                ended += self._ended(call) if mark is None or mark.seq == at else []
             elif not call.request.id.pairs:
                 ended += self._ended(call, call.request.t_ns)
             elif step.end is not None and (mark is None or call.is_ended_by_leaving):
-                ended += self._ended(call, now_ns)
+                is_live = step.end == "open"
+                ended += self._ended(call, clock.lasted_ns(self.fold.t_ns, self.fold.wall_ns, is_live=is_live))
         return ended
 
     def sessions(self) -> Iterable[Span]:
@@ -142,8 +137,9 @@ class Calls:
         if len(self._times) > MAX_TIMED_SESSIONS:
             self._times.popitem(last=False)
 
-    def _ended(self, call: Call, seen_ns: int) -> list[EndedCall]:
-        return [] if call.session is None else [EndedCall(call, call.session, seen_ns)]
+    def _ended(self, call: Call, last_ns: int | None = None) -> list[EndedCall]:
+        session = call.session
+        return [] if session is None else [EndedCall(call, session, self.fold.open_until_ns(call, last_ns))]
 
 
 class FinalCalls:

@@ -51,7 +51,8 @@ select
     cancel_reason,
     case when standing.ended_ns >= cancelled_ns then round((standing.ended_ns - cancelled_ns) / 1e6, 3) end as late_ms,
     coalesce(waiting_ms > 0, false) as has_waited,
-    request_bytes, response_bytes, probable_answer, probable_answer_id, redirects
+    request_bytes, response_bytes, probable_answer, probable_answer_id, redirects,
+    id
 from standing join captures using (capture)
     left join sessions on sessions.capture = standing.capture and sessions.session = standing.session
     left join http on http.capture = standing.capture and http.exchange = standing.exchange;
@@ -87,3 +88,4 @@ comment on column calls.response_bytes is 'size of the frame of the response; NU
 comment on column calls.redirects is 'how many times it was redirected and repeated';
 comment on column calls.probable_answer is 'for an unanswered call: frame number of a response that matches no request and was probably meant for this call; NULL if there is none. A guess';
 comment on column calls.probable_answer_id is 'the id of that response as JSON writes it; NULL if it has none. Untrusted text';
+comment on column calls.id is 'id of the request as JSON writes it: 7 or "7"; NULL if it is longer than 256 bytes, or an array or object';

@@ -463,6 +463,14 @@ def test_unanswered_by_heart(written: Base) -> None:
     assert (row["why"], row["reason"]) == ("open", None)
 
 
+def test_an_unanswered_call_on_stdio_was_open_until_its_server_ended(tmp_path: Path) -> None:
+    one = Written(tmp_path / "a.mcpcap", "s")
+    one.call(100, 1, "slow")
+    one.record(700, "process", event="ended", status=0)
+    with loaded([one.close(9000)]) as base:
+        assert base.ask("select open_ms from calls") == base.ask("select open_ms from unanswered") == [(600.0,)]
+
+
 def test_what_was_abandoned_by_heart(tmp_path: Path) -> None:
     one = Written(tmp_path / "a.mcpcap", "s")
     one.call(0, 1, "slow")

@@ -1,13 +1,16 @@
 """Captures that tests of exports share: real recordings over stdio and HTTP, and every conversation of the corpus."""
 
 import json
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import duckdb
 
+from captures.file import CaptureFile
 from mcpproxy.importers.trace import Case, cases
 from tests.analysis.store.written import Written
 from tests.harness import ROOT, Place
@@ -142,6 +145,32 @@ BY_LATE_RESPONSE: Final = (
     '"too late"',
 )
 """Filters that select the late response of `late`, and nothing else."""
+
+
+def never_answered(path: Path) -> Path:
+    """A call that has no response when its server ends, after 600 ms and long before the capture does."""
+    one = Written(path, "files", 1)
+    one.handshake()
+    one.call(100, 2, "hung")
+    one.record(700, "process", event="ended", status=0)
+    return one.close(9000)
+
+
+@contextmanager
+def being_recorded(path: Path) -> Iterator[Path]:
+    """A capture that began a minute ago, and whose last record is a call after 100 ms."""
+    one = Written(path.with_name("whole"), "files", 1, time.time_ns() - 60_000_000_000)
+    one.handshake()
+    one.call(100, 2, "hung")
+    whole = one.close()
+    lines = whole.read_bytes().splitlines(keepends=True)
+    whole.unlink()
+    growing = CaptureFile(path)
+    try:
+        growing.append(b"".join(lines[:-1]))
+        yield path
+    finally:
+        growing.close()
 
 
 def late(path: Path) -> Path:

@@ -21,7 +21,14 @@ from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, parsed_traceparent
 from mcpproxy.exporters.otlp.histograms import Histograms
 from tests.analysis.store.written import Written
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
-from tests.mcpproxy.exporters.recorded import BY_LATE_RESPONSE, corpus, counted, late
+from tests.mcpproxy.exporters.recorded import (
+    BY_LATE_RESPONSE,
+    being_recorded,
+    corpus,
+    counted,
+    late,
+    never_answered,
+)
 
 METRICS = {f"mcp.{side}.{what}.duration" for side in ("client", "server") for what in ("operation", "session")}
 
@@ -262,6 +269,16 @@ def test_a_span_that_is_sent_live_does_not_wait_for_a_late_response(tmp_path: Pa
     assert span.attributes["error.type"] == "timeout"
     assert "mcpproxy.response.late_ms" not in span.attributes
     assert span.end_ns - span.start_ns == 403_000_000
+
+
+def test_an_unanswered_call_ends_with_its_server_or_now(tmp_path: Path) -> None:
+    told = exported(tmp_path / "out", never_answered(tmp_path / "one.mcpcap"))
+    for span in told.named("tools/call hung"):
+        assert span.end_time_unix_nano - span.start_time_unix_nano == 600_000_000
+    with being_recorded(tmp_path / "live.mcpcap") as path:
+        told = exported(tmp_path / "out", path)
+    for span in told.named("tools/call hung"):
+        assert span.end_time_unix_nano - span.start_time_unix_nano >= 59_900_000_000
 
 
 def test_a_filter_selects_a_call_by_its_late_response(tmp_path: Path) -> None:
