@@ -135,7 +135,7 @@ class AbandonedCount:
         if may_abandon:
             self.calls += sum(map(self._is_counted, step.abandoned))
         for call in step.changed:
-            if call.cancellation is not None and call.response is not None and call.abandoned_ns is not None:
+            if call.cancellation is not None and call.late_ns is not None and call.abandoned_ns is not None:
                 self.late += self._is_counted(call)
 
 
