@@ -62,6 +62,8 @@ class About(NamedTuple):
     """How many sessions there were."""
     guesses: int
     """How many of them are guesses, because their clients look alike."""
+    server_ended_ns: int | None
+    """When the server's process ended; None if that is not in the capture, so far."""
 
 
 class Lost(NamedTuple):
@@ -133,7 +135,7 @@ class AbandonedCount:
         if may_abandon:
             self.calls += sum(map(self._is_counted, step.abandoned))
         for call in step.changed:
-            if call.cancellation is not None and call.response is not None and call.abandoned_ns is not None:
+            if call.cancellation is not None and call.late_ns is not None and call.abandoned_ns is not None:
                 self.late += self._is_counted(call)
 
 
@@ -233,6 +235,7 @@ class Reading:
             fold.revisions,
             fold.routing.count,
             fold.routing.guesses,
+            fold.server_ended_ns,
         )
 
     @property

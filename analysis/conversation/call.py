@@ -22,7 +22,8 @@ from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session, State
 from analysis.conversation.subscriptions import Subscription
 from analysis.conversation.tasks import Task
-from analysis.protocol.error_codes import REQUEST_TIMEOUT
+from analysis.facts import code_of
+from analysis.protocol.error_codes import REQUEST_CANCELLED, REQUEST_TIMEOUT
 from analysis.protocol.revisions import Era, rank_of
 
 if TYPE_CHECKING:
@@ -303,10 +304,16 @@ class Call(Struct, eq=False):
         return waited_ns if is_given_up else None
 
     @property
+    def is_acknowledged(self) -> bool:
+        """Whether it was cancelled, and its response is the error that says so, which is no late answer."""
+        response = self.response
+        return response is not None and self.cancelled_ns is not None and code_of(response) == REQUEST_CANCELLED
+
+    @property
     def late_ns(self) -> int | None:
-        """How long after its cancellation it was answered all the same, or None if it was not."""
+        """How long after its cancellation it was answered all the same, or None if it was not, or only acknowledged."""
         cancelled_ns = self.cancelled_ns
-        if cancelled_ns is None or self.ended_ns is None:
+        if cancelled_ns is None or self.ended_ns is None or self.is_acknowledged:
             return None
         return max(0, self.ended_ns - cancelled_ns)
 

@@ -49,6 +49,7 @@ from captures.record import Record
 # Enumeration members are slow to look up.
 _CANCELLED: Final = Outcome.CANCELLED
 _NOT_RECORDED: Final = Outcome.NOT_RECORDED
+_UNANSWERED: Final = Outcome.UNANSWERED
 
 
 class Fold:
@@ -70,6 +71,8 @@ class Fold:
         """How the recording ended; None as long as there is no close record."""
         self.closed_ns: int | None = None
         """Stamp of that record."""
+        self.server_ended_ns: int | None = None
+        """When the server's process ended; None if that is not in the capture, so far."""
         self.failed = 0
         """Requests whose HTTP exchange failed before a response came."""
         self.unjudged = 0
@@ -214,6 +217,23 @@ class Fold:
             self.under_way.measure(call)
         return tuple(left)
 
+    def open_until_ns(self, call: Call, last_ns: int | None = None) -> int:
+        """Until when a call was open, as `calls.until_ns` in SQL says for stdio.
+
+        A call that is over was open until then. Another one was open until its server ended, or else until the end of
+        the capture: after its server, nobody could answer it, even if it was cancelled only later.
+
+        Args:
+            call: the call.
+            last_ns: until when the capture lasts; None up to its last item.
+        """
+        over = call.over
+        until_ns = (self.t_ns if last_ns is None else last_ns) if over is None else over.t_ns
+        is_left_waiting = call.http is None and (over is None or call.outcome is _UNANSWERED)
+        if is_left_waiting and self.server_ended_ns is not None:
+            until_ns = min(until_ns, self.server_ended_ns)
+        return max(call.request.t_ns, until_ns)
+
     def is_waiting_in(self, exchange: int) -> bool:
         """Whether a client request that an HTTP exchange carried has no response yet."""
         return any(self.tables["client"].get(key) is not None for key in self.addressing.requests_in(exchange))
@@ -328,6 +348,7 @@ class Fold:
         elif record.rec == "eof":
             return self._end_of_stream(record)
         elif record.rec == "process" and members.get("event") == "ended":
+            self.server_ended_ns = record.t_ns
             for session in self.routing.open():
                 session.process = members
         elif record.rec == "close":

@@ -3,7 +3,7 @@
 from importlib.resources.abc import Traversable
 from typing import Final
 
-from analysis.protocol.error_codes import ERROR_CODES, JSONRPC_RANGE, REQUEST_TIMEOUT, SERVER_RANGE, USER_REJECTED
+from analysis.protocol.error_codes import ERROR_CODES, JSONRPC_RANGE, REQUEST_CANCELLED, SERVER_RANGE, USER_REJECTED
 
 # A code outside of the reserved ranges can also be one of the application.
 _NAMES: Final = "\n        ".join(
@@ -18,4 +18,5 @@ _NAMES: Final = "\n        ".join(
 
 def sql_of(file: Traversable) -> str:
     """The statements in a file."""
-    return file.read_text("utf-8").replace("{error_names}", _NAMES).replace("{request_timeout}", str(REQUEST_TIMEOUT))
+    text = file.read_text("utf-8")
+    return text.replace("{error_names}", _NAMES).replace("{request_cancelled}", str(REQUEST_CANCELLED))

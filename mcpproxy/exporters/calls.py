@@ -1,15 +1,16 @@
 """Calls: the requests of a capture, each once, as soon as its outcome is known.
 
 A request ends with its response, with its cancellation or with the failure of the HTTP exchange that carried it,
-whichever comes first (`Call.over`), or without any of these where the capture ends. A late response changes neither
-its end nor its length. Following a capture live gives the same calls as reading the file; `FinalCalls` waits for late
-responses, for exports that can.
+whichever comes first (`Call.over`), or without any of these where its server or the capture ends, which is now while
+that is being recorded. A late response changes neither its end nor its length. Following a capture live gives the same
+calls as reading the file; `FinalCalls` selects them, and waits for late responses, for exports that can.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+from analysis import clock
 from analysis.conversation.call import Call, MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request, Side
@@ -44,14 +45,8 @@ class EndedCall(NamedTuple):
 
     call: Call
     session: Session
-    seen_ns: int
-    """When the reading noticed that it had ended."""
-
-    @property
-    def ended_ns(self) -> int:
-        """When its response was read, or when it was cancelled, failed, or the capture ended: whichever was first."""
-        over = self.call.over
-        return max(self.call.request.t_ns, self.seen_ns if over is None else over.t_ns)
+    ended_ns: int
+    """When it was over (`Call.over`); otherwise when its server ended, or the capture, or now if that is live."""
 
     @property
     def begun_ns(self) -> int:
@@ -97,41 +92,38 @@ def origin_of(request: Request) -> Origin:
 class Calls:
     """The calls of one capture, as they end."""
 
-    def __init__(
-        self, fold: Fold, only: Filter | None = None, look: Callable[[MessageContext], None] = lambda _: None
-    ) -> None:
+    def __init__(self, fold: Fold, look: Callable[[MessageContext], None] = lambda _: None) -> None:
         """Start without calls.
 
         Args:
             fold: the state of the conversation, as its reading keeps it.
-            only: selects calls whose request or response it matches; None for all.
             look: called with each message, before the call that it ends.
         """
         self.fold = fold
-        self._only, self._look = only, look
+        self._look = look
         self._times: OrderedDict[int, Span] = OrderedDict()
 
     def on_step(self, step: Step) -> list[EndedCall]:
         """Process the next step; returns the calls that it ends. The last step ends those that are open."""
         ended: list[EndedCall] = []
-        now_ns = self.fold.t_ns
         for context in step.messages:
             self._look(context)
             self._note(context)
             if context.cancelled is not None:
-                ended += self._ended(context.cancelled, now_ns)
+                ended += self._ended(context.cancelled)
         at = -1 if step.item is None or isinstance(step.item, Damage) else step.item.seq
         for call in step.changed:
             # A call that a notification had cancelled ended at that moment.
             mark = call.cancellation
             if call.response is not None:
-                ended += self._ended(call, now_ns) if mark is None else []
+                ended += self._ended(call) if mark is None else []
             elif call.settled is not None:
-                ended += self._ended(call, now_ns) if mark is None or mark.seq == at else []
+                ended += self._ended(call) if mark is None or mark.seq == at else []
             elif not call.request.id.pairs:
                 ended += self._ended(call, call.request.t_ns)
             elif step.end is not None and (mark is None or call.is_ended_by_leaving):
-                ended += self._ended(call, now_ns)
+                is_live = step.end == "open"
+                ended += self._ended(call, clock.lasted_ns(self.fold.t_ns, self.fold.wall_ns, is_live=is_live))
         return ended
 
     def sessions(self) -> Iterable[Span]:
@@ -145,21 +137,29 @@ class Calls:
         if len(self._times) > MAX_TIMED_SESSIONS:
             self._times.popitem(last=False)
 
-    def _ended(self, call: Call, seen_ns: int) -> list[EndedCall]:
+    def _ended(self, call: Call, last_ns: int | None = None) -> list[EndedCall]:
         session = call.session
-        if session is None or (self._only is not None and not matches(self._only, call)):
-            return []
-        return [EndedCall(call, session, seen_ns)]
+        return [] if session is None else [EndedCall(call, session, self.fold.open_until_ns(call, last_ns))]
 
 
 class FinalCalls:
-    """Holds back cancelled calls until it is known whether they are answered late."""
+    """Selects calls, and holds cancelled ones back until it is known whether they are answered late.
 
-    def __init__(self) -> None:
+    A late response selects its call as any other does, so nothing is selected before.
+    """
+
+    def __init__(self, only: Filter | None = None, *, is_live: bool = False) -> None:
+        """Prepare.
+
+        Args:
+            only: selects calls whose request or response it matches; None for all.
+            is_live: whether nothing is held back, so that a cancelled call is selected by its request alone.
+        """
+        self._only, self._is_live = only, is_live
         self._cancelled: dict[Call, EndedCall] = {}
 
     def take(self, ended: Iterable[EndedCall], step: Step) -> list[EndedCall]:
-        """Add ended calls; returns those about which nothing more will be known.
+        """Add ended calls; returns the selected ones about which nothing more will be known.
 
         Args:
             ended: the calls that the step ends.
@@ -168,7 +168,7 @@ class FinalCalls:
         final = []
         for one in ended:
             call = one.call
-            if call.cancellation is None or call.response is not None or call.is_over:
+            if self._is_live or call.cancellation is None or call.response is not None or call.is_over:
                 final.append(one)
                 continue
             self._cancelled[call] = one
@@ -179,7 +179,7 @@ class FinalCalls:
         if step.end is not None:
             final += self._cancelled.values()
             self._cancelled = {}
-        return final
+        return [one for one in final if self._only is None or matches(self._only, one.call)]
 
 
 def names(call: EndedCall, fold: Fold) -> tuple[Peer, Peer]:

@@ -68,9 +68,9 @@ class CaptureEvents:
             offset_ns: when it opened, on the axis of the file.
             only: selects calls; None for all, and for messages that are not calls.
         """
-        self.calls = Calls(fold, only, self._update)
+        self.calls = Calls(fold, self._update)
         self.count = 0
-        """Calls so far."""
+        """Calls drawn so far."""
         self._capture, self._number, self._offset_ns = capture, number, offset_ns
         self._draws_messages = only is None
         self._pid, self._is_new = processes.number_of(text(name, 256))
@@ -78,7 +78,7 @@ class CaptureEvents:
         self._threads: dict[tuple[int, Direction], int] = {}
         self._last: dict[int, Event] = {}
         """By thread, the slice whose length the next message decides."""
-        self._final = FinalCalls()
+        self._final = FinalCalls(only)
         self._waiting: dict[tuple[int, int | None], int] = {}
         self._waiting_bytes = 0
         self._events: list[Event] = []
@@ -148,14 +148,14 @@ class CaptureEvents:
     # ---- calls
 
     def _end(self, ended: EndedCall) -> None:
-        """Count a call, which no longer waits."""
-        self.count += 1
+        """Count down the calls that wait: one no longer does."""
         size = self._waiting.pop((ended.call.request.seq, ended.call.request.index), None)
         if size is not None:
             self._waiting_bytes -= size
             self._count(ended.ended_ns)
 
     def _draw(self, ended: EndedCall) -> None:
+        self.count += 1
         call, request = ended.call, ended.call.request
         ident = f"{self._number}.{request.seq}.{request.index or 0}"
         shared = {"cat": _CATEGORY, "id": ident, "pid": self._pid, "name": _name(request)}

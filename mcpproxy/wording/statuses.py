@@ -70,7 +70,8 @@ def answer(response: Response, meaning: Meaning) -> Status:
     """What a response means for its call or, if it belongs to none, why not, and what it would mean."""
     call = meaning.call
     if call is not None:
-        return _content(response, call.outcome, call.request.method, call.late_ns)
+        status = _content(response, call.outcome, call.request.method, call.late_ns)
+        return status._replace(verdict=_WORDS[Outcome.CANCELLED], is_bad=False) if call.is_acknowledged else status
     rest = " ".join(filter(None, content(response)[:2]))
     meant = f"; {sanitise(meaning.meant, EXCERPT)}" if meaning.meant else ""
     return Status(ID_STATES.get(meaning.id_state, "fits no request"), rest + meant, is_bad=True)

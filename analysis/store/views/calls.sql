@@ -49,9 +49,10 @@ select
     waiting_ms,
     case when is_abandoned then round(greatest(0, cancelled_ns - started_ns) / 1e6, 3) end as abandoned_ms,
     cancel_reason,
-    case when standing.ended_ns >= cancelled_ns then round((standing.ended_ns - cancelled_ns) / 1e6, 3) end as late_ms,
+    case when standing.ended_ns >= cancelled_ns and coalesce(code, 0) <> {request_cancelled} then round((standing.ended_ns - cancelled_ns) / 1e6, 3) end as late_ms,
     coalesce(waiting_ms > 0, false) as has_waited,
-    request_bytes, response_bytes, probable_answer, probable_answer_id, redirects
+    request_bytes, response_bytes, probable_answer, probable_answer_id, redirects,
+    id
 from standing join captures using (capture)
     left join sessions on sessions.capture = standing.capture and sessions.session = standing.session
     left join http on http.capture = standing.capture and http.exchange = standing.exchange;
@@ -80,10 +81,11 @@ comment on column calls.open_ms is 'how long it lasted: from started_ns to until
 comment on column calls.waiting_ms is 'the part of the latency in which the responding side waited for the other side; NULL if unanswered';
 comment on column calls.abandoned_ms is 'how long it had waited when it was abandoned; NULL if it was not';
 comment on column calls.cancel_reason is 'the reason given in its cancellation; NULL if none was given, or it was not cancelled. Untrusted text';
-comment on column calls.late_ms is 'how long after its cancellation a response came nevertheless; NULL if none came';
+comment on column calls.late_ms is 'how long after its cancellation a response came nevertheless; NULL if none came, or only the error {request_cancelled}, which acknowledges the cancellation';
 comment on column calls.has_waited is 'whether the responding side waited for the other side';
 comment on column calls.request_bytes is 'size of the frame of the request';
 comment on column calls.response_bytes is 'size of the frame of the response; NULL if there is none';
 comment on column calls.redirects is 'how many times it was redirected and repeated';
 comment on column calls.probable_answer is 'for an unanswered call: frame number of a response that matches no request and was probably meant for this call; NULL if there is none. A guess';
 comment on column calls.probable_answer_id is 'the id of that response as JSON writes it; NULL if it has none. Untrusted text';
+comment on column calls.id is 'id of the request as JSON writes it: 7 or "7"; NULL if it is longer than 256 bytes, or an array or object';

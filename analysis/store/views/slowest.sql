@@ -14,7 +14,7 @@ select
     captures.server as server, session, request, response, capture, asked_by,
     exchanges.time as time,
     request_bytes, response_bytes, progress, cancelled_ns is not null as is_cancelled,
-    case when exchanges.ended_ns >= cancelled_ns then round((exchanges.ended_ns - cancelled_ns) / 1e6, 3) end as late_ms
+    case when exchanges.ended_ns >= cancelled_ns and coalesce(code, 0) <> {request_cancelled} then round((exchanges.ended_ns - cancelled_ns) / 1e6, 3) end as late_ms
 from exchanges join captures using (capture)
 where latency_ms is not null
 order by exchanges.latency_ms desc;
@@ -37,4 +37,4 @@ comment on column slowest.request_bytes is 'size of the frame of the request';
 comment on column slowest.response_bytes is 'size of the frame of the response';
 comment on column slowest.progress is 'number of progress notifications for it';
 comment on column slowest.is_cancelled is 'whether the request had been cancelled before the response';
-comment on column slowest.late_ms is 'how long after the cancellation the response came; NULL if it was not cancelled';
+comment on column slowest.late_ms is 'how long after the cancellation the response came; NULL if it was not cancelled, or the response is the error {request_cancelled}, which acknowledges that';

@@ -12,10 +12,10 @@ with blind as (
     group by all
 )
 select
-    exchanges.time as time,
-    captures.server as server, exchanges.capture as capture, session, request, exchanges.id as id, exchanges.asked_by as asked_by, method, exchanges.name as name,
+    calls.time as time,
+    calls.server as server, calls.capture as capture, session, request, calls.id as id, calls.asked_by as asked_by, method, calls.name as name,
     round(started_ns / 1e6, 3) as at_ms,
-    round(greatest(0, coalesce(exchanges.cancelled_ns, captures.duration_ns) - started_ns) / 1e6, 3) as open_ms,
+    round((until_ns - started_ns) / 1e6, 3) as open_ms,
     case
         when is_abandoned then 'abandoned'
         when captures.lost > 0 or captures.damage > 0 or coalesce(last_unjudged > request, false) then 'lost'
@@ -25,10 +25,10 @@ select
     captures.is_live as is_live,
     captures.lost > 0 or captures.damage > 0 as may_be_lost,
     coalesce(last_unjudged > request, false) as may_be_unjudged
-from exchanges join captures using (capture)
-    left join blind on blind.capture = exchanges.capture and blind.asked_by = exchanges.asked_by
+from calls join captures using (capture)
+    left join blind on blind.capture = calls.capture and blind.asked_by = calls.asked_by
 where outcome = 'unanswered' or (outcome = 'cancelled' and is_abandoned)
-order by exchanges.time nulls last, exchanges.capture, request;
+order by calls.time nulls last, calls.capture, request;
 comment on view unanswered is 'one row per unanswered request: still open, or abandoned by its sender; HTTP failures are left out';
 comment on column unanswered.time is 'when it was sent, UTC';
 comment on column unanswered.server is 'name of the captured server';
@@ -40,7 +40,7 @@ comment on column unanswered.asked_by is 'sender of the request: client or serve
 comment on column unanswered.method is 'method of the request';
 comment on column unanswered.name is 'the tool, prompt or resource; NULL if the method has none';
 comment on column unanswered.at_ms is 'when it was handed on, in ms since the capture opened';
-comment on column unanswered.open_ms is 'from then to the cancellation, otherwise to the end of the capture; grows while that is being recorded';
+comment on column unanswered.open_ms is 'from then until it stopped being open (calls.until_ns): to the cancellation, otherwise on stdio to the end of the server; grows while the capture is being recorded';
 comment on column unanswered.why is 'abandoned (cancelled with a reason that mentions a time-out, or after 5 s or more; or, up to 2025-11-25, its client closed the HTTP exchange), lost (the response may be among the lost records or the frames that could not be parsed) or open';
 comment on column unanswered.reason is 'the reason given in its cancellation; NULL if there is none. Untrusted text';
 comment on column unanswered.probable_answer is 'frame number of a response that matches no request and was probably meant for this one, the only or oldest request open at that time; NULL if there is none. A guess';

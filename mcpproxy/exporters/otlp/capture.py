@@ -32,20 +32,18 @@ class CaptureSpans:
             payloads: whether arguments and results become attributes.
             is_live: whether a cancelled call becomes a span at once, which then cannot show that it was answered late.
         """
-        self.calls = Calls(fold, only)
+        self.calls = Calls(fold)
         self._conventions = Conventions(self.calls.fold, capture, payloads=payloads)
         self._histograms = histograms
         self._filtered = only is not None
-        self._final = None if is_live else FinalCalls()
+        self._final = FinalCalls(only, is_live=is_live)
 
     def on_step(self, step: Step) -> list[CallSpan]:
         """Process the next step; returns the spans that it ends.
 
         The last one also counts the sessions, unless calls were selected.
         """
-        ended = self.calls.on_step(step)
-        if self._final is not None:
-            ended = self._final.take(ended, step)
+        ended = self._final.take(self.calls.on_step(step), step)
         spans = self._spans(ended) if ended else []
         if step.end is not None and not self._filtered:
             self._count_sessions()

@@ -215,7 +215,8 @@ class Conventions:
 
         To the sender of a cancelled call, its outcome is the cancellation, regardless of the late response.
         """
-        if ended.call.late_ns is not None and ended.call.request.method not in ENDLESS:
+        is_cancelled = ended.call.cancelled_ns is not None and ended.call.response is not None
+        if is_cancelled and ended.call.request.method not in ENDLESS:
             return {"error.type": "cancelled" if ended.call.abandoned_ns is None else "timeout"}, ""
         if ended.call.outcome is Outcome.ERROR and ended.call.response is not None:
             code, message = code_of(ended.call.response), text(text_of_error(ended.call.response) or "")

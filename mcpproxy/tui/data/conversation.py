@@ -156,7 +156,7 @@ class Conversation:
 def _about(told: About) -> About:
     """What is reported of the capture as a whole, if it is valid."""
     texts = told.name, told.id, told.transport, told.ending, *told.revisions
-    numbers = told.begins_at, told.t_ns, told.sessions, told.guesses, 0 if told.wall_ns is None else told.wall_ns
+    numbers = told.begins_at, told.t_ns, told.sessions, told.guesses, told.wall_ns or 0, told.server_ended_ns or 0
     if not all(text is None or isinstance(text, str) for text in texts) or not all(map(_is_number, numbers)):
         raise ValueError("no description of a capture")
     return told._replace(client=_peer(told.client), server=_peer(told.server), revisions=tuple(told.revisions))

@@ -220,21 +220,22 @@ class Reading:
         return None if abandoned_ns < 0 else abandoned_ns
 
     def waited_ns(self, number: int) -> int | None:
-        """How long a request without a response has waited: until it was abandoned, up to the end, or up to now.
+        """How long a request without a response has waited: until it was abandoned, until its server ended, or to now.
 
         Returns None if there is a response, or if it does not wait or that is unknown.
         """
-        calls, wall_ns = self.calls, self.conversation.capture.wall_ns
+        calls, capture = self.calls, self.conversation.capture
         if calls.response[number] != NONE:
             return None
         abandoned_ns = self.abandoned_ns(number)
         if abandoned_ns is not None:
             return abandoned_ns
         outcome, sent_ns = self.outcome(number), self.index.t_ns(calls.request[number])
-        if outcome is None and self.is_live and wall_ns is not None:
-            return max(0, clock.since_ns(wall_ns) - sent_ns)
+        if outcome is None and self.is_live and capture.wall_ns is not None:
+            return max(0, clock.since_ns(capture.wall_ns) - sent_ns)
         if outcome is Outcome.UNANSWERED and self.has_ended:
-            return max(0, self.index.last_ns - sent_ns)
+            gone_ns = None if capture.transport == "http" else capture.server_ended_ns
+            return max(0, (self.index.last_ns if gone_ns is None else gone_ns) - sent_ns)
         return None
 
     def lasted_ns(self, number: int) -> int | None:

@@ -9,6 +9,8 @@ from msgspec.structs import replace
 from analysis.conversation.call import Call, IdState, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.record_ref import RecordRef
+from analysis.protocol.error_codes import REQUEST_CANCELLED
+from analysis.reading import AbandonedCount, Reading, Step
 from analysis.rules.finding import Level
 from captures.envelope import judge
 from captures.frame import Frame
@@ -81,6 +83,23 @@ def test_an_answer_that_comes_too_late_is_told_with_its_time() -> None:
     assert answered.answered is not None
     assert answered.answered.outcome is Outcome.RESULT
     assert (answered.answered.abandoned_ns, answered.answered.late_ns) == (30 * S, 5 * S // 2)
+
+
+def test_an_error_that_acknowledges_the_cancellation_is_no_late_answer() -> None:
+    for code, late_ns in ((REQUEST_CANCELLED, None), (-32603, S)):
+        reading, count = Reading(), AbandonedCount()
+        error = frame(3, 31, "s2c", id=7, error={"code": code, "message": "Request cancelled"})
+        (call_, *_) = [
+            answered for step in map(reading.feed, (call(), cancel(30), error)) for answered in counted(count, step)
+        ]
+        assert (call_.is_acknowledged, call_.late_ns, call_.abandoned_ns) == (late_ns is None, late_ns, 30 * S)
+        assert (count.calls, count.late) == (1, 0 if late_ns is None else 1)
+
+
+def counted(count: AbandonedCount, step: Step) -> list[Call]:
+    """The calls that a step answers; they are counted."""
+    count.take(step)
+    return [context.answered for context in step.messages if context.answered is not None]
 
 
 def test_only_the_first_cancellation_counts() -> None:

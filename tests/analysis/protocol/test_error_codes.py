@@ -11,6 +11,7 @@ from analysis.protocol.error_codes import (
     LEGACY_RANGE,
     MCP_RANGE,
     MODERN_CODES,
+    REQUEST_CANCELLED,
     REQUEST_TIMEOUT,
     RESOURCE_NOT_FOUND,
     RETIRED_CODES,
@@ -32,7 +33,7 @@ def test_the_official_types_have_the_same_codes() -> None:
 
 def test_every_name_of_a_code_has_one_row() -> None:
     named = [value for name, value in vars(error_codes).items() if name.isupper() and isinstance(value, int)]
-    assert sorted(code for code in named if code < 0) == sorted({*ERROR_CODES, REQUEST_TIMEOUT})
+    assert sorted(code for code in named if code < 0) == sorted({*ERROR_CODES, REQUEST_CANCELLED, REQUEST_TIMEOUT})
 
 
 def test_the_eras_have_codes_of_their_own() -> None:

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Message, Notification, Request, Response
+from analysis.protocol.error_codes import REQUEST_CANCELLED
 from analysis.rules.finding import Finding
 from analysis.store.load import Loader
 from analysis.store.reference import Relation, relations, view_texts
@@ -463,6 +464,14 @@ def test_unanswered_by_heart(written: Base) -> None:
     assert (row["why"], row["reason"]) == ("open", None)
 
 
+def test_an_unanswered_call_on_stdio_was_open_until_its_server_ended(tmp_path: Path) -> None:
+    one = Written(tmp_path / "a.mcpcap", "s")
+    one.call(100, 1, "slow")
+    one.record(700, "process", event="ended", status=0)
+    with loaded([one.close(9000)]) as base:
+        assert base.ask("select open_ms from calls") == base.ask("select open_ms from unanswered") == [(600.0,)]
+
+
 def test_what_was_abandoned_by_heart(tmp_path: Path) -> None:
     one = Written(tmp_path / "a.mcpcap", "s")
     one.call(0, 1, "slow")
@@ -487,6 +496,17 @@ def test_what_was_abandoned_by_heart(tmp_path: Path) -> None:
     assert told == [(True, 700.0, None), (False, None, None), (True, 6000.0, 250.0)]
     assert (latency["calls"], latency["cancelled"], latency["abandoned"], latency["unanswered"]) == (3, 3, 2, 0)
     assert figure == (3, 2)
+
+
+def test_an_error_that_acknowledges_a_cancellation_is_not_late(tmp_path: Path) -> None:
+    one = Written(tmp_path / "a.mcpcap", "s")
+    for id_, code in enumerate((REQUEST_CANCELLED, -32603), 1):
+        one.call(id_ * 1000, id_, "slow")
+        one.say(id_ * 1000 + 700, "c2s", method="notifications/cancelled", params={"requestId": id_})
+        one.refuse(id_ * 1000 + 701, id_, code, "Request cancelled")
+    with loaded([one.close()]) as base:
+        assert base.ask("select late_ms from calls order by request") == [(None,), (1.0,)]
+        assert base.ask("select late_ms from slowest order by request") == [(None,), (1.0,)]
 
 
 def test_the_answer_that_was_probably_meant_by_heart(tmp_path: Path) -> None:

@@ -1,14 +1,18 @@
 """Captures that tests of exports share: real recordings over stdio and HTTP, and every conversation of the corpus."""
 
 import json
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 
+from captures.file import CaptureFile
 from mcpproxy.importers.trace import Case, cases
+from tests.analysis.store.written import Written
 from tests.harness import ROOT, Place
 from tests.http_harness import STREAM, Upstream, Wire, chunked, post, serving
 from tests.mcpproxy.cli.typed import mcpproxy
@@ -130,3 +134,50 @@ def counted(*captures: Path, folder: Path, where: str = "true", table: str = "ex
     with duckdb.connect(str(_EXPORTED[holds]), read_only=True) as connection:
         ((count,),) = connection.execute(f"select count(*) from {table} where {where}").fetchall()
     return int(count)
+
+
+BY_LATE_RESPONSE: Final = (
+    "has:error",
+    "latency>900ms",
+    "kind:error",
+    "code:-32603",
+    "frame:6",
+    '"too late"',
+)
+"""Filters that select the late response of `late`, and nothing else."""
+
+
+def never_answered(path: Path) -> Path:
+    """A call that has no response when its server ends, after 600 ms and long before the capture does."""
+    one = Written(path, "files", 1)
+    one.handshake()
+    one.call(100, 2, "hung")
+    one.record(700, "process", event="ended", status=0)
+    return one.close(9000)
+
+
+@contextmanager
+def being_recorded(path: Path) -> Iterator[Path]:
+    """A capture that began a minute ago, and whose last record is a call after 100 ms."""
+    one = Written(path.with_name("whole"), "files", 1, time.time_ns() - 60_000_000_000)
+    one.handshake()
+    one.call(100, 2, "hung")
+    whole = one.close()
+    lines = whole.read_bytes().splitlines(keepends=True)
+    whole.unlink()
+    growing = CaptureFile(path)
+    try:
+        growing.append(b"".join(lines[:-1]))
+        yield path
+    finally:
+        growing.close()
+
+
+def late(path: Path) -> Path:
+    """A call that times out, and is answered with an error all the same."""
+    one = Written(path, "files", 1)
+    one.handshake()
+    one.call(100, 2, "late")
+    one.say(503, "c2s", method="notifications/cancelled", params={"requestId": 2, "reason": "Request timed out"})
+    one.refuse(1108, 2, -32603, "too late")
+    return one.close()

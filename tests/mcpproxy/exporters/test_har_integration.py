@@ -11,10 +11,13 @@ import jsonschema_rs
 import pytest
 
 from tests.analysis.store.written import Written
+from tests.captures.samples import header
 from tests.harness import DEADLINE_S, Place, frames, wait_until
 from tests.http_harness import STREAM, Upstream, Wire, chunked, post, serving
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import corpus, counted
+from tests.mcpproxy.tui import http_talk
+from tests.mcpproxy.tui.stage import CALL, END, record
 from tests.npm import installed
 from tests.readers import program
 
@@ -250,6 +253,19 @@ def test_a_capture_of_stdio_is_refused_with_what_to_do(tmp_path: Path) -> None:
 def test_a_filter_selects_exchanges(http: Path, tmp_path: Path) -> None:
     (entry,) = entries(tmp_path / "out.har", "--filter", "method:tools/call", http)
     assert json.loads(entry["request"]["postData"]["text"])["method"] == "tools/call"
+
+
+def test_a_filter_selects_an_exchange_by_its_late_response(tmp_path: Path) -> None:
+    cancel = {"requestId": 1, "reason": "Request timed out"}
+    cancelled = json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel}).encode()
+    error = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"too late"}}'
+    called = http_talk.post(2, CALL % (1, 1), error, stream=True)
+    before, late = called[:-3], called[-3:]  # the response, the end of the stream, that of the exchange
+    start = ("header", header(transport="http", name="library"))
+    path = record(tmp_path / "one.mcpcap", [start, *before, *http_talk.post(3, cancelled), *late, END])
+    for text in ("has:error", "kind:error", "code:-32603", "latency>1ms", '"too late"'):
+        (entry,) = entries(tmp_path / "out.har", "--filter", text, path)
+        assert entry["_mcp"]["exchange"] == 2, text
 
 
 def test_an_exchange_that_is_open_is_there_as_far_as_it_goes(place: Place, tmp_path: Path) -> None:

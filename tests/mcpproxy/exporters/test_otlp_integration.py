@@ -21,7 +21,14 @@ from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, parsed_traceparent
 from mcpproxy.exporters.otlp.histograms import Histograms
 from tests.analysis.store.written import Written
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
-from tests.mcpproxy.exporters.recorded import corpus, counted
+from tests.mcpproxy.exporters.recorded import (
+    BY_LATE_RESPONSE,
+    being_recorded,
+    corpus,
+    counted,
+    late,
+    never_answered,
+)
 
 METRICS = {f"mcp.{side}.{what}.duration" for side in ("client", "server") for what in ("operation", "session")}
 
@@ -240,16 +247,6 @@ def test_errors_have_their_type_and_the_servers_fault_is_the_servers(tmp_path: P
     assert found["tools/call d", False] == ("no_response", None, "")
 
 
-def late(path: Path) -> Path:
-    """A call that times out, and is answered with an error all the same."""
-    one = Written(path, "files", 1)
-    one.handshake()
-    one.call(100, 2, "late")
-    one.say(503, "c2s", method="notifications/cancelled", params={"requestId": 2, "reason": "Request timed out"})
-    one.refuse(1108, 2, -32603, "too late")
-    return one.close()
-
-
 def test_a_cancelled_call_ends_there_and_says_how_late_its_response_was(tmp_path: Path) -> None:
     told = exported(tmp_path / "out", late(tmp_path / "one.mcpcap"))
     for span in told.named("tools/call late"):
@@ -272,6 +269,23 @@ def test_a_span_that_is_sent_live_does_not_wait_for_a_late_response(tmp_path: Pa
     assert span.attributes["error.type"] == "timeout"
     assert "mcpproxy.response.late_ms" not in span.attributes
     assert span.end_ns - span.start_ns == 403_000_000
+
+
+def test_an_unanswered_call_ends_with_its_server_or_now(tmp_path: Path) -> None:
+    told = exported(tmp_path / "out", never_answered(tmp_path / "one.mcpcap"))
+    for span in told.named("tools/call hung"):
+        assert span.end_time_unix_nano - span.start_time_unix_nano == 600_000_000
+    with being_recorded(tmp_path / "live.mcpcap") as path:
+        told = exported(tmp_path / "out", path)
+    for span in told.named("tools/call hung"):
+        assert span.end_time_unix_nano - span.start_time_unix_nano >= 59_900_000_000
+
+
+def test_a_filter_selects_a_call_by_its_late_response(tmp_path: Path) -> None:
+    path = late(tmp_path / "one.mcpcap")
+    for text in BY_LATE_RESPONSE:
+        told = exported(tmp_path / "out", "--filter", text, path)
+        assert {span.name for _, span in told.spans} == {"tools/call late"}, text
 
 
 def test_the_four_histograms_count_what_the_spans_show(stdio: Path, http: Path, tmp_path: Path) -> None:

@@ -12,7 +12,14 @@ import pytest
 
 from tests.analysis.store.written import MS, OPENED, Written
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
-from tests.mcpproxy.exporters.recorded import corpus, counted
+from tests.mcpproxy.exporters.recorded import (
+    BY_LATE_RESPONSE,
+    being_recorded,
+    corpus,
+    counted,
+    late,
+    never_answered,
+)
 
 Event = dict[str, Any]
 
@@ -164,6 +171,32 @@ def test_a_call_ends_with_its_cancellation_and_says_how_late_its_response_was(tm
         "tools/call late": (403_000, "result", "abandoned", 605),
         "tools/call left": (400_000, "cancelled", "cancelled", None),
     }
+
+
+def lengths_ms(found: list[Event]) -> dict[str, float]:
+    """By name, how long each call is drawn."""
+    ends = {event["id"]: event["ts"] for event in found if event["ph"] == "e"}
+    return {event["name"]: (ends[event["id"]] - event["ts"]) / 1e3 for event in found if event["ph"] == "b"}
+
+
+def test_an_unanswered_call_ends_with_its_server(tmp_path: Path) -> None:
+    found = events(tmp_path / "out.json", never_answered(tmp_path / "one.mcpcap"))
+    assert lengths_ms(found)["tools/call hung"] == 600
+
+
+def test_a_call_that_waits_in_a_live_capture_is_drawn_until_now(tmp_path: Path) -> None:
+    with being_recorded(tmp_path / "one.mcpcap") as path:
+        found = events(tmp_path / "out.json", path)
+    assert lengths_ms(found)["tools/call hung"] >= 59_900
+
+
+def test_a_filter_selects_a_call_by_its_late_response(tmp_path: Path) -> None:
+    path = late(tmp_path / "one.mcpcap")
+    for text in BY_LATE_RESPONSE:
+        found = events(tmp_path / "out.json", "--filter", text, path)
+        assert [event["name"] for event in found if event["ph"] == "b"] == ["tools/call late"], text
+        counts = [event["args"]["requests"] for event in found if event["name"] == "requests waiting"]
+        assert counts[-1] == 0, text
 
 
 def test_a_filter_selects_calls(stdio: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from analysis.conversation.fold import Fold
 from captures.reader import Capture, read_frames
 from mcpproxy.tui.data import reading as reading_module
+from tests.mcpproxy.exporters.recorded import never_answered
 from tests.mcpproxy.tui.stage import Stage, captured, play
 from tests.mcpproxy.tui.test_reading import CORPUS, read
 
@@ -34,6 +35,12 @@ def test_it_is_known_where_each_session_over_http_begins(tmp_path: Path) -> None
         assert "session 1" not in stage.text()
 
     play(act, path, size=(140, 30))
+
+
+def test_an_unanswered_call_waited_until_its_server_ended(tmp_path: Path) -> None:
+    reading = read(never_answered(tmp_path / "one.mcpcap"))
+    assert reading.waited_ns(1) == 600_000_000
+    reading.close()
 
 
 def test_the_screens_say_what_was_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

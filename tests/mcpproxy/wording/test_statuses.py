@@ -8,11 +8,12 @@ import pytest
 from analysis.conversation.call import Call, Outcome, ProbableAnswer
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges
-from analysis.conversation.message import Request, messages
+from analysis.conversation.message import Request, Response, messages
 from analysis.conversation.record_ref import RecordRef
 from captures.envelope import judge
 from captures.frame import Frame
-from mcpproxy.wording.statuses import Status, fate, verdict, waiting
+from mcpproxy.wording.meaning import Meaning
+from mcpproxy.wording.statuses import Status, answer, fate, verdict, waiting
 
 S = 1_000_000_000
 
@@ -107,3 +108,16 @@ def test_every_outcome_has_a_word() -> None:
 def test_what_waits_says_for_how_long_if_that_is_known() -> None:
     assert waiting().word + waiting().text == "waiting"
     assert waiting(3 * S).text == " for 3.0 s"
+
+
+@pytest.mark.parametrize(
+    ("code", "word", "is_bad"), [(-32800, "cancelled", False), (-32603, "error -32603, 1.0 s late", True)]
+)
+def test_an_error_that_acknowledges_a_cancellation_is_no_error(code: int, word: str, is_bad: bool) -> None:
+    raw = orjson.dumps({"jsonrpc": "2.0", "id": 7, "error": {"code": code, "message": "Request cancelled"}})
+    (response,) = messages(Frame(10, 3 * S, "s2c", raw, judge(raw, "s2c")))
+    assert isinstance(response, Response)
+    cancelled = call(cancellation=RecordRef(9, 2 * S))
+    cancelled.answer(response)
+    status = answer(response, Meaning(cancelled))
+    assert (status.word, status.text, status.is_bad) == (word, "Request cancelled", is_bad)
