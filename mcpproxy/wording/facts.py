@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from analysis.conversation.call import ENDLESS, REASON, Call, MessageContext, Outcome
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.gists import cancellation_text
 from mcpproxy.wording.lines import aside_of
 from mcpproxy.wording.meaning import Meaning, meaning_of
 from mcpproxy.wording.names import id_text, name_of
@@ -108,7 +109,8 @@ def facts_beside(message: Message, meaning: Meaning, unread: Request | None = No
     elif isinstance(message, Invalid):
         yield Fact("problem", message.reason, is_bad=True)
     elif meaning.cancels is not None:
-        yield Fact("cancels", f"{titled(meaning.cancels)} (frame {meaning.cancels.seq})")
+        named = f"{titled(meaning.cancels)} (frame {meaning.cancels.seq})"
+        yield Fact("cancels", ", ".join(filter(None, (named, cancellation_text(meaning)))), meaning.is_abandoned)
 
 
 def facts(context: MessageContext, call: Call | None, waited_ns: int | None = None) -> Iterator[Fact]:

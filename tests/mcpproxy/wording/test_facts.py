@@ -122,4 +122,8 @@ def test_a_cancellation_names_what_it_cancels() -> None:
     notification = message(9, 5, "c2s", {"method": "notifications/cancelled", "params": {"requestId": 7}})
     context = context_of(notification, SESSION, cancels=asked())
     assert [*facts(context, None)] == [Fact("cancels", "tools/call #7 add (frame 3)")]
+    first = context_of(notification, SESSION, cancels=asked(), cancelled=a_call(cancelled_s=5))
+    assert [*facts(first, None)] == [Fact("cancels", "tools/call #7 add (frame 3), cancelled after 4.0 s")]
+    given_up = context_of(notification, SESSION, cancels=asked(), cancelled=a_call(cancelled_s=8))
+    assert [*facts(given_up, None)] == [Fact("cancels", "tools/call #7 add (frame 3), abandoned after 7.0 s", True)]
     assert title(context) == "notifications/cancelled"
