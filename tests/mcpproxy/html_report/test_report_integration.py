@@ -151,6 +151,7 @@ def test_calls_without_an_answer_are_told_by_kind_the_longest_first(tmp_path: Pa
     talk.answer(3_990, 2, content=[])
     for number in (11, 12):
         talk.call(4_000, number, "deaf")
+    for number in (11, 12):
         params = {"requestId": number, "reason": "timed out"}
         talk.say(4_300, "c2s", method="notifications/cancelled", params=params)
     talk.call(4_400, 5, "stuck")
