@@ -322,7 +322,8 @@ class Conversation:
             yield ConversationItem(self._last_ns, Remark("■", "capture ends here (not closed)"))
         revisions = revisions_text(self.session.revisions)
         if self._only is None and self._heading is not None and self._heading.revisions not in ("", revisions):
-            yield ConversationItem(self._last_ns, Remark("·", f"revisions {revisions}"))
+            noun = "revision" if len(self.session.revisions) == 1 else "revisions"
+            yield ConversationItem(self._last_ns, Remark("·", f"{noun} {revisions}"))
         if self.session.unrecorded:
             yield ConversationItem(self._last_ns, Remark("▲", unrecorded_text(self.session.unrecorded), "bad"))
         if self.session.routing.guesses:
