@@ -63,7 +63,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load the module that holds `name` on first use."""
+    """Return the object called `name`; loads its module on first use."""
     if name == "Fold":
         warn("analysis.Fold will go in the next version; use analysis.read, which does its work", DeprecationWarning, 2)
         return import_module("analysis.conversation.fold").Fold

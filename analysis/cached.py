@@ -1,8 +1,8 @@
-"""What is cached of a capture: which modules it depends on, and how it is written.
+"""Caches of what is derived from a capture: which modules they depend on, and how they are written.
 
-Summaries, tallies, what was told to screens, and the rows for SQL are made from a capture by the modules of `captures`
-and `analysis`, and are valid for as long as neither has changed. A cache may be lost at any time: whoever finds nothing
-computes it again.
+Summaries, tallies, the output for screens, and the rows for SQL are made from a capture by the modules of `captures`
+and `analysis`, and are valid as long as neither has changed. A cache may be lost at any time: what is missing is
+computed again.
 """
 
 import json
@@ -19,15 +19,15 @@ from typing import Final, NamedTuple
 from captures.ownership import refusal
 
 READING: Final = ("captures/*.py", "analysis/*.py", "analysis/protocol/*.py", "analysis/conversation/*.py")
-"""What reads and understands a capture."""
+"""The modules that read and interpret a capture."""
 JUDGING: Final = tuple(
     f"analysis/{folder}/**/*.{kind}"
     for folder in ("checking", "json_schema", "rules", "shapes")
     for kind in ("py", "json")
 )
-"""What finds violations in it."""
+"""The modules that find violations in it."""
 TABLES: Final = ("captures/**/*.py", "analysis/**/*.py", "analysis/**/*.sql", "analysis/**/*.json")
-"""What makes rows of it, findings included; views are made anew by each connection."""
+"""The modules that make rows of it, findings included. Each connection makes the views itself."""
 
 CAP: Final = 2 << 30
 """Bytes, unless MCPPROXY_CACHE_SIZE says otherwise."""
@@ -39,7 +39,7 @@ _VIEWS: Final = "views"
 
 @cache
 def version_of(patterns: tuple[str, ...]) -> str:
-    """A hash of modules, by patterns of their paths; it changes if any of them does."""
+    """Returns a hash of the modules whose paths match these patterns; it changes if any of them does."""
     digest = blake2b(digest_size=16)
     for source in sorted({path for pattern in patterns for path in _ROOT.glob(pattern)}):
         if source.parent.name != _VIEWS:
@@ -63,11 +63,11 @@ def size_limit() -> int:
 
 
 def write_atomically(file: Path, value: object, most: int) -> bool:
-    """Write a value as JSON, as `put_bytes`; whether that succeeded.
+    """Write a value as JSON, as `put_bytes` does; return whether that succeeded.
 
     Args:
         file: the cache file.
-        value: what it is to hold.
+        value: its content.
         most: how many files of its kind are kept; beyond a tenth more, the oldest go.
     """
     if not put_bytes(file, [json.dumps(value).encode()]):
@@ -81,7 +81,7 @@ def write_atomically(file: Path, value: object, most: int) -> bool:
 
 
 def put_bytes(file: Path, pieces: Iterable[bytes]) -> bool:
-    """Write a file under a temporary name, and rename it; whether that succeeded. Only the user can read it."""
+    """Write a file under a temporary name, only for the user, and rename it; return whether that succeeded."""
     temporary: str | None = None
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,12 +1,12 @@
 """Child processes that run one of our modules: how they start, how messages cross their pipes, and how they end.
 
-`PythonChild` is the parent's end, and `Parent` the child's; a `Team` is several children that are heard together. The
-two modules that talk decide what a message says: JSON, as from `as_json`, or any bytes. On the way it has four bytes of
-length before it, which are checked before any of its bytes is awaited: a child that handles what strangers wrote may
-send anything.
+`PythonChild` is the parent's end, and `Parent` the child's; a `Team` is several children whose messages are received
+together. The two modules decide what a message contains: JSON, as from `as_json`, or any bytes. In the pipe, four bytes
+with its length precede it, which are checked before any of its bytes is awaited: a child that handles untrusted input
+may send anything.
 
-Every child ends when its stdin does, so none outlives its parent, however the parent ends. A parent learns at the
-child's output, and nowhere else, that the child has ended.
+Every child ends when its stdin does, so none outlives its parent, however the parent ends. Only the end of the child's
+output tells a parent that the child has ended.
 """
 
 import json
@@ -50,7 +50,7 @@ def as_json(message: object) -> bytes:
 
 
 def from_json(message: bytes) -> Any:
-    """What `as_json` made a message of; ValueError if it is no such message."""
+    """Returns the value that `as_json` encoded; raises ValueError for anything else."""
     # From bytes, `json` would first guess an encoding, which takes longer than the rest of a short message.
     return json.loads(message.decode("ascii"))
 
@@ -61,11 +61,11 @@ class _Incoming:
     def __init__(self, pipe: IO[bytes], longest: int) -> None:
         self._pipe, self._longest = pipe, longest
         self._word = _poll(pipe, select.POLLIN)
-        # Not the pieces: of single bytes, a list would take fifty times their memory.
+        # Not a list of pieces: for single bytes, it would take fifty times their memory.
         self._start = bytearray()
-        """What has come of a message that is not complete."""
+        """The received part of an incomplete message."""
         self._needed = 0
-        """Bytes of it that must have come before it is worth another look."""
+        """How many of its bytes must have been received before it is examined again."""
         self._is_refused = False
         """Whether the next message is too long."""
         self._waiting: deque[bytes] = deque()
@@ -82,7 +82,7 @@ class _Incoming:
         return self._cut(data) if data else None
 
     def next(self, until_s: float | None = None) -> bytes | None:
-        """Wait for a message; None at the end of the pipe."""
+        """Wait for a message; return None at the end of the pipe."""
         while not self._waiting:
             _wait(self._word, until_s)
             messages = self.some()
@@ -117,10 +117,10 @@ class _Incoming:
 
 
 class PythonChild:
-    """A process that runs `main()` of a module, in a process group of its own: Ctrl-C on a terminal is for us.
+    """A process that runs `main()` of a module, in its own process group: Ctrl-C on a terminal reaches only the parent.
 
-    Its modules come from where ours do, and from nowhere else. It inherits no descriptor but its pipes, and its stderr
-    is discarded: it would be drawn across the screen.
+    Its modules come from where the parent's do, and from nowhere else. It inherits no descriptors except its pipes, and
+    its stderr is discarded: it would be drawn across the screen.
     """
 
     def __init__(self, module: str, *, bare: bool = False, longest: int = 1 << 20) -> None:
@@ -128,8 +128,8 @@ class PythonChild:
 
         Args:
             module: its full name.
-            bare: give it no environment and no working directory of ours.
-            longest: bytes of a message that it may send.
+            bare: give it neither this process's environment nor its working directory.
+            longest: the most bytes of a message that it may send.
 
         Raises:
             OSError: the system cannot start a process.
@@ -168,7 +168,7 @@ class PythonChild:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process started it, and not one that we were forked from."""
+        """Whether this process started it, and not one that this process was forked from."""
         return self._owner == os.getpid()
 
     @property
@@ -195,7 +195,7 @@ class PythonChild:
                 return
 
     def send_end(self) -> None:
-        """Tell it that nothing more will come, at which it ends."""
+        """Close its stdin, at which it ends."""
         with suppress(OSError):
             self._stdin.close()
 
@@ -206,7 +206,7 @@ class PythonChild:
             until_s: when to give up, by the monotonic clock.
 
         Raises:
-            TimeoutError: there is none yet; what has come of it is kept.
+            TimeoutError: there is none yet; the part received so far is kept.
             BrokenPipeError: it has ended.
             ValueError: the next message is too long.
         """
@@ -216,10 +216,10 @@ class PythonChild:
         return message
 
     def listen(self, take: Callable[[bytes], None], ended: Callable[[int, Exception | None], None]) -> None:
-        """Have a thread take its messages until it ends.
+        """Start a thread that passes on its messages until it ends.
 
         Args:
-            take: called with each; if it finds no sense in one, the child is killed.
+            take: called with each; if it raises an error because one makes no sense, the child is killed.
             ended: called at the end, with the exit status, or the negative number of the signal that killed the child,
                 and the error if its last message was too long or made no sense.
         """
@@ -242,11 +242,11 @@ class PythonChild:
         threading.Thread(target=run, name="child", daemon=True).start()
 
     def kill(self) -> None:
-        """Kill it, whatever it is doing; its pipes stay open."""
+        """Kill it, even while it is busy; its pipes stay open."""
         self._process.kill()
 
     def wait(self) -> int:
-        """Wait until it has ended; its exit status, or the negative number of the signal that killed it."""
+        """Wait until it has ended; return its exit status, or the negative number of the signal that killed it."""
         return self._process.wait()
 
     def close(self) -> None:
@@ -280,19 +280,19 @@ class Team(Generic[Child]):
 
     @property
     def is_heard(self) -> bool:
-        """Whether any child may still say something."""
+        """Whether any child may still send something."""
         return bool(self._selector.get_map())
 
     def add(self, child: Child) -> None:
-        """Take a child in."""
+        """Add a child."""
         self.children.append(child)
         self._selector.register(child.stdout, selectors.EVENT_READ, child)
 
     def receive(self, alone: Child | None = None) -> Iterator[tuple[Child, list[bytes] | None]]:
-        """Wait until a child says something, or ends.
+        """Wait until a child sends something, or ends.
 
         Args:
-            alone: hear nobody else: the others wait when their pipes are full.
+            alone: receive from no other child; the others wait when their pipes are full.
 
         Yields:
             A child, and its complete messages; None if it has ended.
@@ -308,13 +308,13 @@ class Team(Generic[Child]):
 
 
 class Parent:
-    """In a child: what the parent says, and the way back. The child ends when there is no longer a parent.
+    """In a child: the connection to the parent. The child ends when there is no longer a parent.
 
-    Whatever a library prints goes nowhere, and so does not look like a message.
+    Anything that a library prints is discarded, so that it cannot look like a message.
     """
 
     def __init__(self) -> None:
-        """Take the pipes."""
+        """Take over stdin and stdout as the pipes to the parent."""
         spare_collections()
         requests, self._answers = _take_pipes()
         # A parent is trusted.
@@ -329,7 +329,7 @@ class Parent:
         return message
 
     def listen(self, take: Callable[[bytes], None]) -> None:
-        """Have a thread take each message, so that this process ends with its parent, whatever else it is doing.
+        """Start a thread that passes on each message, so that this process ends with its parent even while it is busy.
 
         Args:
             take: called with each; if it raises an error, this process ends.
@@ -350,13 +350,13 @@ class Parent:
         self.flush()
 
     def put(self, message: bytes) -> None:
-        """Send a message with those that follow: many small ones cost one write."""
+        """Send a message together with later ones: many small ones cost one write."""
         self._unsent += _LENGTH.pack(len(message)) + message
         if len(self._unsent) >= _PIECE:
             self.flush()
 
     def flush(self) -> None:
-        """Send what has been put off."""
+        """Send the messages that are still waiting."""
         unsent, self._unsent = self._unsent, bytearray()
         try:
             _write_all(self._answers, unsent)
@@ -367,7 +367,8 @@ class Parent:
 def _take_pipes() -> tuple[int, int]:
     """In a child: its stdin and stdout under other numbers.
 
-    What is printed then goes nowhere, and no code that opens the standard streams by name reads what the parent sends.
+    Anything printed after that is discarded, and no code that opens the standard streams by name reads what the parent
+    sends.
     """
     requests, answers, nowhere = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1):
@@ -394,7 +395,7 @@ def _poll(pipe: IO[bytes], event: int) -> "select.poll":
 
 
 def _wait(poll: "select.poll", until_s: float | None) -> None:
-    """Wait until a pipe has something, or takes `PIPE_BUF` bytes; without a limit, whoever reads or writes waits."""
+    """Wait until a pipe can be read, or accepts `PIPE_BUF` bytes; without a limit, the read or write itself waits."""
     if until_s is not None:
         left_s = until_s - time.monotonic()
         if left_s <= 0 or not poll.poll(left_s * 1000):

@@ -71,7 +71,7 @@ def texts_in(result: Any) -> Iterator[str]:
 
 
 def kind_of(message: Message) -> Kind:
-    """What a message is by itself."""
+    """The kind of a message by itself."""
     if isinstance(message, Request):
         return "request"
     if isinstance(message, Notification):

@@ -1,4 +1,4 @@
-"""How often Python looks for reference cycles while captures are read.
+"""Makes Python look for reference cycles less often while captures are read.
 
 Nearly all objects of a reading die young or stay to the end, and few are in cycles. Looking as often as Python does
 by default takes a tenth of the time on stdio, and a third over HTTP. A process that only reads captures looks less

@@ -1,10 +1,10 @@
-"""Told: what a process has told of a closed capture, cached, so that it can be told again without reading the capture.
+"""OutputCache: what a process has sent about a closed capture, cached so that the capture need not be read again.
 
-The worker of the screens tells what the messages of a capture mean, and what the rules find, as messages of bytes; the
-places of its records can be told in such messages, too. Kept here in their order, they are the same the next time. A
-file holds a digest, and then the messages, compressed. The digest covers these and everything that they depend on, so a
-file is used as a whole or not at all: not if it is cut or damaged, or if the capture or the program has changed. It is
-written once all has been told.
+The worker of the screens sends what the messages of a capture mean, and what the rules find, as messages of bytes; the
+places of its records can be sent in such messages, too. They are kept here in order, to be sent unchanged the next
+time. A file holds a digest, and then the messages, compressed. The digest covers these and everything that they depend
+on, so a file is used as a whole or not at all: not if it is cut or damaged, or if the capture or the program has
+changed. It is written once everything has been sent.
 """
 
 import os
@@ -24,9 +24,9 @@ About: TypeAlias = Literal["rows", "meaning", "findings"]
 """A subject: where the records are; what the messages mean; what the rules find."""
 
 MAX_OUTPUT_FILE_BYTES: Final = 32 << 20
-"""Bytes of a file. More is not kept."""
+"""The most bytes of a file; more is not kept."""
 MAX_OUTPUT_BYTES: Final = 96 << 20
-"""Bytes of all messages of a file: whoever hears them has to store those for which he is not ready."""
+"""The most bytes of all messages of a file: the receiver has to store those for which it is not ready."""
 _SHARE: Final = 4
 """All files take a fourth of what the rows for SQL may take."""
 _SUFFIXES: Final[dict[About, str]] = {"rows": ".rows", "meaning": ".meaning", "findings": ".findings"}
@@ -37,15 +37,15 @@ _LEVEL: Final = 1
 
 
 class OutputCache:
-    """What is told of a capture about one subject: collected to be kept, or told again."""
+    """The messages about one subject of a capture: collected to be kept, or returned again."""
 
     def __init__(self, path: Path, about: About, made_by: str) -> None:
-        """Note the present state of the capture.
+        """Note the current state of the capture.
 
         Args:
             path: the capture.
             about: the subject.
-            made_by: what the messages depend on, besides the capture and the modules that read and judge it.
+            made_by: what the messages depend on, apart from the capture and the modules that read and judge it.
         """
         self._path, self._about, self._made_by = path, about, made_by
         self._key = self._key_now()
@@ -63,9 +63,9 @@ class OutputCache:
         self._collect(self._compressor.compress(_LENGTH.pack(len(message)) + message))
 
     def save(self) -> bool:
-        """Write what was collected, once all was told; whether it is kept now.
+        """Write what was collected, once it is complete; return whether it is kept now.
 
-        It is not if the capture has changed since the beginning, is being written, or if there is too much to keep.
+        It is not if the capture has changed since the beginning or is being written, or if there is too much to keep.
         """
         self._collect(self._compressor.flush())
         most = size_limit() // _SHARE
@@ -82,10 +82,10 @@ class OutputCache:
         return is_kept
 
     def cached(self) -> Iterator[bytes] | None:
-        """What was told of the capture as it is now; None if that is not kept. It is marked as used.
+        """Returns the messages about the capture as it is now, or None if they are not kept; marks the file as used.
 
         Raises:
-            ValueError, zlib.error: while it is told: the file was forged.
+            ValueError, zlib.error: while they are read: the file was forged.
         """
         if self._file is None or self._key is None or not size_limit():
             return None
@@ -119,7 +119,7 @@ class OutputCache:
 
 
 def files_of(path: Path) -> list[Path]:
-    """All files that can hold what was told of a capture."""
+    """All files that can hold messages about a capture."""
     files = [summary.file_of(path, suffix) for suffix in _SUFFIXES.values()]
     return [file for file in files if file is not None]
 
@@ -157,7 +157,7 @@ def _messages(packed: bytes) -> Iterator[bytes]:
     """The messages that were compressed, without ever holding all of them.
 
     Raises:
-        ValueError, zlib.error: they were not.
+        ValueError, zlib.error: the data is not such messages.
     """
     decompressor, data, rest = zlib.decompressobj(), b"", memoryview(packed)
     while not decompressor.eof:

@@ -1,10 +1,10 @@
 """Reading: one capture, read and understood, a step for each of its records.
 
-Whoever wants more of a capture than its records reads it here: this is the only place outside `captures` where parts
+Code that needs more of a capture than its records reads it here: this is the only place outside `captures` where parts
 become frames, and the only one where frames become messages and messages findings. A reading is pulled: it keeps the
 state of the conversation, within the bounds of `Fold`, and no row; a consumer stores what it needs of each step.
 
-Nothing depends on how the records come: a file that is read to its end and the same file followed give equal steps.
+Nothing depends on how the records arrive: a file that is read to its end and the same file followed give equal steps.
 """
 
 from collections import Counter
@@ -49,7 +49,7 @@ class About(NamedTuple):
     begins_at: int
     """Number of the first record, if the recorder's ring has deleted those before it; else 0."""
     ending: str | None
-    """How the recording ended; None as long as it has no close record."""
+    """How the recording ended; None as long as there is no close record."""
     t_ns: int
     """Stamp of the last item."""
     client: Peer | None
@@ -65,7 +65,7 @@ class About(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """What may hold messages that nobody has read."""
+    """Losses that may hold messages, which no one has read."""
 
     records: int
     """Records known to be lost, and stretches of damage."""
@@ -76,7 +76,7 @@ class Lost(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What one record brings."""
+    """What one record adds."""
 
     record: Item | None
     """What was read: a frame if its record alone is one, else a record, or damage; None for what only the end shows."""
@@ -89,7 +89,7 @@ class Step(NamedTuple):
     """The calls that it opens, continues, ends or forgets; in the last step, also those that are still open. A call is
     the same object in every step, so one that is kept shows what has become of it since."""
     findings: "Sequence[Finding]" = ()
-    """What the rules are certain of now; always empty without rules."""
+    """The findings that are now certain; always empty without rules."""
     end: End | None = None
     """In the last step, why it is the last; else None."""
 
@@ -147,7 +147,7 @@ class Reading:
     def __init__(
         self, source: Path | str | Iterable[Item] = (), rules: "Rules | None" = None, *, in_records: bool = False
     ) -> None:
-        """Begin.
+        """Begin a reading.
 
         Args:
             source: the path of a capture, a capture, or its items in order, as records or from `Capture.frames`; empty
@@ -188,7 +188,7 @@ class Reading:
         yield from self.finish(reason)
 
     def feed(self, record: Item) -> Step:
-        """The step of the next record, or of the frame that it is."""
+        """Process the next record, or the frame that it is; return its step."""
         item = self._assemble(record)
         if item is None:
             return Step(record, None)
@@ -242,16 +242,16 @@ class Reading:
 
     @property
     def losses(self) -> Lost:
-        """What of the conversation is not known, so that what is missing may not be."""
+        """The losses that may hold messages which seem to be missing."""
         return Lost(self.fold.lost, self.fold.unjudged, self.fold.unrecorded)
 
     @property
     def forgotten(self) -> list[Forgotten]:
-        """The entries that had to be forgotten because there were too many at once; empty if none were."""
+        """The entries that had to be forgotten because there were too many at once, or an empty list if none were."""
         return self.fold.forgotten
 
     def exchange(self, number: int) -> HttpExchange | None:
-        """The HTTP exchange with a number; None if there is none so far, or it is forgotten."""
+        """Returns the HTTP exchange with a number, or None if there is none so far or it is forgotten."""
         return self.fold.exchanges.known(number)
 
     def damage_in(self, step: Step) -> Damage | None:

@@ -108,5 +108,5 @@ class _Selection:
 
 
 def _known(call: Call | None) -> Call | None:
-    """A call of whose end the capture says something."""
+    """Returns a call if the capture can show how it ends, else None."""
     return None if call is None or call.is_forgotten or not call.request.id.pairs else call

@@ -29,7 +29,7 @@ State: TypeAlias = Literal["live", "ended", "died"]
 """Being recorded; closed normally; not closed, or its server ended by a signal or with a status."""
 
 CLIENTS: Final = 16
-"""The most clients of one capture that are kept: those heard last."""
+"""The most clients of one capture that are kept: those that sent a message last."""
 REVISIONS: Final = 8
 """The most revisions of one capture that are kept: those of its first sessions."""
 BUCKETS: Final = 64
@@ -93,7 +93,7 @@ class Summary(NamedTuple):
 
     @property
     def waited_ns(self) -> int | None:
-        """How long that request has waited by now, by the wall clock; None if none is waiting."""
+        """How long that request has waited by now, by the wall clock, or None if none is waiting."""
         if self.waiting_since_ns is None or self.wall_ns is None:
             return None
         return max(0, clock.since_ns(self.wall_ns) - self.waiting_since_ns)
@@ -114,7 +114,7 @@ class Summarizer:
         self._signal: str | None = None
 
     def feed(self, item: Item) -> None:
-        """Take the next item of the capture."""
+        """Process the next item of the capture."""
         step = self._reading.feed(item)
         entry = step.item
         if isinstance(entry, Frame):
@@ -233,7 +233,7 @@ def summarise(path: Path | str) -> Summary:
 
 
 def directory() -> Path | None:
-    """The directory of the summaries, beside the SQL cache; None if no home directory is known."""
+    """Returns the directory of the summaries, next to the SQL cache, or None if no home directory is known."""
     below = cache_directory()
     return None if below is None else Path(below, "summaries")
 
@@ -255,7 +255,7 @@ def cached(path: Path) -> Summary | None:
 
 
 def save(path: Path, key: str, summary: Summary) -> bool:
-    """Cache a summary, if possible and the capture still matches `key`; whether it is cached now."""
+    """Cache a summary, if possible and the capture still matches `key`; return whether it is cached now."""
     file = file_of(path)
     if file is None or summary.state == "live" or key_of(path) != key:
         return False
@@ -263,7 +263,7 @@ def save(path: Path, key: str, summary: Summary) -> bool:
 
 
 def key_of(path: Path) -> str | None:
-    """Everything that a summary depends on; None if the files cannot be examined, or are being written."""
+    """Returns everything that a summary depends on, or None if the files cannot be examined or are being written."""
     files = []
     try:
         files_ = segments(path)
@@ -276,7 +276,7 @@ def key_of(path: Path) -> str | None:
 
 
 def file_of(path: Path, suffix: str = _SUFFIX) -> Path | None:
-    """The cache file for a capture; None if there can be none."""
+    """Returns the cache file for a capture, or None if there can be none."""
     folder = directory()
     try:
         name = blake2b(os.fsencode(path.resolve()), digest_size=16).hexdigest()
@@ -286,7 +286,7 @@ def file_of(path: Path, suffix: str = _SUFFIX) -> Path | None:
 
 
 def _summary(kept: object) -> Summary | None:
-    """A summary as read from a file; None if anything about it is odd."""
+    """Returns a summary as read from a file, or None if anything about it is odd."""
     if not isinstance(kept, dict) or set(kept) != set(Summary._fields) or kept["state"] not in ("ended", "died"):
         return None
     texts = ("name", "transport", "client", "server", "ending")

@@ -1,4 +1,4 @@
-"""Tally: how many findings a capture has, cached beside its summary for lists that have no time to check.
+"""Tally: how many findings a capture has, cached next to its summary for lists that have no time to check.
 
 Like a summary, it is derived from the capture alone, and may be lost, damaged or out of date at any time. It is valid
 as long as the capture's files and all the modules that judge them are the same: a changed rule means counting again.
@@ -38,7 +38,7 @@ class Tally(NamedTuple):
 
 
 def file_of(path: Path) -> Path | None:
-    """The cache file for a capture; None if there can be none."""
+    """Returns the cache file for a capture, or None if there can be none."""
     return summary.file_of(path, _SUFFIX)
 
 
@@ -58,7 +58,7 @@ def cached(path: Path) -> Tally | None:
 
 
 def save(path: Path, key: str, tally: Tally) -> bool:
-    """Cache a tally, if possible and the capture still matches `key`; whether it is cached now."""
+    """Cache a tally, if possible and the capture still matches `key`; return whether it is cached now."""
     file = file_of(path)
     return (
         file is not None
@@ -68,7 +68,7 @@ def save(path: Path, key: str, tally: Tally) -> bool:
 
 
 def key_of(path: Path) -> str | None:
-    """Everything that a tally depends on; None if the files cannot be examined, or are being written."""
+    """Returns everything that a tally depends on, or None if the files cannot be examined or are being written."""
     key = summary.key_of(path)
     if key is None:
         return None

@@ -1,4 +1,4 @@
-"""Removes secrets from URLs: where a URL leads stays in plain text, any part that could grant access is hashed.
+"""Removes secrets from URLs: keeps where a URL leads in plain text, and hashes any part that could grant access.
 
 Many hosted servers authenticate by a token in the path or the query. So a path segment is kept only if it is on a
 short list of common words; every other segment becomes a keyed hash. In a query, names that look like names are kept,
@@ -28,7 +28,7 @@ KEPT_SEGMENTS: Final = frozenset(
     b"callback redirect "
     b"consent device device_authorization jwks jwks.json cb connect openid-connect protocol realms default".split()
 )
-"""Path segments that say what is there and are too common to be a secret."""
+"""Path segments that name the kind of endpoint and are too common to be secret."""
 
 KEPT_VALUES: Final = {
     b"response_type": frozenset({b"code", b"token", b"id_token", b"none"}),
@@ -59,7 +59,7 @@ _HEX: Final = {b"%02x" % value: bytes([value]) for value in range(256)}
 
 
 def is_segment(text: str) -> bool:
-    """Whether it can be one segment of a path; a leading hyphen suggests that an option's value was forgotten."""
+    """Whether a text can be one segment of a path; a leading hyphen suggests that an option's value was forgotten."""
     return bool(text) and not text.startswith("-") and set(text).isdisjoint("/?#")
 
 
@@ -69,7 +69,7 @@ def clean_address(text: bytes, hashed: Hash, keep: frozenset[bytes] = frozenset(
     Args:
         text: the URL, or a request's target (RFC 9112 §3.2), as sent.
         hashed: makes a hash of a secret.
-        keep: segments that the user wants kept beside `KEPT_SEGMENTS`.
+        keep: segments that the user wants kept in addition to `KEPT_SEGMENTS`.
         depth: how many addresses this one is nested in.
     """
     rest, sharp, fragment = text.partition(b"#")
@@ -103,7 +103,7 @@ def _authority(authority: bytes, hashed: Hash, *, is_web: bool) -> str:
 
 
 def _is_host(host: bytes) -> bool:
-    """Whether it is a name or an address, perhaps with a port (RFC 3986 §3.2.2)."""
+    """Whether a text is a host name or an address, perhaps with a port (RFC 3986 §3.2.2)."""
     if host.startswith(b"["):
         name, _, port = host[1:].partition(b"]")
         is_name = b":" in name and _IPV6.issuperset(name)

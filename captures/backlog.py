@@ -88,7 +88,7 @@ class Backlog:
         return lines, self.held_bytes
 
     def put_back(self, rest: list[NumberedRecord]) -> None:
-        """Return records after a refused write: they wait again, before all others."""
+        """Put records back after a refused write: they wait again, before all others."""
         self.direct, self.taken, self.carry = None, (), rest
         self.held_bytes += sum(_cost(line.entry) for line in rest)
 
@@ -108,7 +108,7 @@ class Backlog:
         """Copy lines into the journal.
 
         Args:
-            lines: numbered, in order.
+            lines: numbered records, in order.
             next_seq: the number that the next record will get.
         """
         if self._journal is None:
@@ -150,8 +150,8 @@ def expand(direct: DirectBatch, direction: str, sizes: Iterable[int]) -> list[Nu
 
     Args:
         direct: frames.
-        direction: of all.
-        sizes: of each, in bytes.
+        direction: the direction of all of them.
+        sizes: the size of each, in bytes.
     """
     first, t_ns, rec, middles = direct
     entries = [PendingRecord(rec, middle, direction, size) for middle, size in zip(middles, sizes, strict=True)]

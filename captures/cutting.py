@@ -1,7 +1,7 @@
 """Cuts chunks of a capture's file into records, frames and damage.
 
-Promises: each byte comes out once, whatever the file holds and wherever the chunks end; every flipped bit is noticed
-and costs at most one record; memory is bounded by one line of 8 MiB and one chunk.
+Promises: each byte comes out once, regardless of what the file holds and where the chunks end; every flipped bit is
+noticed and costs at most one record; memory is bounded by one line of 8 MiB and one chunk.
 """
 
 import re
@@ -31,7 +31,7 @@ class Cutter(Generic[Item]):
     """Cuts chunks of a capture into items; keeps an unfinished last line for the next chunk.
 
     Each byte comes out once, as part of a record's line or as damage, independent of the boundaries of the chunks.
-    Memory is bounded by one line of 8 MiB and one chunk, whatever the file holds.
+    Memory is bounded by one line of 8 MiB and one chunk, regardless of what the file holds.
     """
 
     def __init__(self, path: Path) -> None:
@@ -133,7 +133,7 @@ class Cutter(Generic[Item]):
         return record._replace(skipped=record.seq - self._expected)
 
     def _spoil(self, size: int, *, ended: bool = False) -> None:
-        """Count bytes as damage; `ended` if the last of them is LF."""
+        """Count bytes as damage; `ended` says whether the last of them is LF."""
         self._expected = None
         self._bad += size
         self._offset += size
@@ -198,6 +198,6 @@ def record_in(piece: bytes, offset: int) -> Record | None:
 
 
 def version_of(header: Record) -> int | None:
-    """The format version that a header names; None if it is invalid."""
+    """The format version that a header names, or None if it is invalid."""
     version = header.members.get("format")
     return version if type(version) is int and version >= 1 else None

@@ -1,9 +1,9 @@
 """Judges one frame by itself: which JSON-RPC message it is, and the first rule of the catalogue that it breaks.
 
 The recorder judges a frame before it is forwarded, and every reader judges it again. `judge` promises never to raise,
-whatever the bytes, to take time linear in their number, and to return the same verdict on either of its two paths:
+regardless of the bytes, to take time linear in their number, and to return the same verdict on either of its two paths:
 
-* the fast path, `flawless`, answers only if nothing about the frame is odd;
+* the fast path, `flawless`, returns a verdict only if nothing about the frame is odd;
 * the exact path, `judge_exactly`, decides everything else by a walk over the top level that sees what parsers hide:
   duplicate members, tokens as they were spelt, numbers of any length, NaN, lone surrogates.
 
@@ -17,7 +17,7 @@ JSON-RPC 2.0 as MCP narrows it.
 from operator import itemgetter
 from typing import Any, Final
 
-# The last of our files that a recorder reads is read before orjson is loaded: from then on none can be missing.
+# A recorder reads the last of our files before it loads orjson: from then on none can be missing.
 from captures.flawless import MAX_METHOD_NAMES, read, verdict
 
 # isort: split
@@ -76,7 +76,7 @@ def judge(
 def judge_and_read(
     raw: bytes, direction: Direction, unit: Unit, *, whole: bool, limit: int
 ) -> tuple[Envelope, dict[str, Any] | None, bool]:
-    """The same verdict, and of a flawless message also itself and whether orjson would write the same bytes."""
+    """The same verdict; for a flawless message, also the message, and whether orjson would write the same bytes."""
     if is_too_much(raw, limit):
         return UNJUDGED, None, False
     message = read(raw) if whole else None
@@ -166,8 +166,8 @@ def lines_members(direction: Direction, lines: list[bytes]) -> list[bytes]:
                     version == "2.0"
                     and type(value) is dict
                     and (-SAFE <= ident <= SAFE if type(ident) is int else type(ident) is str and len(ident) <= SHORT)
-                    # If orjson would write the same bytes, no member comes twice and each token is as orjson spells it.
-                    # Most peers write like this, and it is the cheapest proof there is.
+                    # If orjson would write the same bytes, no member occurs twice, and all tokens are as orjson spells
+                    # them. Most peers write like this, and no proof is cheaper.
                     and dumps(read) == raw
                 ):
                     middles.append(form % (dumps(ident), named, size, dumps(raw.decode())))

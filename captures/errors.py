@@ -11,7 +11,7 @@ Damage inside a capture raises no exception: readers yield it between the record
 
 
 class CaptureError(Exception):
-    """A capture cannot be used as asked; the text says what was tried, on what, and what to do next."""
+    """A capture cannot be used as requested; the text says what was tried, on what, and what to do next."""
 
 
 class CannotCreate(CaptureError):

@@ -86,7 +86,7 @@ def _judge_text(text: str, depth: int, direction: Direction, unit: Unit, whole: 
 def _keeps_id(token: str) -> bool:
     if not token or token[0] in "[{" or len(token.encode()) > MAX_ENVELOPE_TEXT_BYTES:
         return not token
-    # What a record holds must be readable by the parsers of others, too.
+    # The content of a record must be readable by other parsers, too.
     if token[0] != '"':
         return token in ("true", "false", "null") or isfinite(float(token))
     try:
@@ -255,7 +255,7 @@ def is_too_much(raw: bytes, limit: int) -> bool:
 
 
 def _has_too_many(raw: bytes) -> bool:
-    """The same, counting only signs outside strings: JSON inside a string is one value."""
+    """The same, counting only characters outside strings: JSON inside a string is one value."""
     bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NEITHER_SIGN_NOR_QUOTE)
     left, is_inside = MAX_STRUCTURAL_CHARS, False
     for at in range(0, len(bare), _STRETCH):  # all pieces at once may take forty times as much memory
@@ -271,7 +271,7 @@ _NUMBER: Final = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?)0*([0-9]*
 
 
 def _integer(token: str) -> int | None:
-    """The integer that a JSON number equals exactly, clamped to ±2^53; None if it has a fraction."""
+    """The integer that a JSON number equals exactly, clamped to ±2^53, or None if it has a fraction."""
     if len(token) < 16 and token.isdigit():
         return int(token)
     number = _NUMBER.fullmatch(token)
@@ -288,7 +288,7 @@ def _integer(token: str) -> int | None:
     return int(sign + "1") * min(size, SAFE + 1)
 
 
-# --- no JSON ----------------------------------------------------------------------------------------------------------
+# --- not JSON ---------------------------------------------------------------------------------------------------------
 
 _HEADER: Final = re.compile(
     r"[ \t]*content-length:[ \t]*[0-9]+[ \t\r;,]*(?:content-type:.*)?", re.IGNORECASE | re.DOTALL
@@ -300,7 +300,7 @@ _ENOUGH: Final = 1000  # values on a line, after which the rest need not be exam
 def _unreadable(text: str, depth: int, direction: Direction, unit: Unit, whole: bool) -> str | None:
     """The rule that a text breaks if it is not a single JSON value.
 
-    None for a body, and for an event that is empty or was cut: whether that is wrong depends on the exchange.
+    Returns None for a body, and for an event that is empty or was cut: whether that is wrong depends on the exchange.
     """
     if unit != "line":
         return "sse/data-not-json" if unit == "sse_event" and text and whole else None

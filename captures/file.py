@@ -33,9 +33,9 @@ FLOOR_CHECK_BYTES: Final = 4 << 20
 
 LOCK_TRIES: Final = 100
 IGNORE_FILE: Final = ".gitignore"
-"""What keeps a folder of captures out of git."""
+"""The file that keeps a folder of captures out of git."""
 IGNORES_ALL: Final = b"*\n"
-"""What is in it."""
+"""The content of that file."""
 _COMPLETE: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 WriteCall = Callable[[int, bytes], int]
@@ -68,7 +68,7 @@ def create_directory(path: str) -> None:
 
 
 def make_directory(path: str) -> None:
-    """Make one private directory; one that another process has made meanwhile will do, too.
+    """Make one private directory, or accept one that another process has just made.
 
     Raises:
         OSError: it cannot be made.
@@ -92,11 +92,11 @@ def _keep_out_of_git(folder: str) -> None:
 
 
 def _complete_ignore_file(folder: str, *, alone: bool) -> None:
-    """Write what a full disk has kept out of the ignore file of a folder, if that file is empty and this user's alone.
+    """Fill the ignore file of a folder if a full disk left it empty, and if it is private to this user.
 
     Args:
         folder: where captures are, or the folder above that.
-        alone: whether it must hold nothing but folders, as the file could be the user's own otherwise.
+        alone: whether the folder must hold only folders; otherwise the user could have created the empty file.
     """
     try:
         fd = os.open(os.path.join(folder, IGNORE_FILE), _COMPLETE)
@@ -339,7 +339,7 @@ class CaptureFile:
         self._reserve = fd
 
     def release_reserve(self) -> bool:
-        """Give the reserve back to the disk; False if that has been done already."""
+        """Give the reserve back to the disk; returns False if that has been done already."""
         if self._reserve is None:
             return False
         os.close(self._reserve)
@@ -357,8 +357,8 @@ class CaptureFile:
     def external_change(self) -> str | None:
         """What another process has done to the file: `removed`, `replaced`, `truncated`, or None.
 
-        May be called while `append` runs: sizes are read before the file is checked, and a change of segment meanwhile
-        is not reported.
+        May be called while `append` runs: sizes are read before the file is checked, and a change of segment in
+        between is not reported.
         """
         segment, size = self.segment, self.size
         ours = os.fstat(self.fd)
@@ -419,7 +419,7 @@ def _lock(fd: int) -> None:
 
 
 def _discard(path: str, fd: int) -> None:
-    """Remove a file that we have made, unless another file has replaced it meanwhile."""
+    """Remove a file that we have made, unless another file has replaced it."""
     try:
         if os.path.samestat(os.fstat(fd), os.lstat(path)):
             os.unlink(path)

@@ -1,13 +1,13 @@
-"""Reads a flawless message: a request, a notification, a result or an error in which, by itself, nothing is odd.
+"""Reads a flawless message: a request, notification, result or error with nothing odd about it, judged by itself.
 
-Either of two proofs shows that no member of the envelope comes twice or is spelt oddly:
+Either of two proofs shows that no member of the envelope occurs twice or is spelt oddly:
 
 * orjson would write the same bytes. This is the cheaper proof, and most peers write JSON like that;
 * one regular expression cuts off the envelope (`jsonrpc`, `id` and `method`, in any order, before and after the
-  value), and what is left is one JSON object. The expression knows one spelling of each member, and takes each once.
+  value), and what is left is one JSON object. The expression matches one spelling of each member, and each member once.
 
-Promises: it never raises, whatever the bytes; it returns what `exact` says of the same bytes, or None where it is not
-certain of that. The recorder and every reader use it.
+Promises: it never raises, regardless of the bytes; it returns the verdict of `exact_judge` on the same bytes, or None
+where it is not certain of that. The recorder and every reader use it.
 """
 
 import re
@@ -33,7 +33,7 @@ _VERSION: Final = b'"jsonrpc"' + _W + b":" + _W + rb'"2\.0"()'
 _TEXT: Final = rb"[ !#-\[\]-~]"
 _ID: Final = b'"id"' + _W + b":" + _W + rb'(0|-?[1-9]\d{0,14}|"' + _TEXT + rb'{0,60}")'
 _METHOD: Final = b'"method"' + _W + b":" + _W + b'"(' + _TEXT + rb'{1,60})"'
-# `(?(1)(?!))` fails if the group has matched before: each member is taken once.
+# `(?(1)(?!))` fails if the group has matched before: each member matches once.
 _MEMBER: Final = b"(?:(?(1)(?!))" + _VERSION + b"|(?(2)(?!))" + _ID + b"|(?(3)(?!))" + _METHOD + b")"
 _head_of: Final = re.compile(
     b"{" + _W + b"(?:" + _MEMBER + _W + b"(?:," + _W + rb"|}\Z))*+(?:" + b'"(params|result|error)"' + _W + b":)?"
@@ -48,7 +48,7 @@ _SIGHT: Final = 14
 
 
 class _Methods(dict[bytes, str]):
-    """Names by their bytes: a peer uses few, so each is created once, and two equal ones are mostly one object.
+    """Method names by their bytes: a peer uses few, so each is created once, and equal ones are usually one object.
 
     A name that needs a closer look raises ValueError. If a peer invents names, the first `MAX_METHOD_NAMES` are kept.
     """
@@ -71,13 +71,13 @@ _notified: Final = _Methods(RESERVED)
 
 
 def verdict(raw: bytes) -> Envelope | None:
-    """The verdict on a whole frame that is a flawless message; None for any other, and for some that are flawless."""
+    """The verdict on a whole frame if it is a flawless message; None for all others, and for some that are flawless."""
     message = read(raw)
     return message and message[0]
 
 
 def read(raw: bytes) -> Flawless | None:
-    """A whole frame as a flawless message; None for any other, and for some that are flawless.
+    """A whole frame as a flawless message; None for all others, and for some that are flawless.
 
     Args:
         raw: its bytes, without the delimiter; at most a million values.
@@ -87,13 +87,13 @@ def read(raw: bytes) -> Flawless | None:
             body = loads(raw)
             if type(body) is dict and dumps(body) == raw:
                 return _as_written(raw, body)
-        except (TypeError, ValueError):  # orjson raises TypeError for what it cannot write again
+        except (TypeError, ValueError):  # orjson raises TypeError for values that it cannot write
             return None
     return _cut(raw)
 
 
 def _as_written(raw: bytes, body: dict[str, Any]) -> Flawless | None:
-    """A message that orjson would write with the same bytes."""
+    """Read a message that orjson would write with the same bytes."""
     if body.get("jsonrpc") != "2.0" or "error" in body or (len(raw) > _SHALLOW and nesting(raw) > DEEP):
         return _cut(raw) if "error" in body else None
     token = None
@@ -108,7 +108,7 @@ def _as_written(raw: bytes, body: dict[str, Any]) -> Flawless | None:
 
 
 def _cut(raw: bytes) -> Flawless | None:
-    """A message whose envelope one expression cuts off."""
+    """Read a message by cutting off its envelope with the regular expression."""
     text = raw.strip(_WHITE)
     head = _head_of(text)
     if head is None or text[-1] != _END or (len(text) > _SHALLOW and nesting(text) > DEEP):
@@ -130,7 +130,7 @@ def _cut(raw: bytes) -> Flawless | None:
         kind, method, code = _kind(version, token, name, of, value)
     except (KeyError, ValueError):
         return None
-    # Most messages have one order of members, used below; for others, and those without a value, a parser finds it.
+    # Most messages have the order of members used below; for others, or without a value, a parser determines it.
     if of is None or text[2] != _FIRST or end < len(text) - 1 or (token and name and head.start(2) > head.start(3)):
         body = loads(text)
     elif token is None:
@@ -152,7 +152,7 @@ def _envelope(kind: Kind, token: bytes | None, method: str | None, code: int | N
 def _kind(
     version: bytes | None, token: bytes | None, name: bytes | None, of: bytes | None, value: Any
 ) -> tuple[Kind, str | None, int | None]:
-    """Kind, method and code of a message by its members; KeyError or ValueError if they are odd together."""
+    """Kind, method and code of a message by its members; raises KeyError or ValueError if they do not fit together."""
     if version is None:
         raise ValueError
     if name is not None and of in (None, b"params"):
@@ -170,7 +170,7 @@ def _kind(
 def _joined(
     before: tuple[bytes | None, ...], tail: re.Match[bytes] | None
 ) -> tuple[bytes | None, bytes | None, bytes | None]:
-    """The members of an envelope from both sides of its value; ValueError if one is on both, or others are there."""
+    """The members of an envelope from both sides of its value; raises ValueError if one is on both or unknown."""
     if tail is None:
         raise ValueError
     both = list(zip(before, tail.groups(), strict=True))

@@ -42,7 +42,7 @@ async def follow(path: Path) -> AsyncIterator[Record | Damage | None]:
 
 
 async def _segment(path: Path) -> AsyncIterator[Record | Damage | None]:
-    """The items of one file, until its end is reached and no recorder holds it any more."""
+    """The items of one file, until its end is reached and no recorder holds it any longer."""
     cutter = LineCutter(path)
     if not _is_there(path):
         return
@@ -71,7 +71,7 @@ def _is_there(path: Path) -> bool:
     """Whether there is a regular file to read.
 
     Raises:
-        NotACapture: it cannot be opened, or is not a regular file: opening a FIFO could wait for ever.
+        NotACapture: it cannot be opened, or is not a regular file: opening a FIFO could wait forever.
     """
     try:
         open_capture(path).close()

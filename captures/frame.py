@@ -32,7 +32,7 @@ class Frame(Struct):
     delim: bytes = b"\n"
     """The delimiter as forwarded; empty if there was none."""
     whole: bool = True
-    """False if the stream ended before the delimiter came, or if parts of the frame are lost."""
+    """False if the stream ended before the delimiter arrived, or if parts of the frame are lost."""
     conn: int = 0
     """Which connection carried it. Always 0 on stdio."""
     exchange: int | None = None

@@ -1,7 +1,7 @@
 """Frames from the records of a capture: whole ones, and giant ones from their parts. Each is judged again.
 
-Promises: it never raises, whatever a record holds; a record that is no valid frame stays a record; unfinished giant
-frames are held within a limit.
+Promises: it never raises, regardless of what a record holds; a record that is not a valid frame stays a record;
+unfinished giant frames are held within a limit.
 """
 
 from collections.abc import Iterable, Iterator
@@ -55,7 +55,7 @@ class FrameAssembler:
         """Create an assembler.
 
         Args:
-            limit: frames of more bytes than this come out `unjudged`.
+            limit: frames of more bytes than this are left `unjudged`.
             room: the most bytes of unfinished giant frames that are held; any beyond count as lost.
         """
         self._limit = limit
@@ -65,7 +65,7 @@ class FrameAssembler:
         self._skipped = 0
 
     def feed(self, item: Frame | Record | Damage) -> Frame | Record | Damage | None:
-        """Convert an item of a capture; None for a part, whose frame comes later."""
+        """Convert an item of a capture; returns None for a part, whose frame comes later."""
         if isinstance(item, Frame) and self._skipped:
             item, self._skipped = replace(item, skipped=self._skipped), 0
         if not isinstance(item, Record):
@@ -73,7 +73,7 @@ class FrameAssembler:
         if item.rec == "gap" and self._parts:
             self._abandon(item.members.get("lost"))
         if item.rec == "part":
-            self._skipped += item.skipped  # to be reported by the next item that comes out
+            self._skipped += item.skipped  # to be reported by the next item that is returned
             return self._take_part(item)
         if self._skipped:
             item, self._skipped = item._replace(skipped=item.skipped + self._skipped), 0
@@ -84,7 +84,7 @@ class FrameAssembler:
         return _frame(item, parts, self._limit) or item
 
     def _take_part(self, part: Record) -> Frame | None:
-        """Keep a part; if it is the first of a frame, an unfinished frame before it in this stream comes out."""
+        """Keep a part; if it is the first of a frame, returns any unfinished frame before it in this stream."""
         stream = stream_of(part.members)
         left = self._parts.pop(stream, None) if part.members.get("part") == 1 else None
         self._room += left.cost if left is not None else 0
@@ -123,9 +123,9 @@ _Any = TypeVar("_Any", bound=Frame | Record | Damage)
 def assembled(
     items: Iterable[_Any], limit: int = MAX_READER_JUDGED_BYTES
 ) -> Iterator[tuple[_Any | None, Frame | Record | Damage | None]]:
-    """All items of a capture, each with what it comes to: a frame, itself, or None for a part whose frame comes later.
+    """All items of a capture, each with its result: a frame, the item itself, or None for a part of a later frame.
 
-    At the end, with None in place of an item: the frames that were never completed.
+    The frames that were never completed come last, with None in place of an item.
     """
     assembler = FrameAssembler(limit)
     for item in items:
@@ -197,7 +197,7 @@ _ODD: Final = frozenset({"parts", "delim", "whole", "event"})
 
 
 def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
-    """The frame that a record holds; None if its members are invalid, so that it stays a record."""
+    """The frame that a record holds, or None if its members are invalid, so that it stays a record."""
     values = record.members
     frame = None if parts is not None else plain_frame(values, record.offset, len(record.line), limit)
     if frame is not None:
@@ -237,7 +237,7 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
 
 
 def _content(values: dict[str, Any], parts: _Parts | None) -> tuple[bytes | None, bool, bool]:
-    """The bytes of a frame, whether its delimiter came, and whether the bytes are complete."""
+    """The bytes of a frame, whether its delimiter arrived, and whether the bytes are complete."""
     whole = values.get("whole") is not False
     if parts is not None:
         declared = {"parts": len(parts.pieces), "size": parts.size}

@@ -14,7 +14,7 @@ MAX_LOST_BYTES: Final = 1 << 60
 
 
 def lost_range(gap: Record) -> tuple[int, int] | None:
-    """The first and the last number of a gap's range, inclusive; None if it names no possible range."""
+    """The first and the last number of a gap's range, inclusive, or None if it names no possible range."""
     first, last = gap.members.get("first"), gap.members.get("last")
     if type(first) is int and type(last) is int and 0 <= first <= last < gap.seq:
         return first, last
@@ -28,7 +28,7 @@ def lost_count(gap: Record) -> int:
 
 
 def lost_traffic(gap: Record) -> dict[str, dict[str, int]] | None:
-    """The possible part of a gap's `lost` member: counts by `c2s`, `s2c` and `other`; None if it has no such member."""
+    """The possible part of a gap's `lost` member: counts by `c2s`, `s2c` and `other`, or None without that member."""
     lost = gap.members.get("lost")
     if not isinstance(lost, dict):
         return None

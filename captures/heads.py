@@ -1,7 +1,7 @@
 """The heads of HTTP requests and responses in `exchange` records, read once each.
 
-Each record of an exchange repeats its heads so far, and the next exchange has nearly the same ones. A head that comes
-again is the same object, with all that was worked out about it. What is odd is read like any other JSON.
+Each record of an exchange repeats its heads so far, and the next exchange has nearly the same ones. A head that occurs
+again is the same object, with everything derived from it. An odd head is read like any other JSON.
 """
 
 from collections import Counter
@@ -51,13 +51,13 @@ class Head(dict[str, Any]):
 
 
 class Heads:
-    """The heads that came last, by their bytes."""
+    """The most recent heads, by their bytes."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Head] = {}
 
     def loads(self, line: bytes) -> Any:
-        """The JSON value in a line, like `orjson.loads`; a usual head becomes a `Head`, the same one if it came before.
+        """The JSON value in a line, like `orjson.loads`; a usual head becomes a `Head`, the same one each time.
 
         Raises:
             ValueError: it is not JSON.
@@ -71,7 +71,7 @@ class Heads:
         return orjson.loads(line) if values is None else values
 
     def _usual(self, pieces: list[bytes]) -> dict[str, Any] | None:
-        """The record that was cut at the ends of its heads; None or a ValueError if it is not a usual one.
+        """The record that was cut at the ends of its heads; returns None or raises ValueError if it is not a usual one.
 
         A head extends from its name to the first `_END`, if this text alone is one JSON value: then no other value can
         begin there. The rest is read with a 0 in place of each head. This proves that the head is a member of the
@@ -104,7 +104,7 @@ class Heads:
         return values
 
     def _head(self, text: bytes) -> Head | None:
-        """The head that is written like this, without its first and last bytes; None if it is not a usual one."""
+        """The head with these bytes, given without the first and the last ones, or None if it is not a usual one."""
         known = self._known.get(text)
         if known is not None or not text or len(text) > MAX_CACHED_HEAD_BYTES:
             return known

@@ -28,7 +28,7 @@ def path_id(path: Path, taken: Container[str] = ()) -> str:
     """An id for a capture that has none, or whose id belongs to another.
 
     Args:
-        path: of the capture.
+        path: the capture's path.
         taken: ids of other captures; a header can claim any id.
     """
     return place_id(str(path.resolve()), taken)

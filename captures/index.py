@@ -54,7 +54,7 @@ class IndexEntry(NamedTuple):
     t_ns: int
     """Nanoseconds since the capture opened; for damage, those of the last record before it."""
     sort: str
-    """One of SORTS; for a frame, its kind: as recorded, unless it is flawless."""
+    """One of `ENTRY_KINDS`; for a frame, its kind: as recorded, unless it is flawless."""
     dir: Direction | None
     size: int
     """Bytes of a frame, of a line of stderr or of damage; at most 4 GiB."""
@@ -120,11 +120,11 @@ class Index:
         return self._times[-1] if self._times else 0
 
     def grow(self, size: int = STEP, note: Note | None = None) -> bool:
-        """Read up to `size` more bytes; False if there are none at present, or none at all (`has_ended`).
+        """Read up to `size` more bytes; returns False if there are none yet, or no more will come (`has_ended`).
 
         Args:
             size: bytes.
-            note: called with each new entry that is not a frame, is an empty one, or is a response on a stream.
+            note: called with each new entry that is not a frame, is an empty frame, or is a response on a stream.
         """
         if self.has_ended:
             return False
@@ -188,7 +188,7 @@ class Index:
         return max(self._sorts[first:last], default=0) <= _UNJUDGED
 
     def kind(self, number: int) -> str:
-        """The sort of an entry: one of SORTS."""
+        """The sort of an entry: one of `ENTRY_KINDS`."""
         return ENTRY_KINDS[self._sorts[number]]
 
     def t_ns(self, number: int) -> int:
@@ -205,7 +205,7 @@ class Index:
         return None if place is None or place >= len(self) else place
 
     def read_item(self, number: int) -> Frame | Record | Damage | None:
-        """The item that an entry stands for, read from the file; None if the ring has deleted it.
+        """The item that an entry stands for, read from the file, or None if the ring has deleted it.
 
         It is read on its own, so it does not know how many numbers are missing before it.
         """
@@ -226,7 +226,7 @@ class Index:
         return assembler.feed(record) if record is not None else None
 
     def read_first_part(self, number: int) -> Record | None:
-        """The record of an entry; for a giant frame its first part only, so that a look does not read a gigabyte."""
+        """The record of an entry; for a giant frame only its first part, as all of it may be a gigabyte."""
         parts = self._parts.get(number)
         if parts:
             return self._record(parts[0], parts[1])
@@ -261,7 +261,7 @@ class Index:
     # ---- keeping
 
     def saved(self) -> Iterator[bytes]:
-        """All that it knows of a capture that has ended, for `restore`; nothing if segments are gone."""
+        """Everything it knows about a capture that has ended, for `restore`; yields nothing if segments are gone."""
         tail = self.tail
         if tail.segments != segments(self.path):
             return
@@ -281,10 +281,10 @@ class Index:
             yield bytes(column)
 
     def restore(self, saved: Iterator[bytes]) -> None:
-        """Take what another index of the same files has saved, instead of growing.
+        """Load what another index of the same files has saved, instead of growing.
 
         Raises:
-            LookupError, TypeError, ValueError: it makes no sense, and was not taken.
+            LookupError, TypeError, ValueError: it is not valid, and was not loaded.
         """
         known, columns = orjson.loads(next(saved, b"")), [array(column.typecode) for column in self._columns]
         for column in columns:

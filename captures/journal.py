@@ -58,7 +58,7 @@ class Journal:
         self._counters[_NEXT_SEQ] = seq
 
     def put(self, lines: bytes, last_seq: int) -> bool:
-        """Store whole lines, the last one numbered `last_seq`; False, storing nothing, when they do not fit."""
+        """Store whole lines, the last one numbered `last_seq`; returns False, storing nothing, if they do not fit."""
         if len(lines) > self.room:
             return False
         head = self._counters[_HEAD]
@@ -83,7 +83,7 @@ class Journal:
             self._counters[_TAIL] = tail
 
     def clear(self) -> None:
-        """Release everything: no record is waiting any more."""
+        """Release everything: no record is waiting any longer."""
         self._marks.clear()
         self._unmarked = 0
         self._counters[_TAIL] = self._counters[_HEAD]

@@ -10,10 +10,10 @@ MAX_RECORDER_JUDGED_BYTES: Final = 256 * 1024
 """Bytes. A longer frame is not judged while it waits to be forwarded: its parser would hold up every other thread."""
 
 EXACT_JUDGE_LIMIT: Final = 32 * 1024
-"""Bytes. Most that is judged exactly while it waits to be forwarded; the worst such text takes about 12 ms."""
+"""Bytes. The most that is judged exactly while it waits to be forwarded; the worst such text takes about 12 ms."""
 
 MAX_READER_JUDGED_BYTES: Final = 16 * 1024 * 1024
-"""Bytes. Most that a reader judges, as nothing waits for it."""
+"""Bytes. The most that a reader judges, as nothing waits for it."""
 
 MAX_STRUCTURAL_CHARS: Final = 1_000_000
 """Opening brackets, commas and colons outside strings. A frame with more of them is not judged: its values would take
@@ -23,13 +23,13 @@ DEEP: Final = 200
 """Levels of arrays and objects. More are reported as `framing/too-deep`."""
 
 TOO_DEEP: Final = 512
-"""Levels. Deeper frames are not judged at all. Far below what our parsers can take: orjson's 1,024, Python's stack."""
+"""Levels. Deeper frames are not judged at all. Far below what our parsers accept: orjson's 1,024, Python's stack."""
 
 MAX_ENVELOPE_TEXT_BYTES: Final = 256
 """Bytes. A longer id token or method is left out of the envelope."""
 
 SHORT: Final = 60
-"""Characters that stay below LONGEST in any encoding, quotes included."""
+"""Characters that stay below `MAX_ENVELOPE_TEXT_BYTES` in any encoding, quotes included."""
 
 SAFE: Final = 2**53 - 1
 MEMBERS: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})

@@ -28,7 +28,7 @@ from captures.paths import (
 
 _STAMP = re.compile(r"[0-9]{4}[01][0-9][0-3][0-9]T[0-2][0-9][0-5][0-9][0-5][0-9]Z")
 UNPUBLISHED: Final = ".mcpproxy-"
-"""How the name of a folder begins whose files are not complete yet."""
+"""The prefix of the name of a folder whose files are not complete yet."""
 _MAX_CACHED_FOLDERS: Final = 1000
 """Captures are sorted by time, so those of all servers take turns."""
 _listed: Final[dict[Path, tuple[int, dict[str, list[int]]]]] = {}
@@ -39,7 +39,7 @@ _SETTLED_NS: Final = 3_000_000_000
 
 
 def place_variables() -> dict[str, str]:
-    """The variables of this environment that say where captures are, other than HOME, with absolute paths."""
+    """The variables of this environment that decide where captures are, other than HOME, with absolute paths."""
     named = os.environ.get("MCPPROXY_CAPTURES")
     data = os.environ.get("XDG_DATA_HOME", "")
     variables = {"MCPPROXY_CAPTURES": os.path.abspath(named)} if named else {}
@@ -78,7 +78,7 @@ def first_segment(path: Path) -> Path:
 
 
 def random_end(path: Path) -> str | None:
-    """The random end of a name that a recorder gives to a segment; None if the file has another name."""
+    """The random end of a name that a recorder gives to a segment, or None if the file has another name."""
     segment = segment_of(path.name)
     named = re.fullmatch(NEW_STEM, segment[0]) if segment else None
     # No recorder writes the number 1.
@@ -92,7 +92,7 @@ def is_where_recorders_write(path: Path, root: Path) -> bool:
 
 
 def total_size(files: Iterable[Path]) -> int:
-    """The total bytes of files; those that are gone, as a ring may delete them at any time, count nothing."""
+    """The total bytes of files; those that are gone, as a ring may delete them at any time, count as nothing."""
     total = 0
     for file in files:
         with suppress(OSError):

@@ -1,8 +1,8 @@
-"""Numbers: those of a capture's records, in the order of the file, and the place of each.
+"""The numbers of a capture's records, in the order of the file, with the position of each.
 
-They ascend, unless somebody has forged them. One that is out of order must not make each search for another take a look
-at a million of them, nor may all of them: what a search by halves does not find is found by a hash table, which takes
-another 8 to 16 bytes for each number, and is made only if numbers are out of order.
+They ascend, unless they were forged. Numbers that are out of order, whether one or all, must not make every search
+examine a million of them: what a binary search does not find is looked up in a hash table, which takes another 8 to 16
+bytes for each number, and is built only if numbers are out of order.
 """
 
 import os
@@ -20,25 +20,25 @@ class Numbers:
     """Some numbers below 2 ** 64. One thread may append to them while others search."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start without numbers."""
         self.all = array("Q")
         """All of them."""
         self.is_sorted = True
         """Whether they ascend."""
         self._filling = Lock()
-        # Unknown to whoever writes captures, so that nobody can make numbers that share their slots.
+        # Unknown to the writers of captures, so that no one can choose numbers that share their slots.
         self._factor = int.from_bytes(os.urandom(_BITS // 8)) | 1
         self._bits = _SMALLEST
         self._slots = array("I", bytes(4 << _SMALLEST))
-        """One more than a place, or 0."""
+        """One more than a position, or 0 if the slot is free."""
         self._filled = 0
-        """How many places have a slot; of equal numbers, only the first has one."""
+        """How many positions have been entered; of equal numbers, only the first has a slot."""
 
     def __len__(self) -> int:
         return len(self.all)
 
     def append(self, number: int) -> None:
-        """Add one."""
+        """Add a number."""
         numbers = self.all
         if numbers and number < numbers[-1]:
             self.is_sorted = False
@@ -46,11 +46,11 @@ class Numbers:
 
     @property
     def last(self) -> int:
-        """The last one; 0 if there is none."""
+        """The last number; 0 if there is none."""
         return self.all[-1] if self.all else 0
 
     def position_of(self, number: int) -> int | None:
-        """Where a number is; None if it is none of them."""
+        """The position of a number, or None if it does not occur."""
         numbers = self.all
         count = len(numbers)
         at = bisect_left(numbers, number, 0, count)

@@ -27,7 +27,7 @@ def is_of_user(status: os.stat_result) -> bool:
 
 
 def refusal(status: os.stat_result) -> str | None:
-    """Why a file must not be trusted, as the end of a sentence about it; None if it may be."""
+    """Why a file must not be trusted, as the end of a sentence about it; None if it may be trusted."""
     if not is_of_user(status):
         return f"belongs to {_user(status.st_uid)}"
     if _of_others(status) & _WRITE and not status.st_mode & _STICKY:
@@ -36,7 +36,7 @@ def refusal(status: os.stat_result) -> str | None:
 
 
 def movable_by_others(folder: str) -> str | None:
-    """The nearest directory above `folder`, links resolved, in which everyone can rename entries; None without one.
+    """The nearest directory above `folder`, links resolved, in which everyone can rename entries, or None.
 
     Only directories that everyone can write to count: groups and other owners further up are the system's business.
 

@@ -27,7 +27,7 @@ _LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 
 
 def home(variables: Mapping[str, str] = os.environ) -> str | None:
-    """The user's home directory by `HOME`, else by the password database; None if neither has it."""
+    """The user's home directory by `HOME`, else by the password database, or None if neither has it."""
     named = variables.get("HOME")
     if named:
         return named
@@ -60,7 +60,7 @@ def config_directory() -> str | None:
 
 
 def cache_directory() -> str | None:
-    """The directory for files that can be rebuilt; None if no home directory is known."""
+    """The directory for files that can be rebuilt, or None if no home directory is known."""
     named = os.environ.get("LOCALAPPDATA") or "" if sys.platform == "win32" else ""
     if os.path.isabs(named) and not os.environ.get("XDG_CACHE_HOME"):
         return os.path.join(named, "mcpproxy")
@@ -96,7 +96,7 @@ def new_name(wall_ns: int) -> str:
 
 
 NEW_STEM: Final = "[0-9]{8}T[0-9]{6}Z-([0-9a-f]{4})"
-"""What `new_name` makes, without the suffix: a regular expression, whose group is the random end."""
+"""A regular expression for the names from `new_name`, without the suffix; its group is the random end."""
 
 
 def slug(name: str) -> str:

@@ -3,9 +3,9 @@
 On request, a capture replaces an earlier redacted copy, but never a recording, which could not be made again.
 
 A recorder writes under the final name, so that readers can follow it. Half an import or half a copy, however, would
-look like a session that was killed. So the files are written in a private folder beside the target; readers pass over
+look like a session that was killed. So the files are written in a private folder next to the target; readers pass over
 such folders, and the next capture that is written there removes what a killed process has left. A copy that is being
-replaced waits in another such folder until the new one is there: after a kill in between, it comes back.
+replaced waits in another such folder until the new one is there: after a kill in between, it is restored.
 """
 
 import os
@@ -25,15 +25,15 @@ from captures.reader import open_capture
 from captures.record import Record
 
 LEFT_S: Final = 3600
-"""The age at which a folder may be what a killed process has left."""
+"""The age from which a folder may have been left by a killed process."""
 _HEADER: Final = 1 << 20
 """Bytes in which to look for a header."""
 _NEVER: Final = 1 << 62
 """Bytes."""
 _BEGUN: Final = f"{UNPUBLISHED}capture-"
-"""How the name of a folder begins in which a capture is written."""
+"""The prefix of the name of a folder in which a capture is written."""
 _ASIDE: Final = f"{UNPUBLISHED}aside-"
-"""How the name of a folder begins in which a copy waits that is being replaced."""
+"""The prefix of the name of a folder that holds a copy while it is being replaced."""
 
 
 @contextmanager
@@ -121,14 +121,14 @@ def _first_record(path: Path) -> Record | None:
 
 
 def _replace(folder: Path, target: Path) -> None:
-    """Publish in place of what is there, if that still may be replaced; if it fails, what was there stays."""
+    """Publish in place of the existing files, if they may still be replaced; if that fails, they stay."""
     check_replaceable(target)
     there, made = _there(target), list(folder.iterdir())
     try:
         if len(made) == len(there) == 1 and made[0].name == there[0].name:
             made[0].replace(there[0])
             return
-        # In several steps, a reader must find no mixture of both: rather none for a moment.
+        # This takes several steps, and a reader must not find a mixture of both: rather none for a moment.
         aside = folder.with_name(f"{_ASIDE}{os.urandom(8).hex()}")
         aside.mkdir(mode=0o700)
         try:
@@ -150,7 +150,7 @@ def _publish(folder: Path, to: Path) -> None:
     path = folder
     try:
         for path in sorted(folder.iterdir(), key=segment_number, reverse=True):
-            # Unlike a rename, a link never replaces a file that was created meanwhile.
+            # Unlike a rename, a link never replaces a file that was created in the meantime.
             os.link(path, to / path.name)
     except BaseException as error:
         _withdraw(folder, to)
@@ -162,8 +162,8 @@ def _publish(folder: Path, to: Path) -> None:
 
 
 def _withdraw(folder: Path, to: Path) -> None:
-    """Take their names from the files of a folder that have one."""
-    # Looks for the links themselves: a signal right after a link would leave a list of them one short.
+    """Unlink the published names of a folder's files."""
+    # This looks for the links themselves: after a signal right after a link, a list of them would lack it.
     for made in folder.iterdir():
         if _is_linked(made, to):
             with suppress(OSError):
@@ -171,7 +171,7 @@ def _withdraw(folder: Path, to: Path) -> None:
 
 
 def _is_linked(made: Path, to: Path) -> bool:
-    """Whether a file has its name."""
+    """Whether a file has been published under its name."""
     try:
         return made.samefile(to / made.name)
     except OSError:
@@ -179,7 +179,7 @@ def _is_linked(made: Path, to: Path) -> bool:
 
 
 def _put_back(aside: Path, to: Path) -> None:
-    """Give files that were put aside their names again, the first segment last; a name that is taken stays so."""
+    """Restore the names of files that were put aside, the first segment last, unless a name has been taken."""
     for path in sorted(aside.iterdir(), key=segment_number, reverse=True):
         if not os.path.lexists(to / path.name):
             path.rename(to / path.name)
@@ -192,8 +192,8 @@ def _taken(path: Path) -> CannotCreate:
 def _sweep(place: Path) -> None:
     """Remove what killed processes have left, after undoing what they had half done.
 
-    The first segment gets its name last and loses it first. Where it has its name, the new capture is published, and
-    what was put aside for it has been replaced. Where it has none, some of the others may have theirs.
+    The first segment gets its name last and loses it first. If it has its name, the new capture is published, and what
+    was put aside for it has been replaced. If it does not, some of the others may still have theirs.
     """
     for left in _left(place, _BEGUN):
         with suppress(OSError):

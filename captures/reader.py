@@ -25,7 +25,7 @@ from captures.record import Record
 from captures.versions import FORMAT_VERSION, upgrade
 
 CHUNK: Final = 1 << 17
-"""Bytes read at once: few enough that what is made of them is still in a processor's cache when it is used."""
+"""Bytes read at once: few enough that the results are still in a processor's cache when they are used."""
 FIRST: Final = 1 << 13
 """Bytes read to find the header."""
 OPEN_AT_ONCE: Final = 64

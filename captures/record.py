@@ -1,6 +1,6 @@
 """Encodes and decodes records, one per line, as FORMAT.md specifies; uses no file and no clock.
 
-Encoding has two halves, because number and stamp are taken late, under a lock, and the rest should be ready by then:
+Encoding has two halves, because number and stamp are assigned late, under a lock, and the rest should be ready by then:
 `members()` and `frame_members()` make the middle of a line, `seal()` adds number, stamp and checksum around it.
 
 An MCP client waits for its server while this module loads, so it imports next to nothing.
@@ -291,7 +291,7 @@ def stderr_members(raw: bytes, *, delim: bytes = b"\n", whole: bool = True, skip
 
 
 def values_of(line: bytes, loads: Callable[[bytes], Any]) -> dict[str, Any] | None:
-    """The members of the record in `line` (without its LF); None if the checksum or a fixed member is wrong.
+    """The members of the record in `line` (without its LF), or None if the checksum or a fixed member is wrong.
 
     The checksum is compared as bytes before anything is parsed, so that a damaged line never reaches a parser.
     """
@@ -313,13 +313,13 @@ def values_of(line: bytes, loads: Callable[[bytes], Any]) -> dict[str, Any] | No
 
 
 def decode(line: bytes, offset: int, loads: Callable[[bytes], Any]) -> Record | None:
-    """The record in `line` (without its LF); None if the checksum or a fixed member is wrong."""
+    """The record in `line` (without its LF), or None if the checksum or a fixed member is wrong."""
     values = values_of(line, loads)
     return None if values is None else Record(values["seq"], values["rec"], values["t_ns"], values, offset, line)
 
 
 def raw_bytes(values: dict[str, Any]) -> bytes | None:
-    """The exact bytes that a record holds in `raw` or `raw_b64`; None if there are none or they are invalid."""
+    """The exact bytes that a record holds in `raw` or `raw_b64`, or None if there are none or they are invalid."""
     raw, encoded = values.get("raw"), values.get("raw_b64")
     try:
         if isinstance(raw, str):

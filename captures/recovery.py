@@ -72,7 +72,7 @@ class Recovery:
         os.close(self.fd)
 
     def run(self) -> bool:
-        """Append the waiting records; False if the disk kept refusing them."""
+        """Append the waiting records; returns False if the disk kept refusing them."""
         while self._enter(self._segment + 1):
             pass
         last = self._last_record()
@@ -117,7 +117,7 @@ class Recovery:
         return last
 
     def _enter(self, segment: int) -> bool:
-        """Switch to a segment if the recorder has begun it; False if there is none of this capture."""
+        """Switch to a segment if the recorder has begun it; returns False if this capture has no such segment."""
         try:
             fd = os.open(segment_path(self._path, segment), _OPEN)
         except OSError:
@@ -129,9 +129,9 @@ class Recovery:
         return False
 
     def _begin_segment(self) -> bool:
-        """Create the next segment, or take the empty one that the recorder left; False if something else is there.
+        """Create the next segment, or use an empty one left by the recorder; returns False if something else is there.
 
-        Then the records after the header go into the old segment, and a `gap` has the number of the header.
+        In that case, the records after the header go into the old segment, and a `gap` has the number of the header.
         """
         path = segment_path(self._path, self._segment + 1)
         try:
@@ -151,7 +151,7 @@ class Recovery:
         return True
 
     def _append(self, pending: list[bytes]) -> bool:
-        """Append lines, with retries; False if the disk kept refusing, and then only whole lines stay in the file."""
+        """Append lines, with retries; returns False, with only whole lines in the file, if the disk kept refusing."""
         data = b"".join(pending)
         pending.clear()
         for attempt in range(TRIES):

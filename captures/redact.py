@@ -94,7 +94,7 @@ def _is_package(word: str) -> bool:
 
 
 def load_key(directory: PathLike | None, warn: Callable[[str], None] = lambda _: None) -> bytes | None:
-    """This user's redaction key, created at first use; None if it cannot be stored, or must not be used.
+    """This user's redaction key, created at first use, or None if it cannot be stored or must not be used.
 
     The key appears under its name complete or not at all (written aside, then linked), so two simultaneous first
     starts agree on one key. `warn` is called if the key is damaged, cannot be read, or may be known to or chosen by

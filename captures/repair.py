@@ -40,12 +40,12 @@ class WholeRecords:
     """The records of a capture in order, with a gap for each range of numbers that nothing accounts for."""
 
     def __init__(self, capture: Capture, inspection: Inspection, name: str | None = None) -> None:
-        """Nothing is read yet.
+        """Create an iterable that has read nothing yet.
 
         Args:
             capture: the capture.
-            inspection: of the capture; it has the ranges.
-            name: of the server, for a header in place of a lost one.
+            inspection: the inspection of the capture, which has the ranges.
+            name: the server's name, for a header in place of a lost one.
         """
         self._capture, self._holes, self._name = capture, deque(inspection.holes), name
         self.gaps = 0
@@ -54,7 +54,7 @@ class WholeRecords:
         """Records so far that are out of order."""
 
     def __iter__(self) -> Iterator[Record]:
-        """Read on. Gaps and a substitute header have an empty `line`."""
+        """Yield the records. Gaps and a substitute header have an empty `line`."""
         last_seq, holes = -1, self._holes
         for record in self._capture:
             if isinstance(record, Damage):

@@ -1,6 +1,6 @@
 """Temporary files and folders that a later command removes if the one that made them was killed.
 
-Whoever makes one locks it for as long as it lives; a kill releases the lock.
+The process that makes one holds a lock on it for as long as it runs; a kill releases the lock.
 """
 
 import fcntl
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 YOUNG_S: Final = 60
-"""The age below which one may be about to be locked."""
+"""The age up to which a file's maker may not have locked it yet."""
 
 
 def lock_temporary(path: str | Path) -> int:
@@ -23,7 +23,7 @@ def lock_temporary(path: str | Path) -> int:
         OSError: it cannot be opened.
     """
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    with suppress(OSError):  # a file system without locks: then nothing is swept there either
+    with suppress(OSError):  # a file system without locks: nothing is swept there either
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return fd
 

@@ -1,8 +1,8 @@
 """Judges the first frames of a session, while orjson is still loading in parallel with the traffic.
 
 A client waits for these frames, so nothing is loaded for them: the scanner is the one in C that is built into CPython.
-It answers only if nothing about a frame is odd, and leaves the rest to `exact`. The verdict is the same as from
-`envelope`, whatever the bytes are.
+It judges a frame only if nothing about it is odd, and leaves the rest to `exact_judge`. The verdict is the same as from
+`envelope`, regardless of the bytes.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _token(read: dict[str, Any]) -> bytes | None:
 
 
 def kind_of(read: dict[str, Any], *, is_identified: bool) -> Kind | None:
-    """The kind of message that an object is, with or without an id; None if anything else about it is odd."""
+    """The kind of message that an object is, with or without an id; returns None if anything else about it is odd."""
     if "method" not in read:
         return "response" if is_identified and type(read.get("result")) is dict else None
     method = read["method"]

@@ -36,7 +36,7 @@ class Tail:
 
         Args:
             path: the capture.
-            in_records: yield records only, as iterating over `Capture` does, for those who want their lines.
+            in_records: yield records only, as iterating over `Capture` does, for callers that need their lines.
 
         Raises:
             NotACapture, NewerFormat: as for `Capture`.
@@ -86,7 +86,7 @@ class Tail:
     def assembled(
         self, size: int = STEP
     ) -> list[tuple[Frame | Record | Damage | None, Frame | Record | Damage | None]]:
-        """The same, each with what it comes to, as `reader.assembled` has it; not to be mixed with calls of `step`."""
+        """The same items, each with its result, as from `frames.assembled`; not to be mixed with calls of `step`."""
         had_ended, feed = self.has_ended, self._assembler.feed
         items: list[tuple[Frame | Record | Damage | None, Frame | Record | Damage | None]]
         items = [(item, feed(item)) for item in self.step(size)]
@@ -100,14 +100,14 @@ class Tail:
         return self._versions
 
     def skip(self, versions: list[int], read_bytes: int) -> None:
-        """Take everything as read, if another one has read it all.
+        """Count everything as read, because another tail has read it all.
 
         Args:
-            versions: of its segments.
-            read_bytes: how many bytes it has read.
+            versions: the format versions of the segments.
+            read_bytes: how many bytes the other tail has read.
 
         Raises:
-            ValueError: there are not so many segments.
+            ValueError: the number of segments is different.
         """
         files = segments(self.path)
         if len(files) != len(versions):

@@ -55,7 +55,7 @@ RETRY_S: Final = 1.0
 TELL_NS: Final = 10_000_000_000
 CLOSE_S: Final = 2.0
 CLOSE_EXTENSIONS: Final = 10
-"""How many times the end waits that long for a disk that still takes records."""
+"""How many times the end waits that long for a disk that still accepts records."""
 LAST_PAUSES_S: Final = (0.0, 0.0, 0.1, 0.3)
 """Delays before each attempt to write the last records; in total far below the time allowed for the end."""
 
@@ -155,7 +155,7 @@ class Writer:
     def try_append_batch(
         self, rec: str, middles: Sequence[bytes], direction: str, sizes: Iterable[int], waiter: Waiter
     ) -> int | None:
-        """The same for records of one type if no other thread writes and nothing waits; else do nothing, return None.
+        """The same for records of one type if no other thread writes and nothing waits; otherwise returns None.
 
         Nearly every frame goes this way: no queue, and no object per record. The `waiter` is notified when the records
         have their place and the wait for the disk begins; the `sizes` are used only if a write is refused.
@@ -269,7 +269,7 @@ class Writer:
         if not self._backlog.has_room(entries):
             if len(entries) == 1:
                 return self._lose(entries)
-            # Small records may fit even if a large one beside them does not.
+            # Small records may fit even if a large one among them does not.
             return min([self._enqueue([entry], at_ns) for entry in entries])
         self._end_gap()
         self._backlog.reserve(entries)
@@ -455,7 +455,10 @@ class Writer:
             self._tell_seldom(f"a fault in mcpproxy lost records ({type(error).__name__}); traffic continues")
 
     def _healed(self, quick_ns: int, patience_ns: int) -> bool:
-        """Hand the file back to the pumps if all is written and writes were quick long enough; else wait for work."""
+        """Return the file to the pumps if all is written and writes were quick long enough, else wait for work.
+
+        Returns whether the pumps have it.
+        """
         with self._order:
             if not self._backlog.waits:
                 if quick_ns >= patience_ns and self._gap is None:
@@ -484,12 +487,12 @@ class Writer:
             self._tell(message)
 
     def close(self, closing: Callable[[], PendingRecord], *, wait_s: float = CLOSE_S) -> bool:
-        """Write the waiting records and the last one, then release the file; True if all of them are in the file.
+        """Write the waiting records and the last one, then release the file; returns True if all of them are in it.
 
         Args:
             closing: makes the `close` record; called last, when the losses are known.
-            wait_s: how long a disk that takes nothing may delay the end, in seconds. One that goes on taking records,
-                as on a busy machine, gets that up to `CLOSE_EXTENSIONS` times.
+            wait_s: how long a disk that accepts nothing may delay the end, in seconds. One that keeps accepting
+                records, as on a busy machine, gets that up to `CLOSE_EXTENSIONS` times.
         """
         self.degrade()
         self._closing.set()

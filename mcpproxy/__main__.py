@@ -15,7 +15,7 @@ def main() -> int:
 def _forget_foreign_paths() -> None:
     """Import nothing from PYTHONPATH: it is meant for the server, and may hold a package called `captures` too.
 
-    The directory that we ourselves come from stays. The server still gets the variable as it is.
+    The directory that mcpproxy itself was imported from stays. The server still gets the variable as it is.
     """
     foreign = os.environ.get("PYTHONPATH")
     if foreign:

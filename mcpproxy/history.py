@@ -27,7 +27,7 @@ _FILTERS: Final = "filter_history"
 
 
 def history_path(name: str = _SQL) -> Path | None:
-    """The path of a history file in the user's state directory; None if there is no such directory."""
+    """The path of a history file in the user's state directory, or None if there is no such directory."""
     named = os.environ.get("XDG_STATE_HOME")
     if named and os.path.isabs(named):
         return Path(named, "mcpproxy", name)
@@ -80,10 +80,10 @@ def remember_filter(screen: str, text: str) -> None:
 
 
 def write_lines(path: Path | None, lines: Sequence[str]) -> None:
-    """Replace a file of the state directory as a whole, if possible."""
+    """Replace a file in the state directory as a whole, if possible."""
     if path is None:
         return
-    path = Path(os.path.realpath(path))  # people keep such files elsewhere, and link to them
+    path = Path(os.path.realpath(path))  # users keep such files elsewhere, and link to them
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not is_of_user((path if path.exists() else path.parent).stat()):
@@ -100,7 +100,7 @@ def write_lines(path: Path | None, lines: Sequence[str]) -> None:
 
 
 def lines_of(path: Path | None) -> list[str]:
-    """The lines of a file of the state directory; none if it is missing, of another user, or cannot be read."""
+    """The lines of a file in the state directory; none if it is missing, belongs to another user, or cannot be read."""
     if path is None:
         return []
     try:
@@ -114,7 +114,7 @@ def lines_of(path: Path | None) -> list[str]:
             return []
         start = max(0, status.st_size - _MAX_HISTORY_BYTES)
         lines = os.pread(handle, _MAX_HISTORY_BYTES, start).decode("utf-8", "surrogateescape").split("\n")[:-1]
-        return lines[1:] if start else lines  # the first of these may be the rest of one
+        return lines[1:] if start else lines  # the first line may be the rest of a longer one
     except OSError:
         return []
     finally:

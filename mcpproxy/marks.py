@@ -1,7 +1,7 @@
-"""Marks: the user's marks and notes on a capture, in a small file beside it; the capture itself never changes.
+"""Marks: the user's marks and notes on a capture, in a small file next to it; the capture itself never changes.
 
-`NAME.marks.json` beside `NAME.mcpcap`, 0600: `{"marks": 1, "capture": ID, "rows": [{"seq": N, "note": "…"}, …]}`. It
-names the capture by its id and rows by their numbers, so it stays valid when the ring deletes segments. It is read
+`NAME.marks.json` next to `NAME.mcpcap`, mode 0600: `{"marks": 1, "capture": ID, "rows": [{"seq": N, "note": "…"}, …]}`.
+It names the capture by its id and rows by their numbers, so it stays valid when the ring deletes segments. It is read
 again before each change and replaced as a whole (by a rename), so two windows can mark at the same time. A file that
 cannot be parsed is left alone.
 """
@@ -31,11 +31,11 @@ MAX_NOTE_CHARS: Final = 1000
 
 
 class CannotMark(Exception):
-    """A mark could not be read or kept; says why."""
+    """A mark could not be read or written; the message says why."""
 
 
 def marks_path(capture: Path) -> Path:
-    """The path of a capture's marks, whichever of its segments is named."""
+    """The path of a capture's marks, from any of its segments."""
     first = first_segment(capture)
     return first.with_name(first.name.removesuffix(SUFFIX) + MARKS_SUFFIX)
 
@@ -94,7 +94,7 @@ class Marks:
         self._change(write)
 
     def next(self, seq: int) -> int | None:
-        """The first marked row after `seq`, wrapping to the start; None if no row is marked."""
+        """The first marked row after `seq`, wrapping to the start; returns None if no row is marked."""
         return min(self.notes, key=lambda marked: (marked <= seq, marked), default=None)
 
     def _change(self, change: Callable[[dict[int, str]], None]) -> None:

@@ -1,4 +1,4 @@
-"""Removal of captures: what belongs to one, and how it is deleted. `prune` and the screens use the same code."""
+"""Removal of captures: which files belong to one, and how it is deleted. `prune` and the screens use the same code."""
 
 import time
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ def is_recorded(files: Iterable[Path]) -> bool:
 
 
 def removable(path: Path) -> Removable | None:
-    """A capture with all its segments; None if it is being recorded, or its files cannot be read."""
+    """A capture with all its segments, or None if it is being recorded or its files cannot be read."""
     files = segments(path)
     try:
         if is_recorded(files):
@@ -66,7 +66,7 @@ def remove(capture: Removable) -> None:
 
 
 def _cached(path: Path) -> list[Path]:
-    """The cached files of a capture: its summary, its tally, what the screens were told of it, its rows for SQL."""
+    """The cached files of a capture: its summary, its tally, the worker's output for the screens, its rows for SQL."""
     files = [file for file in (file_of(path), tally.file_of(path), *output_cache.files_of(path)) if file is not None]
     folder = cache_files.directory()
     try:

@@ -1,8 +1,8 @@
 r"""Makes untrusted text safe to show on a screen.
 
-All that we show and did not write ourselves goes through here: payloads, stderr of a server, file names, errors. The
-promise: the result moves no cursor but forward, sets no title, colour or clipboard, hides nothing, reverses nothing,
-and encodes to UTF-8. What could do any of that becomes a visible escape: `\x1b`, `\n`, `\u202e`, `\U000e0041`.
+Everything that mcpproxy shows but did not write itself goes through here: payloads, stderr of a server, file names,
+errors. The promise: the result moves no cursor but forward, sets no title, colour or clipboard, hides nothing, reverses
+nothing, and encodes to UTF-8. What could do any of that becomes a visible escape: `\x1b`, `\n`, `\u202e`, `\U000e0041`.
 
 A backslash itself stays as it is, so that paths and JSON remain readable; so the four characters `\x1b` in a payload
 look like an escaped ESC. This is for the eye; the exact bytes are in the capture.
@@ -35,7 +35,7 @@ _INVISIBLE: Final = frozenset(
 _SELECTORS: Final = ("\U000e0100", "\U000e01ef")
 # Text or emoji presentation: ordinary once after a symbol, a hidden alphabet anywhere else.
 _PRESENTATION: Final = frozenset("\ufe0e\ufe0f")
-# Spaces (Zs) that isprintable() refuses although they only leave room.
+# Spaces (Zs) that isprintable() refuses although they are only blank.
 _SPACES: Final = frozenset(
     "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 )
@@ -46,8 +46,8 @@ def sanitise(text: str, limit: int | None = MAX_CELL_CHARS) -> str:
 
     Args:
         text: any string, lone surrogates included.
-        limit: characters of the result, at least 1, counting the `…` that stands for what was cut off; None for all.
-            The cost is bound by it, not by the length of the text.
+        limit: characters of the result, at least 1, counting the `…` that stands for what was cut off; None for
+            all. It bounds the cost, not the length of the text.
     """
     # Each character gives at least one, so no more than limit + 1 of them can matter.
     head = text if limit is None or len(text) <= limit else text[: limit + 1]
@@ -58,7 +58,7 @@ def sanitise(text: str, limit: int | None = MAX_CELL_CHARS) -> str:
 
 def sanitise_bytes(raw: bytes, limit: int | None = MAX_CELL_CHARS) -> str:
     r"""The same for bytes that should be UTF-8; each byte that is not becomes `\xNN`."""
-    # A character takes four bytes at most; a piece of one behind the cut lies behind the limit too.
+    # A character takes four bytes at most; a piece of one after the cut lies after the limit, too.
     head = raw if limit is None else raw[: 4 * limit + 4]
     return sanitise(head.decode("utf-8", "backslashreplace"), limit)
 
@@ -87,8 +87,8 @@ def _clipped(pieces: Sequence[str], limit: int | None) -> str:
 def _pieces(text: str) -> list[str]:
     """Each character of `text`, or what is shown for it."""
     pieces: list[str] = []
-    # Marks that may still join the character before: none at the start; none after a space, as
-    # a line may begin behind it; and none after an escape, as its last digit would carry them.
+    # Marks that may still join the character before: none at the start; none after a space, as a line may begin after
+    # it; and none after an escape, as its last digit would carry them.
     room = 0
     before = ""
     for char in text:

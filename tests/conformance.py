@@ -2,10 +2,10 @@
 
     python -m tests.conformance [--node PROGRAM]
 
-The suite is npm's, of a fixed version, fetched into a directory that goes away again. Every check must come out the
-same on both ways; which of them the server passes is the server's affair. It takes Node 22 or newer, and npm. Prints
-what `check` finds in the traffic, above note; many scenarios send what is wrong on purpose.
-Exit code: 0; 1 where a verdict differs; 2 where the suite is not to be had.
+The suite comes from npm, in a fixed version, and is put into a temporary directory. Every check must have the same
+result both ways; which of them the server passes does not matter. It needs Node 22 or newer, and npm. Prints the
+findings of `check` in the traffic, except notes; many scenarios send invalid messages on purpose.
+Exit code: 0; 1 if a verdict differs; 2 if the suite cannot be fetched.
 """
 
 import argparse
@@ -29,16 +29,16 @@ from tests.zoo.findings import Finding, checked
 
 PACKAGE = "@modelcontextprotocol/conformance"
 VERSION = "0.2.0-alpha.12"
-"""The first to know 2026-07-28 are alphas of 0.2."""
+"""Alphas of 0.2 are the first versions that know 2026-07-28."""
 NODE = 22
 REVISIONS = ("2025-11-25", "2026-07-28")
 OURS = frozenset({"dns-rebinding-protection"})
-"""What the recorder answers itself, before the server: it may pass where the server does not."""
+"""Scenarios that the recorder answers itself, so that it may pass where the server does not."""
 FETCH_S = 120.0
 SUITE_S = 300.0
 
 Verdicts = dict[tuple[str, str, int], str]
-"""Scenario, check, and which of the checks of this name → its status."""
+"""Scenario, check, and number among the checks of that name → status."""
 
 
 class Unavailable(Exception):
@@ -53,7 +53,7 @@ def fetch(node: str, into: Path) -> list[str]:
         into: where the suite is put.
 
     Raises:
-        Unavailable: no Node, too old a one, no npm, or nothing to fetch from.
+        Unavailable: no Node, too old a Node, no npm, or no registry.
     """
     program, npm = shutil.which(node), shutil.which("npm")
     if program is None or npm is None:
@@ -75,7 +75,7 @@ def fetch(node: str, into: Path) -> list[str]:
 
 @contextmanager
 def serve(place: Place) -> Iterator[str]:
-    """A fresh server: its URL."""
+    """Run a fresh server; yields its URL."""
     session = place.start([sys.executable, "-m", "tests.peers.conformance_server"], direct=True, cwd=ROOT)
     try:
         url = session.line().decode().strip()
@@ -87,7 +87,7 @@ def serve(place: Place) -> Iterator[str]:
 
 
 def judge(suite: list[str], url: str, revision: str, results: Path) -> Verdicts:
-    """What the suite says of the server at `url`."""
+    """The suite's verdicts on the server at `url`."""
     command = [*suite, "server", "--url", url, "--suite", "all", "--spec-version", revision, "-o", str(results)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SUITE_S, check=False)
     verdicts: Verdicts = {}
@@ -104,7 +104,7 @@ def judge(suite: list[str], url: str, revision: str, results: Path) -> Verdicts:
 
 
 def compare(place: Place, suite: list[str], revision: str) -> tuple[Verdicts, Verdicts, list[Finding]]:
-    """The verdicts on a server directly, and through the recorder; the findings in the capture, which must be whole."""
+    """The verdicts on a server, directly and through the recorder; the findings in the capture, which must be whole."""
     with serve(place) as url:
         direct = judge(suite, url, revision, place.root / f"direct-{revision}")
     with serve(place) as url, serving(place, url) as recorder:
@@ -114,7 +114,7 @@ def compare(place: Place, suite: list[str], revision: str) -> tuple[Verdicts, Ve
 
 
 def differences(direct: Verdicts, recorded: Verdicts) -> list[str]:
-    """What comes out differently through the recorder, a line each."""
+    """The verdicts that differ through the recorder, a line each."""
     found = []
     for key in sorted(direct.keys() | recorded.keys()):
         scenario, check, _ = key
@@ -126,12 +126,12 @@ def differences(direct: Verdicts, recorded: Verdicts) -> list[str]:
 
 
 def summed(findings: list[Finding]) -> Counter[tuple[str, str, str]]:
-    """How many there are above note, by rule, blame and text without numbers."""
+    """The number of findings above note, by rule, blame and text without numbers."""
     return Counter((one.rule, one.blames, re.sub(r"\d+", "N", one.message)) for one in findings if one.level != "note")
 
 
 def main() -> int:
-    """Run, and print what came of it."""
+    """Run the suite both ways, and print the results."""
     parser = argparse.ArgumentParser(description="Compare the conformance suite's verdicts with and without serve.")
     parser.add_argument("--node", default="node", help="the program (default: node)")
     node: str = parser.parse_args().node

@@ -22,17 +22,17 @@ for _profile_name, _profile in PROFILES.items():
     settings.register_profile(_profile_name, _profile)
 settings.load_profile("suite")
 
-# A shell that runs the suite behind the scenes has it ignore Ctrl-C and Ctrl-\, `nohup` has it ignore a hang-up, and
-# whatever it starts inherits that.
+# A shell that runs the suite in the background has it ignore Ctrl-C and Ctrl-\, `nohup` has it ignore a hang-up, and
+# all its child processes inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for _signum in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP):
     if signal.getsignal(_signum) == signal.SIG_IGN:
         signal.signal(_signum, signal.SIG_DFL)
 
-# Nothing that collection makes is garbage before its end, and looking for some takes a sixth of its time.
+# Nothing that collection creates is garbage before its end, and looking for garbage takes a sixth of its time.
 gc.disable()
 
-# What the user has recorded and configured is none of the tests' business, nor is theirs the user's.
+# Keep the user's captures and configuration out of the tests, and theirs out of the user's.
 OWN_HOME = tempfile.TemporaryDirectory(prefix="mcpproxy-tests-")
 atexit.register(OWN_HOME.cleanup)
 os.environ.setdefault("NPM_CONFIG_USERCONFIG", os.path.expanduser("~/.npmrc"))  # which registry there is
@@ -47,7 +47,7 @@ sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--unit` collects unit tests only; `--costs FILE` keeps what each case has cost."""
+    """`--unit` collects unit tests only; `--costs FILE` keeps the cost of each case."""
     parser.addoption("--unit", action="store_true", help="collect unit tests only, see tests/unit.py")
     parser.addoption("--costs", metavar="FILE", help="write what each case has cost, see tests/costs.py")
 
@@ -62,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Under `--unit`, import no file that holds no unit tests."""
+    """Under `--unit`, import only files with unit tests."""
     if config.getoption("unit") and collection_path.is_file() and not is_unit(collection_path):
         return True
     return None
@@ -79,13 +79,13 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def secret_rules() -> None:
-    """For tests that redact in this process: the rules are there."""
+    """Load the rules for tests that redact in this process."""
     rules.load()
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    """A capture directory and configuration for this test alone; whatever it starts must be gone at its end."""
+    """A capture directory and configuration for this test alone; everything that it starts must be gone at its end."""
     made = Place(tmp_path)
     yield made
     left = made.clear()

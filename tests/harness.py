@@ -1,11 +1,11 @@
-"""What tests with real processes share: a place of their own, sessions, conditions to wait for, processes to count.
+"""What tests with real processes share: a directory of their own, sessions, conditions to wait for, processes to count.
 
 A `Place` is one test's capture directory and configuration. `place.start(...)` runs a server behind `mcpproxy run` (or
-directly, to compare) and gives a `Session`: the client's end of it. Nothing here sleeps for a fixed time: `wait_until`
-and every read have a deadline far above what they wait for, and end as soon as it is there.
+directly, to compare) and returns a `Session`: the client's end of it. Nothing here sleeps for a fixed time:
+`wait_until` and every read return as soon as they can, with a deadline far above the usual time.
 
-Every process that a place starts, and all that descend from it, carry a mark in their environment. `place.leftovers()`
-finds them wherever they have gone, and a test that leaves one behind fails (`tests/conftest.py`).
+Every process that a place starts, and all its descendants, carry a mark in their environment. `place.leftovers()` finds
+them in any session and under any parent, and a test that leaves one behind fails (`tests/conftest.py`).
 """
 
 import contextlib
@@ -47,42 +47,42 @@ MARK = "MCPPROXY_TEST_MARK"
 
 
 def wait_until(condition: Callable[[], T], what: str = "", deadline_s: float = DEADLINE_S) -> T:
-    """The first true value of `condition`; fails when none comes before the deadline."""
+    """Wait for a true value of `condition`, and return it; fails at the deadline."""
     began = time.monotonic()
     while not (value := condition()):
         waited = time.monotonic() - began
         assert waited < deadline_s, f"waited {deadline_s} s in vain for {what or condition}"
-        # Some conditions read a capture or look at every process; asked all the time, they slow down what is awaited.
+        # Some conditions read a capture or look at every process; checked too often, they slow down what is awaited.
         time.sleep(min(0.003 + waited / 10, 0.02))
     return value
 
 
 def peer(name: str, *arguments: str | bytes) -> list[str | bytes]:
-    """The command of a scripted server of tests/peers."""
+    """The command of a scripted server in tests/peers."""
     return [sys.executable, "-I", "-S", str(PEERS / f"{name}.py"), *arguments]
 
 
 def prepared(code: str, command: Sequence[str | bytes]) -> list[str | bytes]:
-    """A command that runs Python `code` in its process first: `preexec_fn` without its trouble with threads.
+    """A command that runs Python `code` in its process first: `preexec_fn` without its problems with threads.
 
-    Signals are as a shell would hand them on, but for what `code` changes; `os`, `signal` and `sys` are imported.
+    Signals are as a shell would pass them on, except for what `code` changes; `os`, `signal` and `sys` are imported.
     """
     return [sys.executable, "-I", "-S", "-c", _BECOME, code, *command]
 
 
 class Session:
-    """A started command seen from its client: its stdin, stdout and stderr, and its end."""
+    """A started command as its client sees it: its stdin, stdout and stderr, and its end."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", place: "Place", capture: Path | None) -> None:
         self.process = process
         self.place = place
         self.capture = capture
-        """Where it records, once it does; None for a direct run."""
+        """The capture that it will write; None for a direct run."""
         self._heard = bytearray()
 
     @property
     def pid(self) -> int:
-        """Of the recorder, or of the server in a direct run."""
+        """The pid of the recorder, or of the server in a direct run."""
         return self.process.pid
 
     def say(self, data: bytes) -> None:
@@ -96,21 +96,21 @@ class Session:
         self.process.stdin.close()
 
     def hear(self, size: int) -> bytes:
-        """Exactly so many bytes of its stdout; fewer only where it ends before."""
+        """Read exactly `size` bytes of its stdout; fewer only if it ends before."""
         while len(self._heard) < size and self._more():
             pass
         heard, self._heard = bytes(self._heard[:size]), self._heard[size:]
         return heard
 
     def line(self) -> bytes:
-        """The next line of its stdout, LF included; empty at the end."""
+        """Read the next line of its stdout, LF included; empty at the end."""
         while b"\n" not in self._heard and self._more():
             pass
         line, newline, self._heard = self._heard.partition(b"\n")
         return bytes(line + newline)
 
     def told(self) -> dict[str, Any]:
-        """What the next notification of a scripted server tells: its `params.data`."""
+        """Read the next notification of a scripted server; returns its `params.data`."""
         line = self.line()
         assert line, f"stdout ended; stderr: {self.errors()!r}"
         data = json.loads(line)["params"]["data"]
@@ -118,7 +118,7 @@ class Session:
         return data
 
     def rest(self) -> bytes:
-        """All of its stdout that is not heard yet, to the end of file."""
+        """Read the rest of its stdout, to the end of file."""
         while self._more():
             pass
         heard, self._heard = bytes(self._heard), bytearray()
@@ -131,21 +131,21 @@ class Session:
         return bool(chunk)
 
     def errors(self) -> bytes:
-        """All of its stderr, to the end of file."""
+        """Read all of its stderr, to the end of file."""
         stream = self.process.stderr
         return b"" if stream is None else b"".join(iter(lambda: read_some(stream.fileno()), b""))
 
     def end(self, deadline_s: float = DEADLINE_S) -> int:
-        """Wait for its end; its exit status, or minus the signal that ended it."""
+        """Wait for its end; returns its exit status, or minus the signal that ended it."""
         return self.process.wait(deadline_s)
 
     def finish(self) -> int:
-        """Hang up, and wait for its end."""
+        """Close its stdin, and wait for its end; returns its exit status as `end` does."""
         self.hang_up()
         return self.end()
 
     def records(self) -> list[Record]:
-        """The records of its capture, none damaged."""
+        """The records of its capture; fails if it is damaged."""
         return records(self._recorded())
 
     def frames(self, direction: Direction | None = None) -> list[Frame]:
@@ -153,7 +153,7 @@ class Session:
         return frames(self._recorded(), direction)
 
     def recorded(self, direction: Direction) -> bytes:
-        """The bytes of one direction as its capture has them."""
+        """The bytes of one direction, from its capture."""
         return b"".join(frame.raw + frame.delim for frame in self.frames(direction))
 
     def _recorded(self) -> Path:
@@ -161,7 +161,7 @@ class Session:
         return self.capture
 
     def close(self) -> None:
-        """Let go of the streams."""
+        """Close the streams."""
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
                 with contextlib.suppress(OSError):
@@ -172,7 +172,7 @@ class Place:
     """One test's own capture directory, configuration and processes."""
 
     def __init__(self, root: Path, python: str = sys.executable) -> None:
-        """`python` is the interpreter whose mcpproxy is run."""
+        """Use the mcpproxy of the interpreter `python`."""
         self.root = root
         self.python = python
         self.captures = root / "captures"
@@ -191,7 +191,7 @@ class Place:
     def command(
         self, server: Sequence[str | bytes], *options: str, capture: Path | None = None, python: Sequence[str] = ()
     ) -> list[str | bytes]:
-        """The command line that records `server`, to `capture` where one is given; `python` goes to the interpreter."""
+        """The command line that records `server`, to `capture` if one is given; `python` goes to the interpreter."""
         to = ["--capture", str(capture)] if capture is not None else []
         return [self.python, *python, "-P", "-m", "mcpproxy", "run", *to, *options, "--", *server]
 
@@ -215,7 +215,7 @@ class Place:
             capture: where to record; a new file for each session by default.
             python: options of the recorder's interpreter.
             before: Python code that prepares the process, see `prepared`.
-            environment: in place of the place's own.
+            environment: replaces the place's own.
             how: goes to `subprocess.Popen`; three pipes are the default.
         """
         if not direct and capture is None:
@@ -230,7 +230,7 @@ class Place:
         return session
 
     def run(self, *arguments: str, stdin: bytes = b"", **how: Any) -> "subprocess.CompletedProcess[bytes]":
-        """Run any command of ours to its end, in a process that has loaded it already if only its output matters."""
+        """Run any mcpproxy command to its end, in a process that has loaded it already if only its output matters."""
         if self.python == sys.executable and not how and arguments[0] not in LOADED_LATE:
             return forks().run(arguments, stdin, None, self.environment, DEADLINE_S)
         argv = [self.python, "-P", "-m", "mcpproxy", *arguments]
@@ -242,14 +242,14 @@ class Place:
         return find_captures(self.captures)[0]
 
     def leftovers(self) -> list[int]:
-        """Living processes, zombies apart, that descend from what was started here, wherever they have gone."""
+        """Living descendants, except zombies, of the processes started here, in any session and under any parent."""
         mark = f"{MARK}={self.mark}".encode()
         return [
             pid for pid in all_pids() if pid != os.getpid() and mark in _read(f"/proc/{pid}/environ") and is_alive(pid)
         ]
 
     def clear(self) -> list[int]:
-        """End what is left; returns the pids that a test ought not to have left behind."""
+        """End what is left; returns the pids that the test should not have left behind."""
         for session in self.sessions:
             session.close()
         left = [pid for pid in self.leftovers() if not _is_ending(pid)]
@@ -262,7 +262,7 @@ class Place:
 
 
 def records(path: Path) -> list[Record]:
-    """All records of a capture; fails at damage, but for the torn tail that a kill may leave."""
+    """All records of a capture; fails if it is damaged, except for the torn tail that a kill may leave."""
     items = list(Capture(path))
     damage = [item for item in items if isinstance(item, Damage) and item.cause != "torn"]
     assert not damage, damage
@@ -270,13 +270,13 @@ def records(path: Path) -> list[Record]:
 
 
 def frames(path: Path, direction: Direction | None = None) -> list[Frame]:
-    """All frames of a capture, or those of one direction, giant ones put together."""
+    """All frames of a capture, or those of one direction, giant ones assembled."""
     found = [item for item in read_frames(records(path)) if isinstance(item, Frame)]
     return [frame for frame in found if direction in (None, frame.dir)]
 
 
 def members_of(path: Path, rec: str) -> list[dict[str, Any]]:
-    """The members of the records of one type in a capture, which may still be growing; none before it has a header."""
+    """The members of all records of one type in a capture, which may still be growing; empty before it has a header."""
     try:
         return [item.members for item in Capture(path) if isinstance(item, Record) and item.rec == rec]
     except NotACapture:
@@ -284,18 +284,18 @@ def members_of(path: Path, rec: str) -> list[dict[str, Any]]:
 
 
 def write_all(fd: int, data: bytes, deadline_s: float = DEADLINE_S) -> None:
-    """Write all of it to a descriptor, blocking or not, before the deadline."""
+    """Write all of `data` to a descriptor, blocking or not, before the deadline."""
     until = time.monotonic() + deadline_s
     left = memoryview(data)
     while left:
         assert _ready(fd, select.POLLOUT, until), f"{len(left)} bytes were not taken in {deadline_s} s"
-        # A writable pipe takes so much at least without blocking; a blocking write of more would wait for all of it.
+        # A writable pipe accepts at least so much without blocking; a blocking write of more would wait for all of it.
         with contextlib.suppress(BlockingIOError):
             left = left[os.write(fd, left[: select.PIPE_BUF]) :]
 
 
 def read_some(fd: int, deadline_s: float = DEADLINE_S) -> bytes:
-    """What is there to read, waiting for it until the deadline; empty at the end of file."""
+    """Read what is available, waiting for it until the deadline; empty at the end of file."""
     assert _ready(fd, select.POLLIN, time.monotonic() + deadline_s), f"nothing to read in {deadline_s} s"
     try:
         return os.read(fd, 1 << 20)
@@ -318,7 +318,7 @@ def _read(path: str) -> bytes:
 
 
 def all_pids() -> list[int]:
-    """The pids of the system; none where there is no /proc."""
+    """All pids of the system; empty if there is no /proc."""
     try:
         return [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
@@ -326,12 +326,12 @@ def all_pids() -> list[int]:
 
 
 def _stat(pid: int) -> list[bytes]:
-    """The fields of /proc/PID/stat from the state on; empty where there is no such process."""
+    """The fields of /proc/PID/stat from the state on; empty if there is no such process."""
     return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process is there and no zombie."""
+    """Whether a process exists and is not a zombie."""
     if os.path.exists("/proc/self/stat"):
         return _stat(pid)[:1] not in ([], [b"Z"], [b"X"])
     shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, check=False).stdout.strip()
@@ -339,7 +339,7 @@ def is_alive(pid: int) -> bool:
 
 
 def _is_ending(pid: int, grace_s: float = 30.0) -> bool:
-    """Whether a process that was seen goes away by itself: the guard, for one, ends a moment after us."""
+    """Wait for a process to end by itself, as the guard does a moment after the recorder; returns whether it did."""
     until = time.monotonic() + grace_s
     while is_alive(pid) and time.monotonic() < until:
         time.sleep(0.003)
@@ -368,7 +368,7 @@ def server_of(session: Session) -> int:
 
 @contextlib.contextmanager
 def killed_at_the_end(*pids: int) -> Iterator[None]:
-    """End processes that rightly outlive a session, whatever the test says."""
+    """Kill processes that may outlive a session, even if the test fails."""
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
-"""Captures that are made to take memory: each shape has very many of one thing, all of it different.
+"""Captures that are made to take memory: each shape has very many of one thing, all different.
 
-`write` makes a capture of a shape and a size through the writer of the recorder, so that what is measured is a capture
-that a recorder could have written. `peak` runs a command and gives back the most memory that it had resident.
+`write` makes a capture of a shape and a size with the recorder's writer, so that what is measured is a capture that a
+recorder could have written. `peak` runs a command and returns its peak resident memory.
 
     python -m tests.heavy [--mib N] [--shape S]… [--command C]…
 
@@ -63,34 +63,34 @@ def said(direction: Direction, message: object, exchange: int | None = None) -> 
 
 
 def asks(number: object, method: str, exchange: Any = None, **params: Any) -> PendingRecord:
-    """The client asks."""
+    """A request of the client."""
     return said("c2s", {"jsonrpc": "2.0", "id": number, "method": method, "params": params}, exchange)
 
 
 def answers(number: object, result: dict[str, Any], exchange: int | None = None) -> PendingRecord:
-    """The server answers."""
+    """A result of the server."""
     return said("s2c", {"jsonrpc": "2.0", "id": number, "result": result}, exchange)
 
 
 def refuses(number: object, code: int, text: str) -> PendingRecord:
-    """The server answers with an error."""
+    """An error response of the server."""
     return said("s2c", {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": text}})
 
 
 def tells(direction: Direction, method: str, **params: Any) -> PendingRecord:
-    """One side says what needs no answer."""
+    """A notification of either side."""
     return said(direction, {"jsonrpc": "2.0", "method": method, "params": params})
 
 
 def handshake() -> Entries:
-    """Of 2025-11-25, on a pipe."""
+    """The handshake of 2025-11-25, on a pipe."""
     yield asks("i", "initialize", **INITIALIZE)
     yield answers("i", SERVED)
     yield tells("c2s", "notifications/initialized")
 
 
 def posted(number: int, method: str, session: str | None, *, ended: bool = True, **params: Any) -> Entries:
-    """A request over HTTP, with its answer where it has ended."""
+    """A request over HTTP, with its response if it has one."""
     headers = [["content-type", "application/json"], ["accept", "application/json, text/event-stream"]]
     headers += [["mcp-session-id", session]] if session is not None else []
     request = {"method": "POST", "target": "/mcp", "headers": headers}
@@ -108,14 +108,14 @@ def posted(number: int, method: str, session: str | None, *, ended: bool = True,
 
 
 def unanswered() -> Entries:
-    """Requests without an answer, each with a method of its own."""
+    """Requests without a response, each with a method of its own."""
     yield from handshake()
     for n in count():
         yield asks(n, f"vendor/method-{n}")
 
 
 def answered_methods() -> Entries:
-    """Requests with an answer, each with a method of its own."""
+    """Requests with a response, each with a method of its own."""
     yield from handshake()
     for n in count():
         yield asks(n, f"vendor/method-{n}")
@@ -123,14 +123,14 @@ def answered_methods() -> Entries:
 
 
 def unanswered_names() -> Entries:
-    """Calls without an answer, each of a tool of its own."""
+    """Calls without a response, each of a tool of its own."""
     yield from handshake()
     for n in count():
         yield asks(n, "tools/call", name=f"tool_{n}", arguments={"path": f"/home/{n}"})
 
 
 def tools() -> Entries:
-    """Calls with an answer, each of a tool of its own."""
+    """Calls with a response, each of a tool of its own."""
     yield from handshake()
     for n in count():
         yield asks(n, "tools/call", name=f"tool_{n}", arguments={"path": f"/home/{n}"})
@@ -138,14 +138,14 @@ def tools() -> Entries:
 
 
 def wide_params() -> Entries:
-    """Requests without an answer whose params take much more as values than as text."""
+    """Requests without a response whose params take much more memory as values than as text."""
     yield from handshake()
     for n in count():
         yield asks(n, "tools/call", name="dig", arguments={"of": [[] for _ in range(500)]})
 
 
 def tokens() -> Entries:
-    """Calls without an answer, each with a token of progress of its own, and progress of it."""
+    """Calls without a response, each with its own progress token, and progress notifications."""
     yield from handshake()
     for n in count():
         yield asks(n, "tools/call", name="dig", arguments={}, _meta={"progressToken": f"token-{n}"})
@@ -153,7 +153,7 @@ def tokens() -> Entries:
 
 
 def long_ids() -> Entries:
-    """Requests without an answer, with ids of 200 bytes."""
+    """Requests without a response, with ids of 200 bytes."""
     yield from handshake()
     for n in count():
         yield asks(f"{n}-".ljust(200, "x"), "tools/list")
@@ -174,19 +174,19 @@ def sessions() -> Entries:
 
 
 def open_sessions() -> Entries:
-    """Over HTTP, each request with a session id of its own, and none of them ever answered."""
+    """Over HTTP, each request with a session id of its own, and all of them unanswered."""
     for n in count(1):
         yield from posted(n, "tools/list", f"hmac:{n:032x}", ended=False)
 
 
 def exchanges() -> Entries:
-    """Exchanges of HTTP that never end."""
+    """HTTP exchanges that never end."""
     for n in count(1):
         yield from posted(n, "tools/call", "hmac:1", ended=False, name=f"tool_{n}", arguments={})
 
 
 def modern_sessions() -> Entries:
-    """Over HTTP in the modern era, each request by a client of its own."""
+    """Over HTTP in the modern era, each request from a client of its own."""
     for n in count(1):
         client = {"io.modelcontextprotocol/clientInfo": {"name": f"client-{n}", "version": "1"}}
         yield from posted(n, "tools/list", None, _meta={**MODERN, **client})
@@ -201,7 +201,7 @@ def metas() -> Entries:
 
 
 def resources() -> Entries:
-    """Reads of resources, each of one of its own."""
+    """Reads of resources, each of a resource of its own."""
     yield from handshake()
     for n in count():
         yield asks(n, "resources/read", uri=f"file:///home/user/{n}.txt")
@@ -209,7 +209,7 @@ def resources() -> Entries:
 
 
 def subscriptions() -> Entries:
-    """Subscriptions to resources, each to one of its own, and updates of them."""
+    """Subscriptions, each to a resource of its own, and updates of them."""
     yield from handshake()
     for n in count():
         yield asks(n, "resources/subscribe", uri=f"file:///home/user/{n}.txt")
@@ -227,7 +227,7 @@ def listens() -> Entries:
 
 
 def tasks() -> Entries:
-    """Tasks, each asked for once and then polled."""
+    """Tasks, each requested once and then polled."""
     yield from handshake()
     for n in count(0, 2):
         yield asks(n, "tools/call", name="dig", arguments={}, task={"ttl": 60_000})
@@ -239,7 +239,7 @@ def tasks() -> Entries:
 
 
 def interim() -> Entries:
-    """Calls of the modern era that ask for more, each with a state of its own, and are never gone on with."""
+    """Calls of the modern era with an interim result, each with a state of its own, which are never continued."""
     for n in count():
         yield asks(n, "tools/call", name="dig", arguments={"n": n}, _meta=MODERN)
         form = {"type": "object", "properties": {"who": {"type": "string"}}}
@@ -274,7 +274,7 @@ def changing_tools() -> Entries:
 
 
 def cancelled() -> Entries:
-    """Calls that are cancelled for a reason of their own, and never answered."""
+    """Calls that are cancelled, each with a reason of its own, and never answered."""
     yield from handshake()
     for n in count():
         yield asks(n, "tools/call", name="dig", arguments={})
@@ -282,7 +282,7 @@ def cancelled() -> Entries:
 
 
 def findings() -> Entries:
-    """Messages that break several rules each, every one with other names in it."""
+    """Messages that break several rules each, each with different names."""
     yield from handshake()
     for n in count():
         yield said("c2s", {"jsonrpc": "1.0", "id": n, "method": f"rpc.m{n}", f"extra{n}": 1, "params": [n]})
@@ -291,7 +291,7 @@ def findings() -> Entries:
 
 
 def wrong_calls() -> Entries:
-    """Calls of a tool whose arguments miss its schema, each in its own way."""
+    """Calls of a tool with arguments that do not match its schema, each in its own way."""
     yield from handshake()
     yield asks("l", "tools/list")
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False}
@@ -310,7 +310,7 @@ def errors() -> Entries:
 
 
 def batches() -> Entries:
-    """Batches of 10,000 requests that nobody answers."""
+    """Batches of 10,000 unanswered requests."""
     yield from handshake()
     for first in count(0, 10_000):
         ids = range(first, first + 10_000)
@@ -335,7 +335,7 @@ def giants() -> Entries:
 
 
 def calls_with(values: bytes, size: int = MAX_READER_JUDGED_BYTES - MAX_RAW_BYTES) -> Entries:
-    """Calls without an answer whose arguments are the same few bytes over and over, and answers that are just so."""
+    """Calls without a response whose arguments are a few bytes repeated, and responses of the same kind."""
     yield from handshake()
     piece = values * (MAX_RAW_BYTES // len(values))
     middle = [piece] * (size // len(piece))
@@ -357,24 +357,24 @@ def tiny_objects() -> Entries:
 
 
 def many_values() -> Entries:
-    """Frames with as many values as are looked into."""
+    """Frames with as many values as are parsed at most."""
     yield from calls_with(b'{"a":0},', 2_600_000)
 
 
 def wide_text() -> Entries:
-    """Frames of 15 MiB of text, of which one character takes four bytes in memory and so all others do."""
+    """Frames of 15 MiB of text with one character that takes four bytes in memory, so that all of them do."""
     yield from calls_with(b'"\xf0\x9f\x98\x80' + b"x" * 1_000_000 + b'",')
 
 
 def large_frames() -> Entries:
-    """Requests of 900 KB of empty lists without an answer."""
+    """Requests of 900 KB of empty lists, without a response."""
     yield from handshake()
     for n in count():
         yield asks(n, "tools/call", name="dig", arguments={"of": [[] for _ in range(300_000)]})
 
 
 def servers() -> Entries:
-    """Handshakes over and over, each with a server of another name."""
+    """Repeated handshakes, each with a server of another name."""
     for n in count():
         yield asks(n, "initialize", **INITIALIZE)
         yield answers(n, {**SERVED, "serverInfo": {"name": f"server-{n}", "version": f"{n}"}})
@@ -382,7 +382,7 @@ def servers() -> Entries:
 
 
 def repeats() -> Entries:
-    """The same call with the same answer, over and over, and in between calls that come twice."""
+    """The same call with the same response, repeated, and in between calls that come twice."""
     yield from handshake()
     for n in count(0, 3):
         for more, arguments in enumerate(({"path": "/"}, {"path": f"/{n}"}, {"path": f"/{n}"})):
@@ -400,7 +400,7 @@ def stderr() -> Entries:
 
 
 def notifications() -> Entries:
-    """Lines of a log over the protocol, each by a logger of its own."""
+    """Log notifications, each from a logger of its own."""
     yield from handshake()
     for n in count():
         yield tells("s2c", "notifications/message", level="info", logger=f"logger-{n}", data=f"line {n}")
@@ -430,7 +430,7 @@ _HTTP: Final = {"sessions", "open_sessions", "exchanges", "modern_sessions"}
 
 
 def write(path: Path, shape: str, size: int) -> Path:
-    """A capture of a shape with at least so many bytes, written by the recorder's writer."""
+    """Write a capture of a shape with at least so many bytes, with the recorder's writer."""
     use_orjson()
     header = {
         "format": 1,
@@ -460,13 +460,13 @@ def write(path: Path, shape: str, size: int) -> Path:
 
 
 class Run(NamedTuple):
-    """What a command did."""
+    """The cost of a command."""
 
     code: int
     peak: int
-    """Bytes that were resident at most."""
+    """Peak resident memory in bytes."""
     seconds: float
-    """Of processor."""
+    """Processor time."""
 
 
 _STUB: Final = """
@@ -478,11 +478,11 @@ code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 os.write(3, b"%d %d %f" % (code, used.ru_maxrss, used.ru_utime + used.ru_stime))
 """
-"""A small process in between, as what a child has resident counts from before it becomes another program."""
+"""A small process in between, because a child's peak counts from before it becomes another program."""
 
 
 def peak(command: list[str], home: Path, timeout_s: float = 900) -> Run:
-    """Run a command to its end; it and what it waits for are measured."""
+    """Run a command to its end, and measure it with the children that it waits for."""
     ours, theirs = os.pipe()
     os.set_inheritable(theirs, True)
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}
@@ -518,8 +518,8 @@ LOADED_S: Final = 1800
 
 
 def screen_peak(path: Path, home: Path) -> Run:
-    """Open a capture on a terminal, and wait until all of it is shown and checked; the larger process counts."""
-    from tests.mcpproxy.tui.terminals import children, terminal  # of tests, which a mere command needs not
+    """Open a capture in `tui`, and wait until it is shown and checked; returns the cost of the larger process."""
+    from tests.mcpproxy.tui.terminals import children, terminal  # needs pyte
 
     end = time.monotonic() + LOADED_S
     with terminal(home, str(path), size=(160, 40)) as shown:
@@ -540,20 +540,20 @@ def screen_peak(path: Path, home: Path) -> Run:
 
 
 def _highest(pid: int) -> int:
-    """The most that a running process ever had resident."""
+    """The peak resident memory of a running process."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     return 0 if found is None else int(found[1]) * 1024
 
 
 def command(name: str, path: Path) -> list[str]:
-    """A command about a capture."""
+    """The command line that runs a command on a capture."""
     words = COMMANDS[name]
     at = 2 if words[0] == "query" else len(words)
     return [sys.executable, "-P", "-m", "mcpproxy", *words[:at], str(path.parent if name == "ls" else path)]
 
 
 def peak_of(name: str, path: Path, home: Path) -> Run:
-    """Run a command about a capture, and measure it."""
+    """Run a command on a capture, and measure it."""
     return screen_peak(path, home) if name == "tui" else peak(command(name, path), home)
 
 

@@ -1,8 +1,8 @@
 """What tests of `mcpproxy serve` share: a scripted server and a client on raw sockets, and the recorder between them.
 
-A `Wire` is one end of a connection, read and written byte by byte, so that a test says exactly what crosses, when, and
-how it ends. An `Upstream` accepts connections and runs one script on each; every byte that it gets is kept, and what a
-script raises fails the test. `serving` starts the recorder in front of it.
+A `Wire` is one end of a connection, read and written byte by byte, so that a test controls exactly what crosses, when,
+and how it ends. An `Upstream` accepts connections and runs one script on each; every byte that it receives is kept, and
+an exception in a script fails the test. `serving` starts the recorder in front of it.
 """
 
 import contextlib
@@ -46,11 +46,11 @@ class Wire:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock = sock
         self.received = bytearray()
-        """All that has been read."""
+        """Everything that has been read so far."""
         self._taken = 0
 
     def say(self, data: bytes) -> None:
-        """Write all of it."""
+        """Write all of `data`."""
         self.sock.sendall(data)
 
     def say_slowly(self, data: bytes) -> None:
@@ -59,23 +59,23 @@ class Wire:
             self.sock.sendall(bytes([byte]))
 
     def hear(self, size: int) -> bytes:
-        """Exactly so many bytes; fewer only where they end before."""
+        """Read exactly `size` bytes; fewer only if the stream ends before."""
         while len(self.received) - self._taken < size and self._more():
             pass
         return self._take(self._taken + size)
 
     def through(self, mark: bytes) -> bytes:
-        """All up to and with a mark, or to the end."""
+        """Read up to and including a mark, or to the end."""
         while (found := self.received.find(mark, self._taken)) < 0 and self._more():
             pass
         return self._take(len(self.received) if found < 0 else found + len(mark))
 
     def head(self) -> bytes:
-        """A head, with the empty line behind it."""
+        """Read a head, with the empty line that ends it."""
         return self.through(b"\r\n\r\n")
 
     def request(self) -> bytes:
-        """A head and its body as sent; empty at the end. Trailers it does not know."""
+        """Read a head and its body as sent; empty at the end. Trailers are not supported."""
         head = self.head()
         if b"chunked" in head.lower():
             return head + self.through(b"0\r\n\r\n")
@@ -83,13 +83,13 @@ class Wire:
         return head + (self.hear(int(length.partition(b"\r\n")[0])) if found else b"")
 
     def rest(self) -> bytes:
-        """All to the end of file."""
+        """Read everything up to the end of file."""
         while self._more():
             pass
         return self._take(len(self.received))
 
     def end(self) -> tuple[bytes, Ending]:
-        """All that still comes, and how it ends."""
+        """Read everything that is still to come; returns it, and how the connection ended."""
         ending: Ending = "eof"
         try:
             while self._more():
@@ -99,12 +99,12 @@ class Wire:
         return self._take(len(self.received)), ending
 
     def pieces(self) -> Iterator[bytes]:
-        """What comes, to the end of file, without keeping it."""
+        """Yield what arrives, up to the end of file, without keeping it."""
         while piece := self.sock.recv(1 << 18):
             yield piece
 
     def is_silent(self, seconds: float) -> bool:
-        """Whether nothing comes in that time, not even an end."""
+        """Wait for so long; returns whether nothing came, not even an end."""
         self.sock.settimeout(seconds)
         try:
             self._more()
@@ -117,11 +117,11 @@ class Wire:
 
     @property
     def is_closed(self) -> bool:
-        """Whether this end has been closed; of an upstream's connection, whether its script is done."""
+        """Whether this end has been closed; for an upstream's connection, whether its script is done."""
         return self.sock.fileno() < 0
 
     def hang_up(self) -> None:
-        """Close the half that writes."""
+        """Close the writing half."""
         self.sock.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class Wire:
     def _more(self) -> bool:
         try:
             chunk = self.sock.recv(1 << 16)
-        except ssl.SSLEOFError as error:  # an end that TLS does not know of: what came may be a part
+        except ssl.SSLEOFError as error:  # the end without a TLS alert: what came may be incomplete
             raise ConnectionResetError(*error.args) from error
         self.received += chunk
         return bool(chunk)
@@ -160,13 +160,13 @@ class Authority:
         self.folder = folder
         self._contexts: dict[tuple[str, int], ssl.SSLContext] = {}
         self.file = folder / "ca.pem"
-        # Without the usage of its key and the identifiers below, Python 3.13 trusts none of its certificates.
+        # Without its key usage and the identifiers below, Python 3.13 trusts none of its certificates.
         usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")
         made = ("-key", self._key("ca"), "-out", str(self.file), "-subj", "/CN=test", "-days", "2")
         self._openssl("req", "-x509", *made, *usage)
 
     def context(self, name: str, *, days: int = 2) -> ssl.SSLContext:
-        """A server's side of TLS, for an alternative name such as `IP:127.0.0.1`."""
+        """The TLS context of a server, for an alternative name such as `IP:127.0.0.1`."""
         if (name, days) not in self._contexts:
             self._contexts[name, days] = self._certified(name, days)
         return self._contexts[name, days]
@@ -196,16 +196,16 @@ class Authority:
 
 
 class Surroundings(NamedTuple):
-    """The surroundings in which traffic runs."""
+    """The surroundings of the traffic: TLS, and the event loop of `serve`."""
 
     authority: Authority | None = None
     """Signs the certificates of upstreams; None if they do not use TLS."""
     uvloop: bool = False
-    """Whether `serve` runs on uvloop's event loop, if that is installed, and not on that of asyncio."""
+    """Whether `serve` runs on uvloop's event loop, if that is installed, instead of asyncio's."""
 
 
 surroundings = Surroundings()
-"""The surroundings of `Upstream` and `serving`, unless a test names others."""
+"""The surroundings of `Upstream` and `serving`, unless a test replaces them."""
 
 
 class Upstream:
@@ -227,24 +227,24 @@ class Upstream:
 
     @property
     def authority(self) -> bytes:
-        """What the Host header must say."""
+        """The value that the Host header must have."""
         return b"127.0.0.1:%d" % self.port
 
     @property
     def url(self) -> str:
-        """For `serve`."""
+        """The URL to give to `serve`."""
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}/mcp"
 
     def as_seen(self, sent: bytes) -> bytes:
-        """Requests as the upstream must get them, from those that a client sent with `Host: localhost`."""
+        """Requests that a client sent with `Host: localhost`, as the upstream must receive them."""
         return sent.replace(b"Host: localhost\r\n", b"Host: %s\r\n" % self.authority)
 
     def heard(self) -> bytes:
-        """All bytes of all connections."""
+        """All bytes received on all connections."""
         return b"".join(bytes(wire.received) for wire in self.connections)
 
     def connection(self, number: int = 0) -> Wire:
-        """One of its connections, in the order of their coming."""
+        """One of its connections, numbered in order of arrival."""
         wait_until(lambda: len(self.connections) > number, f"connection {number} of the upstream")
         return self.connections[number]
 
@@ -269,14 +269,14 @@ class Upstream:
                 sock.settimeout(DEADLINE_S)
                 try:
                     sock = self._tls.wrap_socket(sock, server_side=True, suppress_ragged_eofs=False)
-                except (ssl.SSLError, OSError):  # the other side did not trust us
+                except (ssl.SSLError, OSError):  # the other side did not trust our certificate
                     sock.close()
                     return
             wire = Wire(sock)
             self.connections.append(wire)
             with wire:
                 self._script(wire)
-        except BaseException as failure:  # noqa: BLE001 - told in the test's own thread
+        except BaseException as failure:  # noqa: BLE001 - reported in the test's own thread
             if not self._is_over:
                 self._failures.append(failure)
 
@@ -301,7 +301,7 @@ class Upstream:
 
 
 def answering(answer: bytes | Callable[[bytes], bytes]) -> Script:
-    """A script that answers each request, until the other side closes."""
+    """A script that answers each request until the other side closes."""
 
     def script(wire: Wire) -> None:
         while request := wire.request():
@@ -311,7 +311,7 @@ def answering(answer: bytes | Callable[[bytes], bytes]) -> Script:
 
 
 def listening(wire: Wire) -> None:
-    """A script that says nothing."""
+    """A script that reads to the end, and sends nothing."""
     wire.end()
 
 
@@ -329,7 +329,7 @@ def chunked(*chunks: bytes) -> bytes:
 def free_port() -> int:
     """A port that nothing listens on, reserved until this process ends.
 
-    Who asks for it by its number may listen on it all the same, with SO_REUSEADDR, as servers have it.
+    A process that knows its number can still listen on it, with SO_REUSEADDR, which servers set.
     """
     held = socket.socket()
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -340,7 +340,7 @@ def free_port() -> int:
 
 
 def assert_ours(answer: bytes, status: int) -> None:
-    """It is a complete answer marked as ours, which no client takes for one of JSON-RPC."""
+    """Assert that a response is complete, marked as mcpproxy's, and not mistaken for a JSON-RPC response."""
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 %d " % status), answer
     assert b"\r\nMcpproxy-Refused: %d" % status in head
@@ -351,24 +351,24 @@ def assert_ours(answer: bytes, status: int) -> None:
 
 
 class Serving:
-    """The recorder in front of an upstream, while it runs and after."""
+    """The recorder in front of an upstream, while it runs and afterwards."""
 
     def __init__(self, session: Session, capture: Path, address: tuple[str, int], url: str) -> None:
         self.session = session
         self.capture = capture
         self.address = address
         self.url = url
-        """What it told on stdout."""
+        """The URL that it printed on stdout."""
         self.errors = b""
         """Its stderr, once it has been stopped."""
 
     @property
     def pid(self) -> int:
-        """Of the recorder."""
+        """The pid of the recorder."""
         return self.session.pid
 
     def client(self, receive_buffer: int = 0) -> Wire:
-        """A connection to it."""
+        """Connect to it."""
         sock = socket.socket()
         if receive_buffer:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -377,7 +377,7 @@ class Serving:
         return Wire(sock)
 
     def stop(self, signum: int = signal.SIGTERM) -> int:
-        """End it; its exit status."""
+        """Send it a signal, and wait for its end; returns its exit status."""
         if self.session.process.poll() is None:
             self.session.process.send_signal(signum)
         status = self.session.end()
@@ -403,15 +403,15 @@ class Serving:
         return [last[number] for number in sorted(last)]
 
     def stages(self) -> list[str]:
-        """How far each exchange has come."""
+        """The stage that each exchange has reached."""
         return [members["stage"] for members in self.exchanges()]
 
     def ids(self) -> list[int]:
-        """The ids of the JSON-RPC messages of clients, in the order recorded."""
+        """The ids of the clients' JSON-RPC messages, in the order recorded."""
         return [int(frame.verdict.id or b"-1") for frame in frames(self.capture, "c2s")]
 
     def ended(self, count: int = 1) -> list[dict[str, Any]]:
-        """The same, once so many have ended."""
+        """Wait until so many exchanges have ended; returns the same as `exchanges`."""
 
         def all_ended() -> list[dict[str, Any]]:
             found = [members for members in self.exchanges() if members["stage"] == "end"]
@@ -420,19 +420,19 @@ class Serving:
         return wait_until(all_ended, f"{count} exchanges to end")
 
     def memory(self) -> int:
-        """The most that it has been resident with so far, in bytes."""
+        """Its peak resident memory so far, in bytes."""
         status = Path(f"/proc/{self.pid}/status").read_text("ascii")
         return int(status.partition("VmHWM:")[2].split()[0]) << 10
 
     def descriptors(self) -> int:
-        """How many it has open."""
+        """The number of its open descriptors."""
         return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
 
 
 def start_serving(place: Place, *arguments: str, **how: Any) -> tuple[Session, Path]:
-    """`mcpproxy serve`, just started, and where it records.
+    """Start `mcpproxy serve`; returns its session, and where it records.
 
-    It is forked from a process that has loaded it, unless `how` says how it is to start, see `Place.start`.
+    It is forked from a process that has loaded it, unless `how` has arguments of `Place.start`.
     """
     capture = place.root / f"serve-{len(place.sessions)}.mcpcap"
     if surroundings.authority is not None and arguments[-1].startswith("https:") and "--ca-file" not in arguments:
@@ -451,7 +451,7 @@ def start_serving(place: Place, *arguments: str, **how: Any) -> tuple[Session, P
 
 @contextlib.contextmanager
 def serving(place: Place, upstream: Upstream | str, *options: str, **how: Any) -> Iterator[Serving]:
-    """The recorder in front of an upstream; it is ended with the block, and must end as it should."""
+    """The recorder in front of an upstream while the block runs; it must then exit normally."""
     url = upstream if isinstance(upstream, str) else upstream.url
     session, capture = start_serving(place, *options, url, **how)
     told = session.line().decode().strip()

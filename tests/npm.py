@@ -1,4 +1,4 @@
-"""Packages of npm that tests need, which `make setup` has installed where they cannot touch anything else."""
+"""npm packages that tests need, which `make setup` has installed where they cannot affect anything else."""
 
 import shutil
 from pathlib import Path
@@ -11,7 +11,7 @@ DEADLINE_S = 90
 
 
 def installed(package: str, version: str, _place: Path | None = None) -> Path:
-    """The folder of a package; nothing of it has run. Skips the test if this machine has no npm."""
+    """The folder of a package, of which nothing has been run; skips the test if this machine has no npm."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")
     return fetched("npm", [f"{package}@{version}"]) / "node_modules" / package

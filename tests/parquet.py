@@ -1,7 +1,7 @@
 """Parquet files read back by DuckDB, on a connection of the caller's own.
 
-The connection that `duckdb.sql` and its like share lasts as long as the process: a result that one test leaves
-unfetched there fails whichever test comes next.
+The connection that `duckdb.sql` and similar functions share lasts as long as the process: a result that one test leaves
+unfetched there makes the next test fail.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ Reader = Callable[[Sequence[Path]], list[Any]]
 
 @contextmanager
 def parquet_reader(columns: str = "*") -> Iterator[Reader]:
-    """What reads the rows of many files, one by one or together: to open a connection takes longer than to read one."""
+    """A function that reads the rows of files, over one connection: opening it takes longer than reading a file."""
     with duckdb.connect(config={"threads": 1}) as connection:
 
         def read(files: Sequence[Path]) -> list[Any]:
@@ -28,6 +28,6 @@ def parquet_reader(columns: str = "*") -> Iterator[Reader]:
 
 
 def parquet_rows(files: Sequence[Path], columns: str = "*") -> list[Any]:
-    """The rows of files that have the same columns, without what the folders' names say."""
+    """The rows of files that have the same columns, without the columns that the folders' names give."""
     with parquet_reader(columns) as read:
         return read(files)

@@ -1,4 +1,4 @@
-"""Programs that read exports, from the environment that `make setup` makes: they pin what they need themselves."""
+"""Programs that read exports, from the environment that `make setup` makes: they pin their dependencies."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from tests.fetch import VENV
 
 
 def program(name: str) -> Path:
-    """A program; the test fails where the set-up has not fetched it."""
+    """The path of a program; fails the test if the set-up has not fetched it."""
     path = VENV / "readers/bin" / name
     assert path.exists(), f"{name} is not here: `make setup` fetches it"
     return path

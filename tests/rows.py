@@ -1,4 +1,4 @@
-"""Tables that one test goes through: whatever fails in a row names it."""
+"""Tables that one test goes through: a failure names its row."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def row(*words: object) -> Iterator[None]:
-    """Name the row of a table in what its checks raise."""
+    """Add the row of a table to the error that its checks raise."""
     try:
         yield
     except BaseException as error:

@@ -1,9 +1,9 @@
-"""Kingfisher's rules, compiled once: that takes eight seconds of processor, and to read them half a second.
+"""Kingfisher's rules, compiled once: that takes eight seconds of processor time, and reading them half a second.
 
-Every process that runs tests has a home of its own, and so an empty cache. All runs share one folder of compiled rules
-beside what `make setup` has fetched, from which they are copied into such a cache: they are not read through a link.
-The name of such a file is a hash of the rules, so others are compiled anew. Whoever needs the rules first compiles
-them; the others wait for that.
+Every process that runs tests has a home of its own, and so an empty cache. All runs share one folder of compiled rules,
+next to what `make setup` has fetched, from which they are copied into each cache: they are not read through a link. The
+file is named after a hash of the rules, so changed rules are compiled again. The first process that needs the rules
+compiles them; the others wait for that.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ _SHARED: Final = Path(__file__).parents[1] / ".venv" / _FOLDER
 
 
 def load() -> None:
-    """Load the rules into this process, and compile them if nobody has; one process at a time."""
+    """Load the rules into this process, and compile them if no process has; one process at a time."""
     from mcpproxy.sharing.kingfisher import catalogue
 
     below = cache_directory()
@@ -31,7 +31,7 @@ def load() -> None:
         catalogue()
         for made in Path(below, _FOLDER).iterdir():
             if not (_SHARED / made.name).exists():
-                # A run may be killed at any moment, and half a file must not be taken for one.
+                # A run may be killed at any moment, and half a file must not be mistaken for a whole one.
                 part = shutil.copy(made, _SHARED.with_suffix(".part"))
                 os.replace(part, _SHARED / made.name)
 

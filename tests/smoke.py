@@ -1,8 +1,8 @@
-"""Runs every command of an installed mcpproxy once, in an empty home, and prints what came of each.
+"""Runs every command of an installed mcpproxy once, in an empty home, and prints the result of each.
 
     python -m tests.smoke .venv/bin/mcpproxy
 
-It needs nothing but Python, and of this tree only itself, so it tells whether a package is complete. Exit code: 1 if a
+It needs only Python and, of this tree, only itself, so it shows whether a package is complete. Exit code: 1 if a
 command does not do what it should.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 LONGEST_S: Final = 120
-"""The most that one command may take, on a machine that is busy with something else."""
+"""How long one command may take, on a machine that is busy with something else."""
 ANSWERING: Final = """
 import json, sys
 for line in sys.stdin:
@@ -32,13 +32,13 @@ for line in sys.stdin:
 
 
 class Job(NamedTuple):
-    """One command: what it is given, what it should print, and with which status it should end."""
+    """One command: its arguments, what it should print, and the exit code that it should have."""
 
     words: tuple[str, ...]
     says: str
     status: int = 0
     ends: str = "by itself"
-    """Or `on SIGTERM`, once it has printed a line; or `on q`, once it has drawn on a terminal."""
+    """`by itself`; `on SIGTERM`, once it has printed a line; or `on q`, once it has drawn on a terminal."""
 
 
 JOBS: Final = (
@@ -84,12 +84,12 @@ class Ended(NamedTuple):
 def smoke(
     program: Path, jobs: Iterable[Job] = JOBS, furnish: Callable[[Path], object] = lambda home: None
 ) -> Iterator[tuple[Job, Ended, float]]:
-    """Run the commands one after another; yields each with its end, and the seconds that it took.
+    """Run the commands one after another; yields each with its output and ending, and the seconds that it took.
 
     Args:
         program: the installed `mcpproxy`.
         jobs: the commands, in order.
-        furnish: called with the home before the first of them.
+        furnish: called with the home before the first command.
     """
     with tempfile.TemporaryDirectory(prefix="mcpproxy-smoke-") as home:
         place = Path(home)
@@ -133,7 +133,7 @@ def _drawn(command: list[str], job: Job, place: Path, given: dict[str, str]) -> 
     with subprocess.Popen(command, cwd=place, env=given, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         drawn, has_pressed = b"", False
-        # At its end, reading fails instead of telling the end of file.
+        # When the command has ended, reading a pty fails instead of reporting the end of file.
         with suppress(OSError):
             while piece := os.read(ours, 1 << 16):
                 drawn += piece
@@ -146,12 +146,12 @@ def _drawn(command: list[str], job: Job, place: Path, given: dict[str, str]) -> 
 
 
 def is_right(job: Job, ended: Ended) -> bool:
-    """Whether a command did what it should, and no part of it was missing."""
+    """Whether a command did what it should, without a traceback."""
     return ended.status == job.status and job.says in ended.printed and "Traceback" not in ended.printed
 
 
 def main() -> int:
-    """Print a line for each command, and of those that fail all that they printed."""
+    """Print a line for each command, and the whole output of those that fail."""
     failed = 0
     for job, ended, seconds in smoke(Path(sys.argv[1]).absolute()):
         good = is_right(job, ended)

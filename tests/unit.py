@@ -1,6 +1,6 @@
-"""A test is a unit test if its file does not end in `_integration.py`. This plugin enforces what it may not do.
+"""A test is a unit test if the name of its file does not end in `_integration.py`. This plugin enforces its limits.
 
-A unit test starts no process, no pool of threads and no app, and never sleeps, so that hundreds of them take a second.
+A unit test starts no process, thread pool or app, and never sleeps, so that hundreds of them take a second.
 A test that does any of these is an integration test. `make test-fast` runs the unit tests only. In every run, a unit
 test fails if its main thread starts a process, makes a thread pool or an app, or calls `time.sleep`; what other threads
 and `asyncio.sleep` do is not watched.
@@ -21,8 +21,8 @@ import pytest
 
 INTEGRATION: Final = "_integration"
 _STARTS: Final = ("fork", "forkpty", "posix_spawn", "posix_spawnp", "system")
-"""The functions of `os` that a process comes from, beside `subprocess.Popen`. (An audit hook would hear of them, too,
-and of each `id()` and `open()` as well, which made the tests of screens a tenth slower.)"""
+"""The functions of `os` that start a process, in addition to `subprocess.Popen`. (An audit hook would be called for
+them, too, but also for each `id()` and `open()`, which made the tests of screens a tenth slower.)"""
 
 
 def is_unit(path: Path) -> bool:
@@ -31,16 +31,16 @@ def is_unit(path: Path) -> bool:
 
 
 def _in_main_thread() -> bool:
-    """Another thread may be one that an earlier test has left, and which says nothing about the one that runs."""
+    """Whether this is the main thread: another one may have been left by an earlier test."""
     return threading.current_thread() is threading.main_thread()
 
 
 class Watch:
-    """A plugin: fails a unit test that starts something, or sleeps."""
+    """A plugin that fails a unit test that starts something, or sleeps."""
 
     def __init__(self) -> None:
         self._did: list[str] | None = None
-        """What the unit test that runs has done; None while none runs."""
+        """What the current unit test has done that it must not; None while none runs."""
         self._tell_of(subprocess.Popen, "__init__", "starts a process")
         for name in _STARTS:
             self._tell_of(os, name, f"starts a process (os.{name})")

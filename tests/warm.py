@@ -1,14 +1,14 @@
-"""Commands in processes of their own that need not load the program first: they are forked from one that has.
+"""Commands in processes of their own that need not load the program first: they are forked from one that has loaded it.
 
-Most of what a command costs, half a second and more, is the loading of modules, the same every time. So the first
-command that a test asks for starts a process that loads what all commands need and then waits; each command is a fork
-of it, with the arguments, environment, directory and streams that were asked for. From `main()` on it runs as it would
-by itself, and it ends as the interpreter ends. A child process that it starts for a module of ours is a fork, too.
-`serve` and the SDK's server have processes of their own to be forked from.
+Most of the cost of a command, half a second and more, is loading modules, the same every time. So the first command
+that a test runs starts a process that loads what all commands need and then waits; each command is a fork of it, with
+the requested arguments, environment, directory and streams. From `main()` on it runs as it would by itself, and it ends
+as the interpreter ends. A child process that it starts for one of mcpproxy's modules is a fork, too. `serve` and the
+SDK's server are forked from processes of their own.
 
-What a fork does not show is how a command starts: what it imports, and what the interpreter makes of variables such as
-LC_ALL; that of PYTHONIOENCODING is done here.
-`tests/mcpproxy/cli/test_dispatch_integration.py` runs the commands in both ways and compares; some in soak only.
+A fork does not show how a command starts: what it imports, and how the interpreter reacts to variables such as LC_ALL;
+PYTHONIOENCODING is handled here. `tests/mcpproxy/cli/test_dispatch_integration.py` runs the commands both ways and
+compares them; some in soak only.
 """
 
 import atexit
@@ -38,12 +38,12 @@ from typing import Any, Final, NoReturn, cast
 
 ROOT: Final = Path(__file__).parents[1]
 DEADLINE_S: Final = 600
-"""For hangs only: on a busy machine, a command that takes seconds takes minutes."""
+"""Only catches hangs: on a busy machine, a command that takes seconds takes minutes."""
 _NUMBER: Final = struct.Struct("!i")
 _LATER: Final = ("mcp_types.methods", "pydantic", "asyncio", "jsonschema_rs")
-"""What commands load when they need it."""
+"""Modules that commands load only when they need them."""
 _REDACTS: Final = {"share", "scan", "ship", "export", "--redact"}
-"""Words of commands that need the rules of secrets."""
+"""Command-line words of commands that need the rules for secrets."""
 
 
 LOADED_LATE: Final = ("run", "serve", "tui", "up", "demo")
@@ -73,7 +73,7 @@ fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 from mcpproxy.__main__ import main
 sys.exit(main())
 """
-"""A command that its terminal interrupts at Ctrl-C."""
+"""Code that runs a command as its terminal's foreground process, so that Ctrl-C interrupts it."""
 
 
 class Forks:
@@ -88,10 +88,10 @@ class Forks:
         self._lock = Lock()
         self._last = 0
         self._statuses: dict[int, int] = {}
-        """Where the exit code of a command will be read, by its pid."""
+        """The pipe from which the exit code of a command is read, by its pid."""
         self._folder = tempfile.TemporaryDirectory(prefix="mcpproxy-forks-")
         self.place = Path(self._folder.name, "socket")
-        """Where programs ask, see `PROGRAM`."""
+        """The socket to which programs connect, see `PROGRAM`."""
         self._ours, theirs = socket.socketpair()
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(self.place))
@@ -115,10 +115,10 @@ class Forks:
         within_s: float,
         code: str = "",
     ) -> "subprocess.CompletedProcess[bytes]":
-        """Run one command to its end, or `code` of Python in its place.
+        """Run one command to its end, or Python `code` in its place.
 
         Raises:
-            subprocess.TimeoutExpired: it has not ended in so long, and was killed.
+            subprocess.TimeoutExpired: it did not end in time, and was killed.
         """
         (asks, feed), (out, prints), (errors, complains) = os.pipe(), os.pipe(), os.pipe()
         with ThreadPoolExecutor(3) as threads:
@@ -146,7 +146,7 @@ class Forks:
         environment: Mapping[str, str],
         code: str = "",
     ) -> int:
-        """Start a command on these as stdin, stdout and stderr; returns its pid, and `end` tells how it has ended."""
+        """Start a command with `streams` as stdin, stdout and stderr; returns its pid, for `end`."""
         order = {
             "arguments": list(map(str, arguments)),
             "cwd": str(cwd or Path.cwd()),
@@ -165,14 +165,14 @@ class Forks:
         return self._last
 
     def end(self, within_s: float, pid: int | None = None) -> int:
-        """The exit code of a command, the last one if none is named, or minus the signal that ended it.
+        """Wait for a command to end; returns its exit code, or minus the signal that ended it.
 
         Args:
             within_s: how long to wait.
-            pid: of the command.
+            pid: of the command; by default, the last one.
 
         Raises:
-            TimeoutError: it has not ended in so long.
+            TimeoutError: it did not end in time.
         """
         pid = self._last if pid is None else pid
         # Not select(): tests of `serve` have more than 1,024 descriptors open.
@@ -190,7 +190,7 @@ class Forks:
         return PROGRAM.format(python=sys.executable, place=str(self.place), late=LOADED_LATE)
 
     def close(self) -> None:
-        """Let the process end that waits."""
+        """End the waiting process."""
         self._ours.close()
         self._process.wait()
         self._folder.cleanup()
@@ -198,7 +198,7 @@ class Forks:
 
 @cache
 def forks(loads: str = "all") -> Forks:
-    """This process's only `Forks` that has loaded so much; it is started at first."""
+    """The `Forks` of this process that has loaded `loads`; started at the first call."""
     made = Forks(loads)
     atexit.register(made.close)
     return made
@@ -224,8 +224,8 @@ class Started(subprocess.Popen[bytes]):
             environment: its variables.
             terminal: its controlling terminal, in place of pipes.
             cwd: its working directory.
-            code: of Python, which runs in place of the command.
-            stdin: nothing, or `subprocess.PIPE`.
+            code: Python code to run in place of the command.
+            stdin: `subprocess.DEVNULL` or `subprocess.PIPE`.
             loads: see `Forks`.
         """
         self.args = [*map(str, arguments)]
@@ -256,10 +256,10 @@ class Started(subprocess.Popen[bytes]):
         return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end, for `DEADLINE_S` if nothing else is said.
+        """Wait for its end, by default for `DEADLINE_S`; returns its exit code.
 
         Raises:
-            subprocess.TimeoutExpired: it has not ended in so long.
+            subprocess.TimeoutExpired: it did not end in time.
         """
         within_s = DEADLINE_S if timeout is None else timeout
         if cast("int | None", self.returncode) is None:
@@ -270,7 +270,7 @@ class Started(subprocess.Popen[bytes]):
         return self.returncode
 
     def communicate(self, input: bytes | None = None, timeout: float | None = None) -> tuple[bytes, bytes]:  # noqa: A002
-        """All that it prints from now on."""
+        """Read everything that it prints from now on."""
         assert input is None
         assert self.stdout is not None
         assert self.stderr is not None
@@ -282,7 +282,7 @@ class Started(subprocess.Popen[bytes]):
 
     def send_signal(self, sig: int) -> None:
         """Send it a signal, unless it has ended."""
-        # It may end just now, and is not our child: then its number is gone at once.
+        # It may end at this moment, and is not our child, so its pid can be gone at once.
         if self.poll() is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, sig)
@@ -296,7 +296,7 @@ class Started(subprocess.Popen[bytes]):
                 stream.close()
 
     def __del__(self) -> None:
-        """It is waited for where it was started."""
+        """Do nothing: the process that forked it waits for it."""
 
 
 def _write(stream: int, data: bytes) -> None:
@@ -335,7 +335,7 @@ def _load_all() -> None:
         importlib.import_module(name)
     for name in _modules("mcpproxy.cli"):
         importlib.import_module(name)
-    # What rules need is made when they run first.
+    # What rules need is created when they first run.
     for _ in examined(ROOT / "tests/corpus/captures/demo.mcpcap", CheckOptions()):
         pass
     validator.WORKER.close()
@@ -369,7 +369,7 @@ def _modules(package: str) -> list[str]:
 
 
 def _next(orders: socket.socket, listener: socket.socket) -> dict[str, Any]:
-    """What to run; a fork of this process returns with it. Ends when there are no more orders."""
+    """Fork for each order; returns the order in the fork. This process exits when there are no more orders."""
     running: dict[int, int] = {}
     ended, wakes = os.pipe()
     for end in (ended, wakes):
@@ -412,12 +412,12 @@ def _next(orders: socket.socket, listener: socket.socket) -> dict[str, Any]:
 
 
 def _tell_ended(running: dict[int, int]) -> None:
-    """Tell of every command that has ended."""
+    """Report the exit code of every command that has ended."""
     while running:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
             return
-        with suppress(BrokenPipeError), open(running.pop(pid), "wb") as tells:  # nobody may wait any more
+        with suppress(BrokenPipeError), open(running.pop(pid), "wb") as tells:  # no one may be waiting
             tells.write(_NUMBER.pack(os.waitstatus_to_exitcode(status)))
 
 
@@ -442,9 +442,9 @@ def _become(order: dict[str, Any]) -> None:
 
 
 def _end(command: Callable[[], object]) -> NoReturn:
-    """Run a command, and end as the interpreter does after it, but for taking apart what was loaded.
+    """Run a command, and exit as the interpreter does, but without tearing down modules.
 
-    That would cost three times as much as a short command itself, as it writes to all of the memory that forks share.
+    That would cost three times as much as a short command itself, as it writes to all memory that forks share.
     """
     try:
         code = command()
@@ -462,7 +462,7 @@ def _end(command: Callable[[], object]) -> NoReturn:
 
 
 def _fork_children() -> None:
-    """Have the children that a command starts be forks of it: they would load the same modules again."""
+    """Make the child processes of a command forks of it, so that they do not load the same modules again."""
     from analysis import child_process
 
     real = subprocess.Popen
@@ -478,7 +478,7 @@ def _fork_children() -> None:
 
 
 def _be_child(module: str, environment: Mapping[str, str] | None) -> NoReturn:
-    """Be the child process of a module; stdin, stdout and stderr are in place."""
+    """Run as the child process of a module; stdin, stdout and stderr are in place."""
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGTERM):
@@ -496,7 +496,7 @@ def _be_child(module: str, environment: Mapping[str, str] | None) -> NoReturn:
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)
     _LOADS[sys.argv[3]]()
-    # Else every fork would look through all of it, and so copy it.
+    # Otherwise, garbage collection in every fork would visit all of it, and so copy it.
     gc.collect()
     gc.freeze()
     _order = _next(socket.socket(fileno=int(sys.argv[1])), socket.socket(fileno=int(sys.argv[2])))

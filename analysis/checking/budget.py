@@ -7,7 +7,7 @@ SDKs' conversations in both eras. `python -m tests.bench.check --rules` measures
 from typing import Final
 
 BUDGET: Final = 1.0
-"""What a rule may cost without a reason."""
+"""What a rule may cost without a stated reason."""
 
 COSTS: Final[dict[str, float]] = {
     "page/duplicate-item": 0.8,
@@ -58,7 +58,7 @@ OTHERS: Final = 0.03
 """What any other rule costs."""
 
 TESTS: Final = {"on_anomaly": 1.4, "on_problems": 3.0, "on_meta": 0.7}
-"""What a checker spends on messages if it has any rule with this hook, whatever the rule finds."""
+"""What a checker spends on messages if it has any rule with this hook, regardless of what the rule finds."""
 
 REASONS: Final[dict[str, str]] = {}
 """Why a rule costs more than the budget."""

@@ -42,7 +42,7 @@ SESSIONS: Final = 10_000
 
 
 class Rules(NamedTuple):
-    """Which rules judge a capture, and who is asked on the way."""
+    """The rules that judge a capture, and the callbacks that run with them."""
 
     picked: Iterable[type[Rule]] | None = None
     """The rules that run; None for all."""
@@ -51,8 +51,8 @@ class Rules(NamedTuple):
     costs: Costs | None = None
     """Records the cost of each rule; None to measure nothing."""
     is_cause: Callable[[Finding], bool] | None = None
-    """Whether findings that follow from one may be counted under it, as it is reported itself; None if that is true of
-    all."""
+    """Whether the findings that follow from a given one may be counted under it, because it is itself reported; None if
+    that holds for all."""
 
 
 class Checker:
@@ -87,18 +87,18 @@ class Checker:
     # ---- inputs
 
     def is_due(self, item: Frame | Record | Damage) -> bool:
-        """Whether `advance` must be called before the fold takes an item: checks were deferred, perhaps until then."""
+        """Whether `advance` must be called before the fold processes an item: checks may be due by then."""
         return bool(self._timers) and not isinstance(item, Damage)
 
     def check(
         self, item: Frame | Record | Damage, messages: tuple[MessageContext, ...], due: list[Finding] | None = None
     ) -> list[Finding]:
-        """Take the next item of a capture, which the fold has taken.
+        """Check the next item of a capture, which the fold has already processed.
 
         Args:
             item: what was read.
             messages: what it completes.
-            due: the findings that the time of the item has brought, if any.
+            due: the findings of `advance` to the time of the item, if any.
         """
         findings = [] if due is None else due
         if len(messages) == 1:
@@ -309,7 +309,7 @@ class Checker:
     # ---- one cause, one finding
 
     def _settled(self, findings: list[Finding]) -> list[Finding]:
-        """Drop the findings that others replace; count repeated ones instead of reporting them."""
+        """Drop the findings that others replace, and count repeated ones; return those to report."""
         if not findings:
             return findings
         if len(findings) > 1:
@@ -352,7 +352,7 @@ def _causes() -> frozenset[str]:
 
 
 def place_of(finding: Finding) -> tuple[int, int, int]:
-    """Where a finding stands among those that become certain at once: by frame, message in it, and rule."""
+    """The sort key of a finding among those that become certain at once: frame, message in it, rule."""
     return finding.frame, -1 if finding.item is None else finding.item, numbers()[finding.rule]
 
 

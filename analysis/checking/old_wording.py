@@ -215,7 +215,7 @@ def current_wording(rule: str, message: str) -> str:
 
 
 def _values_in(text: str, template: str) -> list[str] | None:
-    """What stands in a text where a template has values; None if the text is another one."""
+    """Returns what a text has in place of the values of a template, or None if it does not fit the template."""
     first, *others = template.split(_VALUE)
     if not others:
         return [] if text == template else None

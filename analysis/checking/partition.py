@@ -33,7 +33,7 @@ def families(picks: Callable[[str], bool]) -> list[list[str]]:
 
 
 def shares(picks: Callable[[str], bool], count: int) -> list[frozenset[str]]:
-    """Divide the selected rules, by their ids, into at most `count` shares of about the same cost; none is empty."""
+    """Divide the selected rules into at most `count` nonempty shares of about the same cost; return their ids."""
     parts: list[list[str]] = [[] for _ in range(count)]
     for family in families(picks):
         min(parts, key=cost_of).extend(family)
@@ -41,7 +41,7 @@ def shares(picks: Callable[[str], bool], count: int) -> list[frozenset[str]]:
 
 
 def cost_of(ids: Collection[str]) -> float:
-    """What rules cost together for each frame, in microseconds."""
+    """The total cost of rules for each frame, in microseconds."""
     tests = {hook for id_ in ids for hook in _tests(id_)}
     return sum(COSTS.get(id_, OTHERS) for id_ in ids) + sum(TESTS[hook] for hook in tests)
 

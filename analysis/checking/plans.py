@@ -43,7 +43,7 @@ _HOOKS: Final[dict[str, tuple[str, ...]]] = {
     "batch": ("batch",),
 }
 _OF_TRANSPORT: Final = ("http/", "sse/")
-"""The groups about Streamable HTTP itself, whatever revision is spoken over it."""
+"""The groups about Streamable HTTP itself, regardless of the revision spoken over it."""
 _HTTP_METHODS: Final = frozenset({"POST", "GET", "DELETE"})
 _MEDIA: Final = frozenset({"application/json", "text/event-stream"})
 _OF_RESULTS: Final = frozenset(get_args(ResultKind))
@@ -97,7 +97,7 @@ class HookPlan:
 
 
 class BoundHookPlan:
-    """An outline with hooks of one checker's own rules, and what these have not objected to so far.
+    """A hook plan bound to one checker's own rules, and the words to which these have not objected so far.
 
     Hooks are bound when a message first needs them: most captures hold nothing odd.
     """
@@ -118,26 +118,26 @@ class BoundHookPlan:
 
     @cached_property
     def meta(self) -> Calls:
-        """As in the outline, like the others."""
+        """As in the hook plan; so are the next three."""
         return self._bind(self.outline.meta)
 
     @cached_property
     def problems(self) -> Calls:
-        """As in the outline."""
+        """As in the hook plan."""
         return self._bind(self.outline.problems)
 
     @cached_property
     def by_envelope(self) -> Calls:
-        """As in the outline."""
+        """As in the hook plan."""
         return self._bind(self.outline.by_envelope)
 
     @cached_property
     def by_result(self) -> Calls:
-        """As in the outline."""
+        """As in the hook plan."""
         return self._bind(self.outline.by_result)
 
     def worded(self, word: bytes) -> Calls:
-        """The hooks that a word triggers, which is one of `words`."""
+        """The hooks that one of the `words` triggers."""
         calls = self._worded.get(word)
         if calls is None:
             calls = self._worded[word] = self._bind(self.outline.worded[word])
@@ -164,7 +164,7 @@ class BoundHookPlan:
 
 
 class _Outlines:
-    """What rules say about kinds. It knows no capture: its rules are asked only what they concern."""
+    """The hook plans of all kinds. They do not depend on a capture: rules are asked only what they concern."""
 
     def __init__(self, picked: tuple[type[Rule], ...]) -> None:
         self._rules = [rule() for rule in picked]
@@ -270,7 +270,7 @@ class BoundHookPlans:
     """The hooks of one checker's own rules, by kinds of messages, exchanges and sessions."""
 
     def __init__(self, picked: Iterable[type[Rule]], costs: Costs | None, prepare: Callable[[Rule], None]) -> None:
-        """Bind nothing yet.
+        """Create plans whose hooks are not bound yet.
 
         Args:
             picked: the rules, in the order in which they are called.
@@ -313,7 +313,7 @@ class BoundHookPlans:
         session: Session | None,
         odd: OddExchange,
     ) -> Calls:
-        """The hooks for HTTP exchanges like this one, about which this is odd."""
+        """The hooks for HTTP exchanges like this one, with these oddities."""
         media = http.media_type if http.media_type in _MEDIA else ""
         method = http.method if http.method in _HTTP_METHODS else ""
         started = session is not None and session.observed_start
@@ -331,7 +331,7 @@ class BoundHookPlans:
         )
 
     def switch_off(self, rule_id: str, fault: str) -> None:
-        """Bind no hook of a rule any more."""
+        """Disable a rule: its hooks are no longer bound."""
         self.faults[rule_id] = fault
         self._messages.clear()
         self._others.clear()
@@ -346,7 +346,7 @@ class BoundHookPlans:
         return calls
 
     def _note_faults(self) -> None:
-        """Take over rules that failed when they were asked what they concern, here or for an earlier capture."""
+        """Disable the rules that failed when they were asked what they concern, here or for an earlier capture."""
         for rule_id, fault in self._outlines.faults.items():
             if rule_id not in self.faults:
                 self.switch_off(rule_id, fault)

@@ -42,7 +42,7 @@ class Addressing:
         self._first: BoundedDict[int, int] = BoundedDict(MAX_ADDRESSING_ENTRIES)
 
     def on_exchange(self, members: dict[str, Any]) -> None:
-        """Take an `exchange` record, which may name its session."""
+        """Process an `exchange` record, which may name its session."""
         number = members.get("exchange")
         if type(number) is not int:
             return
@@ -87,7 +87,7 @@ class Addressing:
         return () if exchange is None else self._of_client.get(exchange, ())
 
     def session_of(self, exchange: int) -> str:
-        """What names the session of an exchange; empty if that is unknown."""
+        """Returns the name of the session of an exchange, or an empty string if that is unknown."""
         return self._sessions.get(exchange, "")
 
     def request_count(self, session: str) -> int:

@@ -17,10 +17,10 @@ MAX_EXAMINED_ITEMS: Final = 1000
 """The most items of one list that are examined."""
 
 META_WORD: Final = b'"_meta"'
-"""How it is written."""
+"""The key `_meta` as JSON writes it."""
 
 _ESCAPED: Final = b"\\u00"
-"""What stands before the digits of a letter that need not be escaped, and is."""
+"""The start of an escape for a letter that need not be escaped."""
 
 USUAL: Final = frozenset(
     {
@@ -51,10 +51,10 @@ _PARAMS: Final[dict[str, tuple[tuple[str, _Kind], ...]]] = {
 
 
 def searchable_bytes(message: Message) -> bytes | None:
-    """The bytes in which a message's words can be searched; None if the search would be inconclusive.
+    """Returns the bytes in which a message's words can be searched, or None if the search would be inconclusive.
 
-    So it is where letters are written with escapes, and of an item of a batch: to look through the whole batch for each
-    of its items would take quadratic time.
+    So it is where letters are escaped, and for an item of a batch: searching the whole batch for each of its items
+    would take quadratic time.
     """
     frames = message.frames
     frame = frames[0]
@@ -67,13 +67,13 @@ def searchable_bytes(message: Message) -> bytes | None:
 
 
 def unusual_metas(context: MessageContext, raw: bytes | None) -> list[tuple[str, Any]]:
-    """Every `_meta` of a message that is no object, or has a key that is not usual; each with its JSON Pointer.
+    """Every `_meta` of a message that is not an object or has an unusual key, each with its JSON Pointer.
 
     That of the params or the result comes first. Nearly all messages have none.
 
     Args:
         context: the message.
-        raw: as `searchable_bytes` tells.
+        raw: as `searchable_bytes` returns it.
     """
     part = part_of(context)
     body = context.body.get(part)

@@ -92,7 +92,7 @@ class _Unfinished:
         self._size = 0
 
     def after_loss(self, frame: Frame) -> Iterator[Message]:
-        """Take a line after lost ones: until a line is a message by itself, the lines cannot be judged."""
+        """Process a line after lost ones: until a line is a message by itself, the lines cannot be judged."""
         self.is_spoilt = frame.verdict.problem in _NOT_JSON
         for held in self.frames:
             yield invalid(held, "unjudged")

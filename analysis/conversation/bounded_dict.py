@@ -1,4 +1,4 @@
-"""Limited: a table with a maximum size that forgets the oldest entries first and counts them.
+"""BoundedDict: a table with a maximum size that forgets the oldest entries first and counts them.
 
 The size of most tables of an analysis depends on the traffic, so each has a limit. A caller that does not find an entry
 must know whether it may have been forgotten: see `forgotten`.
@@ -50,7 +50,7 @@ class BoundedDict(OrderedDict[K, V]):
         """Entries that had to be forgotten."""
 
     def put(self, key: K, value: V) -> V | None:
-        """Enter a value; return the oldest value if that had to be forgotten for it."""
+        """Set a value; return the oldest value if that had to be forgotten for it."""
         self[key] = value
         if len(self) <= self.limit:
             return None

@@ -4,10 +4,10 @@ A call is one object from the request to the end of the capture. It is made when
 in place when it is cancelled, carried on by another HTTP exchange or answered, or when it fails. Everything that
 commands say about a call is here, so all of them say the same. A message refers to its call.
 
-How long a call took is two facts. It lasts (`Call.lasted_ns`) until the first of its response, its cancellation and the
-failure of its HTTP exchange: what draws a call as a span or a bar shows this. Its latency (`Call.latency_ns`) is about
-the response, whenever that came: what lists responses shows this, and says how late it was (`Call.late_ns`). Only
-timely responses (`Call.is_timely`) count in percentiles, and only those and failures in shares of errors.
+How long a call took has two meanings. It lasts (`Call.lasted_ns`) until the first of its response, its cancellation and
+the failure of its HTTP exchange: spans and bars show this. Its latency (`Call.latency_ns`) ends with the response,
+whenever that came: lists of responses show this, and how late it was (`Call.late_ns`). Only timely responses
+(`Call.is_timely`) count in percentiles, and only those and failures in shares of errors.
 """
 
 import re
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from analysis.conversation.http_exchange import HttpExchange
 
 ABANDONED_NS: Final = 5_000_000_000
-"""A request that had waited this long when its sender cancelled it was abandoned, whatever reason was given."""
+"""A request that had waited this long when its sender cancelled it was abandoned, regardless of the reason given."""
 REASON: Final = 1000
 """The most characters of such a reason that are kept."""
 MAX_CALL_SPANS: Final = 10_000
@@ -124,7 +124,7 @@ class Losses:
 
 
 class Call(Struct, eq=False):
-    """A request and its outcome, as far as known. Only `analysis.conversation.fold` changes it."""
+    """A request and its outcome, as far as known. Only the fold and its parts, in this package, change it."""
 
     request: Request
     revision: str | None = None
@@ -142,7 +142,7 @@ class Call(Struct, eq=False):
     token: Id | None = None
     """Its progress token."""
     in_flight: int = 0
-    """How many requests of its session waited when it was sent, itself included; without those cancelled."""
+    """How many requests of its session waited when it was sent, itself included but not those cancelled."""
     outer: "Call | None" = None
     """For a request of the server: the client's call in the course of which it was sent, if it is known."""
     progress: int = 0
@@ -175,7 +175,7 @@ class Call(Struct, eq=False):
     has_left: bool = False
     """Whether its client ended that exchange: the client gave up, although this does not cancel the request."""
     settled: Outcome | None = None
-    """Its outcome, if nothing can change it any more."""
+    """Its outcome, once nothing can change it."""
     is_forgotten: bool = False
     """Whether it had to be forgotten because too many were open: its response reads as unknown."""
     losses: Losses | None = None
@@ -194,7 +194,7 @@ class Call(Struct, eq=False):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing that is read can change it any more."""
+        """Whether nothing read later can change it."""
         return self.settled is not None or self.is_forgotten or not self.request.id.pairs
 
     @property
@@ -204,12 +204,12 @@ class Call(Struct, eq=False):
 
     @property
     def latency_ns(self) -> int | None:
-        """How long the response took, even if its sender no longer waited for it (`late_ns`); None without one."""
+        """How long the response took, even if its sender no longer waited for it (`late_ns`), or None without one."""
         return None if self.ended_ns is None else max(0, self.ended_ns - self.started_ns)
 
     @property
     def waiting_ns(self) -> int:
-        """How long of that the receiver itself waited for responses: the union of `spans`."""
+        """How much of that time the receiver itself waited for responses: the union of `spans`."""
         total, until = 0, self.started_ns
         for begin, end in sorted(self.spans or ()):
             end = end if self.ended_ns is None else min(end, self.ended_ns)
@@ -234,7 +234,7 @@ class Call(Struct, eq=False):
 
     @property
     def cancelled_after_ns(self) -> int | None:
-        """How long it had waited when it was cancelled; None if it was not."""
+        """How long it had waited when it was cancelled, or None if it was not."""
         cancelled_ns = self.cancelled_ns
         return None if cancelled_ns is None else max(0, cancelled_ns - self.started_ns)
 
@@ -255,14 +255,14 @@ class Call(Struct, eq=False):
 
     @property
     def failure(self) -> RecordRef | None:
-        """The end of the HTTP exchange with which it failed; None if it has not failed."""
+        """The end of the HTTP exchange with which it failed, or None if it has not failed."""
         if self.outcome is not _FAILED:
             return None
         return self.broken or (None if self.http is None else self.http.over)
 
     @property
     def over(self) -> RecordRef | None:
-        """What ended the wait for it; None if nothing has, as far as known.
+        """What ended the wait for it, or None if nothing has, as far as known.
 
         This is the first of its response, its cancellation (or the end of an HTTP exchange that its client closed), and
         the failure of its HTTP exchange. `calls.until_ns` in SQL has the same stamp, and goes on where this is None.
@@ -273,13 +273,13 @@ class Call(Struct, eq=False):
 
     @property
     def lasted_ns(self) -> int | None:
-        """How long it lasted: from when it was handed on until it was `over`; None if that is unknown."""
+        """How long it lasted, from when it was handed on until it was `over`, or None if that is unknown."""
         over = self.over
         return None if over is None else max(0, over.t_ns - self.started_ns)
 
     @property
     def broken_after_ns(self) -> int | None:
-        """How long it had waited when its HTTP exchange ended without its response; None if that did not happen."""
+        """How long it had waited when its HTTP exchange ended without its response, or None if that did not happen."""
         return None if self.broken is None else max(0, self.broken.t_ns - self.started_ns)
 
     @property
@@ -289,7 +289,7 @@ class Call(Struct, eq=False):
 
     @property
     def abandoned_ns(self) -> int | None:
-        """How long it had waited when its sender abandoned it; None if that did not happen.
+        """How long it had waited when its sender abandoned it, or None if that did not happen.
 
         This means a cancellation whose reason names a timeout, or one after five seconds: both official SDKs cancel a
         call that times out. Up to 2025-11-25, a client that closes the HTTP exchange instead has given up at any time.
@@ -304,7 +304,7 @@ class Call(Struct, eq=False):
 
     @property
     def late_ns(self) -> int | None:
-        """How long after its cancellation it was answered all the same; None if it was not."""
+        """How long after its cancellation it was answered all the same, or None if it was not."""
         cancelled_ns = self.cancelled_ns
         if cancelled_ns is None or self.ended_ns is None:
             return None
@@ -384,7 +384,7 @@ class Call(Struct, eq=False):
     # ---- changes, by the fold
 
     def answer(self, response: Response) -> None:
-        """Take its response."""
+        """Record its response."""
         self.response, self.ended_ns = response, response.t_ns
         self.settled = outcome_of(response, self.request)
         if self.broken is not None or self.has_left:
@@ -489,7 +489,7 @@ class MessageContext(Struct, eq=False):
 
     @property
     def is_posted(self) -> bool:
-        """False if it is a client's body in an HTTP request that is not known to be a POST."""
+        """Whether it may have been POSTed: False only for a client's body in an HTTP request not known to be a POST."""
         return self.http is None or self.message.sender == "server" or self.http.method == "POST"
 
     @property
@@ -511,7 +511,7 @@ class MessageContext(Struct, eq=False):
 
     @property
     def method(self) -> str:
-        """The method of the message, or of the request that it answers; empty if there is none."""
+        """The method of the message or of the request that it answers, or an empty string if there is none."""
         if self.request is not None:
             return self.request.method
         return self.message.method if isinstance(self.message, Notification) else ""
@@ -559,7 +559,7 @@ def context_of(
 
 
 def quoted(text: str) -> str:
-    """Text of a peer, as far as guesses quote it."""
+    """Text of a peer, truncated to what guesses quote."""
     return text if len(text) <= QUOTED else f"{text[: QUOTED - 1]}…"
 
 

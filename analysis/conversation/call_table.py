@@ -5,8 +5,8 @@ request, or with what is left of its last one. An id is free again once it has b
 under one id are answered in the order in which they were sent. A response that fits no request pairs with nothing: a
 wrong link is worse than none.
 
-Memory is bounded whatever the traffic: by the number of open requests, by the bytes of their frames, and by the number
-of ids remembered as answered. Everything forgotten is counted.
+Memory is bounded regardless of the traffic: by the number of open requests, by the bytes of their frames, and by the
+number of ids remembered as answered. Everything forgotten is counted.
 """
 
 from collections import OrderedDict, deque
@@ -136,7 +136,7 @@ class CallTable:
         self._hold(call)
 
     def answer(self, key: RequestKey | None, t_ns: int = 0) -> Call | None:
-        """Take a response; return the request that it answers, now closed, or None if it fits none."""
+        """Record a response; return the request that it answers, now closed, or None if it fits none."""
         call = None if key is None else self._open.get(key)
         if key is not None and call is not None:
             self._close(key, call, _ID_ANSWERED, t_ns)
@@ -149,7 +149,7 @@ class CallTable:
             self._close(key, call, _ID_FAILED)
 
     def cancel(self, key: RequestKey, t_ns: int, seq: int = -1, reason: str | None = None) -> Call | None:
-        """Take a cancellation; return the request that it names, still open, or None if there is none."""
+        """Record a cancellation; return the request that it names (still open), or None if there is none."""
         first, later, before = self._open.get(key), self._later.get(key, ()), self._cancelled.get(key, 0)
         if first is None or before > len(later):
             return None
@@ -232,7 +232,7 @@ class CallTable:
                 oldest.request.pack()
 
     def _hold(self, call: Call) -> None:
-        """Count a call as open, and let go of others if there are too many."""
+        """Count a call as open, and forget others if there are too many."""
         self.newest = call.number
         losses, request = self._losses, call.request
         call.losses, call.losses_before = losses, losses.count

@@ -1,4 +1,4 @@
-"""Cancellations by a message: which request each names, and what had become of the request before."""
+"""Cancellations: which request each message names, and what had become of that request before."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ from analysis.conversation.session import Session
 from analysis.conversation.under_way import UnderWay
 
 CANCELLATIONS: Final = frozenset({"notifications/cancelled", "cancelled"})
-"""The methods of cancellations, as they should be and as some peers send them."""
+"""The methods of cancellations: the correct one, and one that some peers send instead."""
 
 # Enumeration members are slow to look up.
 _FAILED: Final = Outcome.FAILED
@@ -23,17 +23,17 @@ class Cancellations:
     """Cancels the calls that messages name."""
 
     def __init__(self, tables: dict[Side, CallTable], pairing: Pairing, under_way: UnderWay) -> None:
-        """Cancel calls in these.
+        """Create an object that cancels calls in these tables.
 
         Args:
-            tables: the requests, which the caller keeps.
+            tables: of the requests, by side; the caller keeps them up to date.
             pairing: finds them.
-            under_way: learns which were cancelled.
+            under_way: is notified of those that were cancelled.
         """
         self._tables, self._pairing, self._under_way = tables, pairing, under_way
 
     def on_cancelled(self, notification: Notification, session: Session) -> tuple[IdState, Request | None, Call | None]:
-        """The previous state of the id that a cancellation names, the request it refers to, and its call."""
+        """Process a cancellation; return the previous state of its id, the named request, and the cancelled call."""
         params = notification.params if isinstance(notification.params, dict) else {}
         value, reason = params.get("requestId"), text_of(params.get("reason"))
         id_ = id_of(_exact_request_id(notification) if isinstance(value, float) else value)
@@ -55,9 +55,9 @@ class Cancellations:
 
 
 def _fault(waiting: Call) -> Outcome | None:
-    """What had become of a request when its sender cancelled it; None if it could still be answered.
+    """Returns what had become of a request when its sender cancelled it, or None if it could still be answered.
 
-    Callers cancel whatever has timed out: a call whose stream has ended or whose server is dead, and `initialize`,
+    Callers cancel anything that has timed out: a call whose stream has ended or whose server is dead, and `initialize`,
     which must not be cancelled.
     """
     request, session = waiting.request, waiting.session
@@ -73,7 +73,7 @@ def _is_listening(waiting: Call | None) -> bool:
 
 
 def _exact_request_id(cancellation: Notification) -> object:
-    """The id that a cancellation names; orjson turns `1.0`, and any integer above 64 bits, into a float."""
+    """The exact id that a cancellation names; orjson turns `1.0`, and any integer above 64 bits, into a float."""
     value = cancellation.params["requestId"]
     if cancellation.index is not None:
         return value

@@ -58,7 +58,7 @@ class Durations:
         self.most = max(self.most, other.most)
 
     def quantiles(self, *parts: float) -> list[int | None]:
-        """For each part, its `quantile`; None if there are no durations."""
+        """Returns the `quantile` for each part, all None if there are no durations."""
         if not self.count:
             return [None] * len(parts)
         runs = self._runs()

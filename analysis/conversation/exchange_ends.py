@@ -26,18 +26,18 @@ class ExchangeEnds:
     def __init__(
         self, tables: dict[Side, CallTable], under_way: UnderWay, addressing: Addressing, chains: Chains
     ) -> None:
-        """End calls in these, which the caller keeps.
+        """Create an object that ends calls in these, which the caller keeps.
 
         Args:
             tables: the requests, by the side that sent them.
             under_way: the calls under way.
             addressing: which exchange carried each request.
-            chains: learn which retries have failed.
+            chains: are notified of retries that have failed.
         """
         self._tables, self._under_way, self._addressing, self._chains = tables, under_way, addressing, chains
 
     def on_exchange_end(self, record: Record, http: HttpExchange) -> Sequence[Call]:
-        """End an HTTP exchange, and those of its requests that can no longer be answered: these are returned.
+        """End an HTTP exchange and those of its calls that can no longer be answered; return these calls.
 
         They have failed, unless the client closed the exchange: it gave up, which since 2026-07-28 is how it cancels.
         """
@@ -54,9 +54,9 @@ class ExchangeEnds:
         may_follow = http.is_redirect or (status is not None and not is_refused and self._may_follow(http, by))
         is_resuming, is_older = http.stream != http.number, _is_older(http)
         if is_resuming and (status is None or status >= 300):
-            return ()  # nothing has gone on here
+            return ()  # nothing has happened here
         if by == "proxy" and status is None:
-            return ()  # the recorder ends, which says nothing of the server
+            return ()  # the recorder ends, which says nothing about the server
         ended: list[Call] = []
         for key in asked:
             waiting = table.get(key)

@@ -67,7 +67,7 @@ class Fold:
         self.observed_start = False
         """Whether the recording began before the server's first byte."""
         self.ending: str | None = None
-        """How the recording ended; None as long as it has no close record."""
+        """How the recording ended; None as long as there is no close record."""
         self.closed_ns: int | None = None
         """Stamp of that record."""
         self.failed = 0
@@ -112,7 +112,7 @@ class Fold:
             self.tables, self.under_way, self.links, self.addressing, pairing, self.routing.used
         )
         self._prepared: Straight | StraightHttp | None = None
-        """The straight way that is prepared; None if something has moved that it depends on."""
+        """The shortcut that is prepared; None if something that it depends on has changed."""
 
     @property
     def client(self) -> Peer | None:
@@ -137,7 +137,7 @@ class Fold:
 
     @property
     def forgotten(self) -> list[Forgotten]:
-        """The entries that had to be forgotten because there were too many at once; empty if none were."""
+        """The entries that had to be forgotten because there were too many at once, or an empty list if none were."""
         chains, tasks, subscriptions = self.links.chains, self.links.tasks, self.links.subscriptions
         requests = sum(table.evicted for table in self.tables.values())
         tables = []
@@ -164,7 +164,7 @@ class Fold:
         return tables
 
     def feed(self, item: object) -> tuple[MessageContext, ...]:
-        """Take the next item of a capture.
+        """Process the next item of a capture.
 
         Args:
             item: a Frame, a Record, or damage.
@@ -202,7 +202,7 @@ class Fold:
         return ()
 
     def flush(self) -> tuple[MessageContext, ...]:
-        """The lines that were held back as the beginning of a message that never became complete."""
+        """Release the lines held back as the beginning of a message that was never completed; return their messages."""
         self.under_way.changed = {}
         return tuple([self._see(message) for message in self._assembly.finish()])
 
@@ -262,7 +262,7 @@ class Fold:
         return context
 
     def _plainly(self, message: Message, session: Session, http: HttpExchange) -> MessageContext | None:
-        """A plain message over HTTP with its meaning; None if it is not plain."""
+        """Returns a plain message over HTTP with its meaning, or None if it is not plain."""
         if isinstance(message, Invalid) or message.frames[0].body is None:
             return None
         straight = self._straight_http
@@ -349,7 +349,7 @@ class Fold:
         """Note that messages are missing: those before them prove nothing about what comes after them.
 
         Args:
-            sessions: of which; None if that is unknown.
+            sessions: those that lack messages; None if that is unknown.
         """
         self._prepared = None
         for table in self.tables.values():

@@ -1,6 +1,6 @@
-"""Guesses which open request a response that fits none was meant for, and is labelled as a guess wherever shown.
+"""Guesses which open request a response that fits none was meant for; a guess is labelled as such wherever shown.
 
-Nothing is decided by it. The response pairs with nothing, and the request stays unanswered. There is no guess if the
+A guess decides nothing. The response pairs with nothing, and the request stays unanswered. There is no guess if the
 request may not have been seen, if the id is known from elsewhere, or if no request is waiting.
 """
 
@@ -32,7 +32,7 @@ _TELLING: Final = {
 }
 """The member of a result that says which method it answers, in every revision."""
 _OF_OTHERS: Final = frozenset(_TELLING.values()) - {"action", "messages", "model"}
-"""Those that results of unknown methods and of tools do not have."""
+"""Members that results of unknown methods and of tools do not have."""
 _EMPTY: Final = frozenset({"logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"})
 """Methods whose results say nothing."""
 LOOKED_AT: Final = 256
@@ -111,7 +111,7 @@ def _open(session: Session, table: CallTable, posted: Sequence[RequestKey] | Non
 
 
 def _fits(response: Response, method: str) -> bool:
-    """Whether a response can be one to a request with a method, as far as a result shows what it is."""
+    """Whether a response can answer a request with this method, as far as its result shows."""
     result = response.result
     if response.is_error or not isinstance(result, dict):
         return True

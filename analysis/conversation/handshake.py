@@ -119,12 +119,12 @@ def _declare(session: Session, era: Era, response: Response, result: dict[str, A
 
 
 def text_of(value: object) -> str | None:
-    """The text of a member; None if it is not text, or empty."""
+    """Returns the text of a member, or None if it is empty or not text."""
     return value if isinstance(value, str) and value else None
 
 
 def peer_of(info: object) -> Peer | None:
-    """The peer in an MCP `Implementation` object; None if it is not one."""
+    """Returns the peer in an MCP `Implementation` object, or None if it is not one."""
     if not isinstance(info, dict) or not text_of(info.get("name")):
         return None
     return Peer(info["name"], text_of(info.get("version")) or "")

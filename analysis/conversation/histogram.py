@@ -34,7 +34,7 @@ class Histogram:
         self.most = max(self.most, ns)
 
     def quantiles(self, *parts: float) -> list[int | None]:
-        """For each part, its `quantile`; None if there are no durations."""
+        """Returns the `quantile` for each part, all None if there are no durations."""
         if not self.count:
             return [None] * len(parts)
         keys = sorted(self._counts)

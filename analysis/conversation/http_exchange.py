@@ -123,14 +123,14 @@ class HttpExchange(Struct, eq=False, weakref=True):
     said: str = ""
     """The gist of a response that is not an MCP message, in one line. Untrusted text."""
     is_signed: bool = False
-    """Whether that text names the program that the `Server` field names: then it made the text, and did not hand on
-    that of a server behind it."""
+    """Whether that text names the program that the `Server` field names: then that program wrote the text, and did not
+    pass on that of a server behind it."""
     ended_by: str | None = None
     """`complete`, `client`, `server`, `proxy` or `error`; None while it is open."""
     reason: str = ""
-    """What the response says besides its status."""
+    """What the response says in addition to its status."""
     error: str = ""
-    """Why it broke off, in words of the recorder or of the system; empty if it did not, or that is unknown."""
+    """Why it broke off, in the words of the recorder or of the system; empty if it did not, or if that is unknown."""
     is_ours: bool = False
     """Whether the recorder itself answered."""
     started: RecordRef | None = None
@@ -199,7 +199,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
         return "last-event-id" in self.fields
 
     def update(self, members: dict[str, Any], at: RecordRef | None = None) -> None:
-        """Take an `exchange` record; `at` is its number and stamp."""
+        """Update the exchange from an `exchange` record; `at` is its number and stamp."""
         request, response, stage = members.get("request"), members.get("response"), members.get("stage")
         self.has_news = False
         if request is not self._request and isinstance(request, dict):
@@ -221,7 +221,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
             self.unrecorded = frozenset([side for side in _SIDES if self._lacks_body(side, members)])
 
     def _note(self, members: dict[str, Any]) -> None:
-        """Take what most records say besides the heads."""
+        """Update it from the members that most records have, apart from the heads."""
         peer, conn, key = members.get("peer"), members.get("conn"), members.get("uri_key")
         if peer and isinstance(peer, str):
             self.peer = peer
@@ -236,7 +236,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
             self.response_size = answered
 
     def _ask(self, request: dict[str, Any]) -> None:
-        """Take the head of the request."""
+        """Update it from the head of the request."""
         head = request if type(request) is Head else Head(request)
         self._request, self.has_news = head, True
         self.method, self.target = _text(head.get("method")), _text(head.get("target"))
@@ -245,7 +245,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
             self.gave.path = self.path
 
     def _answer(self, response: dict[str, Any]) -> None:
-        """Take the head of the response."""
+        """Update it from the head of the response."""
         head = response if type(response) is Head else Head(response)
         self._response, self.has_news = head, True
         status = head.get("status")
@@ -257,7 +257,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
             self.challenges = values_of(head.get("headers"), _CHALLENGE)
 
     def _learn(self, members: dict[str, Any], at: RecordRef | None) -> None:
-        """Take what few records say."""
+        """Update it from the members that few records have."""
         self.error = _text(members.get("error"))[:MAX_GIST_CHARS] or self.error
         self.metadata = _text(members.get("metadata")) or self.metadata
         if "response_text" in members and not self.said:
@@ -270,7 +270,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     def _lacks_body(self, side: Side, members: dict[str, Any]) -> bool:
         """Whether the capture lacks a body that may hold messages.
 
-        It was not in what was imported; or it could not be decoded, so that its size and hash were recorded instead.
+        It was not among the imported data, or it could not be decoded, so that its size and hash were recorded instead.
         """
         name, fields = ("request", self.fields) if side == "client" else ("response", self.answer_fields)
         missing, hashes = members.get("missing"), members.get("body_hash")
@@ -427,12 +427,12 @@ class HttpExchange(Struct, eq=False, weakref=True):
 
     @property
     def maker(self) -> str:
-        """The program that the field `Server` names, in lower case; empty if there is none."""
+        """The program that the field `Server` names, in lower case, or an empty string if there is none."""
         return _maker(self.answer_fields.get("server", ""))
 
     @property
     def is_behind_gateway(self) -> bool:
-        """Whether a response in the capture, so far, shows that a gateway stands before the server."""
+        """Whether a response in the capture, so far, shows that a gateway is in front of the server."""
         return self._traffic.has_gateway
 
     @property
@@ -447,12 +447,12 @@ class HttpExchange(Struct, eq=False, weakref=True):
 
     @property
     def media_type(self) -> str:
-        """The media type of the response, in lower case and without parameters; empty if there is none."""
+        """The media type of the response, in lower case and without parameters, or an empty string if there is none."""
         return media_of(self.answer_fields.get("content-type", ""))
 
     @property
     def resumes(self) -> "HttpExchange | None":
-        """The exchange that it resumes; None if there is none, or it has been forgotten."""
+        """The exchange that it resumes, or None if there is none or it has been forgotten."""
         stream = None if self.resumed is None else self._traffic.known(self.resumed)
         # A forgotten number may have been reused, if only by a malicious peer that wants to cause an endless loop.
         return stream if stream is not None and stream.order < self.order else None
@@ -469,7 +469,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
 
     @property
     def location(self) -> str:
-        """The address to which the response sends the client, as the server wrote it; empty if there is none."""
+        """Where the response sends the client, as the server wrote it, or an empty string if there is none."""
         return self.answer_fields.get("location", "")
 
     @property
@@ -501,7 +501,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
 
 
 class HttpTraffic:
-    """What the exchanges of a capture show together; each exchange knows it."""
+    """What the exchanges of a capture show as a whole; each exchange refers to it."""
 
     def __init__(self) -> None:
         self.losses = 0
@@ -509,7 +509,7 @@ class HttpTraffic:
         self.is_whole = False
         """Whether the recording began before the first exchange, with no loss since."""
         self.has_gateway = False
-        """Whether a response has shown that a gateway stands before the server."""
+        """Whether a response has shown that a gateway is in front of the server."""
         self.has_unread_stream = False
         """Whether there was a stream opened by GET whose events are not in the capture, without a session id."""
         self.has_legacy = False
@@ -525,7 +525,7 @@ class HttpTraffic:
         self._ended: BoundedDict[int, HttpExchange] = BoundedDict(MAX_HTTP_EXCHANGES)
 
     def known(self, number: int) -> HttpExchange | None:
-        """The exchange with this number; None if it is unknown or forgotten."""
+        """Returns the exchange with this number, or None if it is unknown or forgotten."""
         return self._lasting.get(number) or self._ended.get(number)
 
 

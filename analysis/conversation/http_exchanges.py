@@ -35,7 +35,7 @@ _GATEWAYS: Final = (
     "cloudflare",
     "awselb",
 )
-"""Programs that stand before servers of MCP, as the field `Server` names them."""
+"""Programs that run in front of MCP servers, as the field `Server` names them."""
 
 
 class HttpExchanges(HttpTraffic):
@@ -99,7 +99,7 @@ class HttpExchanges(HttpTraffic):
         return self._lasting.forgotten
 
     def on_record(self, members: dict[str, Any], at: RecordRef | None = None) -> HttpExchange | None:
-        """Take an `exchange` record, `at` its number, and return the exchange that it names, if any."""
+        """Process an `exchange` record; return the exchange that it names, if any. `at` is its number and stamp."""
         number = members.get("exchange")
         if type(number) is not int:
             return None

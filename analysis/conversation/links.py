@@ -1,8 +1,8 @@
 """Links: links each message to the multi-round call, task or subscription that it belongs to.
 
-Links connect more than a request and its response. Nearly all messages have none: for them it takes only a look at the
-method or the outcome, and at whether any link exists. The modules of chains, tasks and subscriptions
-decide what belongs to each.
+Links connect more than a request and its response. Nearly all messages have none: for them, it is enough to look at the
+method or the outcome, and at whether any link exists. The modules of chains, tasks and subscriptions decide what
+belongs to each.
 """
 
 from typing import Final
@@ -90,7 +90,7 @@ class Links:
             context.task = self.tasks.part_of(request)
 
     def _tell(self, context: MessageContext, notification: Notification) -> None:
-        """Handle a notification about a thread, or a cancellation."""
+        """Link a notification about a task or a resource, or a cancellation."""
         if notification.method in tasks.NOTIFICATIONS:
             context.task = self.tasks.on_notification(notification, context.session)
         elif context.cancels is not None:
@@ -100,7 +100,7 @@ class Links:
 
 
 def _is_plain(message: Message, call: Call | None) -> bool:
-    """Whether a message, by its kind, neither begins a thread nor is about one."""
+    """Whether a message, by its kind, neither begins a link nor belongs to one."""
     if isinstance(message, Response):
         if call is None:
             return True

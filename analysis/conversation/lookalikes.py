@@ -1,8 +1,8 @@
 """Lookalikes: clients of a server without session ids that cannot be told apart.
 
-Messages without a session id belong to the client with their address, credentials and program. Several clients can
-have all three in common: two windows of one editor, or everybody behind a gateway. A connection tells no more, as
-gateways and pools share connections. But either of these proves that there are several:
+Messages without a session id belong to the client with their address, credentials and program. Several clients can have
+all three in common: two windows of one editor, or everyone behind a gateway. The connection does not help, as gateways
+and pools share connections. But either of these proves that there are several:
 
 - two open requests with one id;
 - an `initialize` while a connection that carried messages of the session before it is still open. An exchange that
@@ -40,7 +40,7 @@ class _Alike:
 
 
 class Lookalikes:
-    """What is known of the clients of a capture whose sessions have no ids."""
+    """What is known about the clients of a capture whose sessions have no ids."""
 
     def __init__(self) -> None:
         self.guesses = 0
@@ -99,7 +99,7 @@ class Lookalikes:
             self._prove(http.client)
 
     def identified(self, session: Session, http: HttpExchange) -> None:
-        """Note that a session has received an id, which tells it from all others."""
+        """Note that a session has received an id, which distinguishes it from all others."""
         self.guesses -= session.is_guess
         session.is_guess = False
         self._overlapped.pop(session.number, None)

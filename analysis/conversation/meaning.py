@@ -1,7 +1,7 @@
-"""Meaning: what a message means in its session, whatever kind of message it is.
+"""Meaning: what a message of any kind means in its session.
 
-This is the whole way, on which every question about a message is asked. Most messages go the straight way instead
-(`analysis.conversation.straight`), which comes to the same result.
+This is the full path, which checks everything about a message. Most messages take a shortcut instead
+(`analysis.conversation.straight`), with the same result.
 """
 
 from typing import Final
@@ -39,7 +39,7 @@ class ContextBuilder:
         pairing: Pairing,
         cancellations: Cancellations,
     ) -> None:
-        """Find out by these, which the caller keeps.
+        """Create a builder that uses these, which the caller keeps.
 
         Args:
             tables: the requests, by the side that sent them.

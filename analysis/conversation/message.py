@@ -1,6 +1,6 @@
 """Messages: the JSON-RPC 2.0 messages in one frame.
 
-Promises: it never raises, whatever the bytes, and guesses nothing. An absent member is `MISSING` and not `null`, a 1 is
+It never raises, regardless of the bytes, and guesses nothing. An absent member is `MISSING` and not `null`, a 1 is
 not a "1", and a message is classified by the members it has, never by which model would accept it. The verdict on the
 frame (captures.envelope) comes first: a frame that is invalid there stays `Invalid`, for the same reason.
 
@@ -214,7 +214,7 @@ class _Object(_Message, eq=False):
 
     @property
     def meta(self) -> dict[str, Any]:
-        """`_meta` of the params or of the result; empty if there is none."""
+        """`_meta` of the params or of the result, or an empty dict if there is none."""
         if self._meta is None:
             self._meta = _meta_of(self.body)
         return self._meta

@@ -158,7 +158,7 @@ class Chains:
     # ---- what happens
 
     def on_request(self, request: Request, session: Session) -> Round | None:
-        """Take a client request: return its round, if it continues an earlier request."""
+        """Process a client request; return its round, if it continues an earlier request."""
         params = request.params
         if not isinstance(params, dict) or not ("requestState" in params or "inputResponses" in params):
             return None
@@ -183,7 +183,7 @@ class Chains:
         return retry
 
     def on_response(self, turn: Turn, session: Session, *, is_interim: bool) -> Round | None:
-        """Take the response to a client request, and return the round that it ends, if it is part of a chain.
+        """Process the response to a client request; return the round that it ends, if it is part of a chain.
 
         Args:
             turn: the request and its response.
@@ -298,7 +298,7 @@ def _meant(waiting: list[Chain], params: dict[str, Any]) -> tuple[Chain | None, 
 
 
 def _one_of(alike: list[Chain], own: bytes | None, keys: set[str]) -> Chain | None:
-    """The intended chain among several; None if it is ambiguous."""
+    """Returns the intended chain among several, or None if it is ambiguous."""
     if len(alike) > 1 and own is not None:
         alike = [chain for chain in alike if chain.params == own] or alike
     if len(alike) > 1:
@@ -317,7 +317,7 @@ def _was_given_up(older: Chain, newer: Chain) -> bool:
 
 
 def target_of(request: Request) -> Id | None:
-    """The target of a request, besides its method."""
+    """The target of a request: what it addresses in addition to its method."""
     params = request.params
     if not isinstance(params, dict):
         return None
@@ -328,7 +328,7 @@ def target_of(request: Request) -> Id | None:
 
 
 def fingerprint(params: object) -> bytes | None:
-    """A digest of params without what a retry changes: equal params have equal digests. None if they have none."""
+    """Returns a digest of params without what a retry changes, or None without params; equal params have equal ones."""
     if not isinstance(params, dict):
         return None
     rest = {name: value for name, value in params.items() if name not in _OWN}

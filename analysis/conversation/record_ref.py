@@ -1,4 +1,4 @@
-"""Mark: the record that reported a fact, by its number and its stamp."""
+"""RecordRef: the record that reported a fact, by its number and its stamp."""
 
 from msgspec import Struct
 

@@ -13,14 +13,14 @@ MissingMetaMember: TypeAlias = Literal["meta", "version", "capabilities"]
 
 
 def request_meta(request: Request) -> dict[str, Any] | None:
-    """`params._meta` of a request; None if it is not an object."""
+    """Returns `params._meta` of a request, or None if it is not an object."""
     params = request.body.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
     return meta if isinstance(meta, dict) else None
 
 
 def missing_meta(request: Request) -> MissingMetaMember | None:
-    """What is missing from a modern request that every one must have; None if it is complete."""
+    """Returns what is missing from a modern request although every one must have it, or None if it is complete."""
     meta = request_meta(request)
     if meta is None:
         return "meta"

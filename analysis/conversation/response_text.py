@@ -11,9 +11,9 @@ from typing import Any, Final
 from orjson import JSONDecodeError, loads
 
 MAX_GIST_CHARS: Final = 160
-"""Characters of a gist."""
+"""The most characters of a gist."""
 _READ: Final = 16 << 10
-"""Characters of a text that are looked at: a page says at its beginning what it is."""
+"""The most characters of a text that are examined: a page says at its beginning what it is."""
 _MEMBERS: Final = (
     "error_description",
     "detail",
@@ -31,7 +31,7 @@ _TITLES: Final = tuple(
     re.compile(rf"(?is)<{tag}\b[^<>]{{0,500}}>([^<]{{1,1000}})") for tag in ("title", "h1", "h2", "p")
 )
 _LONG_ENTITY: Final = re.compile(r"&#(?:\d{7}|x[0-9a-fA-F]{6})")
-"""The beginning of an entity that is none, which Python would take long to read, or fail at."""
+"""The beginning of an invalid entity, which Python would take long to read, or fail to read."""
 _HIDDEN: Final = re.compile(
     r"(?is)<!--(?:[^-]|-(?!->)){0,16384}+-->|<(?:style|script)(?:[^<]|<(?!/style|/script)){0,16384}+"
 )
@@ -40,7 +40,7 @@ _SPACE: Final = re.compile(r"\s+")
 
 
 def gist(text: str) -> str:
-    """What a response's text says, in one line of at most `MAX_GIST_CHARS` characters; empty if it says nothing."""
+    """Returns the gist of a text, in at most `MAX_GIST_CHARS` characters, or an empty string if it says nothing."""
     text = _LONG_ENTITY.sub("", text[:_READ]).strip()
     if text[:1] in ("{", "["):
         try:

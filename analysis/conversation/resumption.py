@@ -67,7 +67,7 @@ class EventIds:
         return len(self._sent)
 
     def on_event(self, http: HttpExchange, event_id: str, seq: int, t_ns: int = 0, raw: bytes = b"") -> None:
-        """Take an event with its id, which may be that of an earlier event in the same exchange: ids stay in force.
+        """Record an event and its id, which may be that of an earlier event in the same exchange: ids stay in force.
 
         Args:
             http: the exchange whose response it is part of.
@@ -123,7 +123,7 @@ class EventIds:
 
 
 def _oddity(http: HttpExchange, known: _Sent, data: int | None) -> Oddity | None:
-    """The oddity of an event whose id was sent before; None if there is none, or it is uncertain."""
+    """Returns the oddity of an event whose id was sent before, or None if there is none or it is uncertain."""
     if data is None or known.data is None or http.session_id is None or http.started is None:
         return None  # it keeps a stream alive; or its session, or the request, is unknown
     if known.losses != http.losses:
@@ -145,7 +145,7 @@ def _session(http: HttpExchange) -> str:
 
 
 def _has_none(http: HttpExchange) -> bool:
-    """Whether nothing can be resumed here, whatever is requested."""
+    """Whether nothing can be resumed here, regardless of the request."""
     rank = rank_of(http.fields.get(VERSION_FIELD))
     return http.method != "GET" or _is_legacy(http) or (rank is not None and rank >= MODERN)
 

@@ -208,7 +208,7 @@ class Routing:
         return session if client == http.client else None
 
     def _probed(self, message: Message, http: HttpExchange) -> Session | None:
-        """The session of the refused probe that an `initialize` follows; None if that is not certain enough."""
+        """Returns the session of the refused probe that an `initialize` follows, or None if that is uncertain."""
         params = message.params if isinstance(message, Request) else None
         name = peer_of(params.get("clientInfo")) if isinstance(params, dict) else None
         for place in (http.conn, http.client):
@@ -244,7 +244,7 @@ class Routing:
         return max((known for known in both if known is not None), key=lambda known: known[1], default=None)
 
     def session_of_exchange(self, http: HttpExchange) -> Session | None:
-        """The session of an exchange, with or without messages; None if unknown."""
+        """Returns the session of an exchange, with or without messages, or None if unknown."""
         key = http.fields.get("mcp-session-id")
         if http.session is not None or key:
             return http.session or self._by_key.get(key or "")
@@ -252,7 +252,7 @@ class Routing:
         return remembered[0] if remembered is not None else None
 
     def on_exchange(self, http: HttpExchange, t_ns: int) -> None:
-        """Take new facts about an exchange: its response may assign the key of its session."""
+        """Process new facts about an exchange: its response may assign the key of its session."""
         opened = http.session
         key = http.answer_fields.get("mcp-session-id")
         if key and opened is not None and key not in self._by_key:
@@ -285,7 +285,7 @@ def _is_refused(probe: HttpExchange, session: Session) -> bool:
 
 
 def _name(message: Message) -> str:
-    """The name that a client gives in a request of the modern era; empty if it gives none."""
+    """Returns the name that a client gives in a request of the modern era, or an empty string if it gives none."""
     info = message.meta.get(CLIENT_INFO) if isinstance(message, Request) else None
     parts = (info.get("name"), info.get("version")) if isinstance(info, dict) else ()
     return "\n".join(part[:_MAX_CLIENT_INFO_CHARS] for part in parts if isinstance(part, str))

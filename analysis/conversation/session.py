@@ -1,7 +1,7 @@
 """Session: one conversation between a client and a server, as far as known.
 
-Its key is a number of our own; the session id of MCP exists in some revisions only. If the protocol has no sessions, it
-is all traffic of one connection (stdio) or one peer (HTTP, inferred). The requests of its sides are in the tables of
+Its key is a number assigned here; the session id of MCP exists in some revisions only. If the protocol has no sessions,
+it is all traffic of one connection (stdio) or one peer (HTTP, inferred). The requests of its sides are in the tables of
 the fold (`Fold.tables`), which over HTTP has one for all sessions.
 """
 
@@ -12,9 +12,9 @@ from analysis.protocol.declared_capabilities import Declared
 from analysis.protocol.revisions import Era, era_of, rank_of
 
 State: TypeAlias = Literal["new", "init-sent", "init-answered", "ready"]
-"""How far the handshake has come: nothing, `initialize` sent, answered with a result, `initialized` sent."""
+"""The progress of the handshake: nothing, `initialize` sent, answered with a result, `initialized` sent."""
 Delimited: TypeAlias = Literal["session", "connection", "peer"]
-"""How it is distinguished from others: a handshake or session id, a process run, or a guess."""
+"""What distinguishes it from others: a handshake or session id, a process run, or a guess."""
 
 META: Final = "io.modelcontextprotocol/"
 PROTOCOL_VERSION: Final = META + "protocolVersion"

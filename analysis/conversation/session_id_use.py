@@ -11,14 +11,14 @@ from analysis.protocol.error_codes import METHOD_NOT_FOUND
 
 
 def on_request(ids: SessionIds, http: HttpExchange) -> None:
-    """Take the start of a request: from now on, a DELETE may be the reason that the server ends its streams."""
+    """Process the start of a request: from now on, a DELETE may be the reason that the server ends its streams."""
     named = http.fields.get(FIELD)
     if named and http.method == "DELETE":
         (ids.get(named) or ids.make(named)).tried = True
 
 
 def on_response(ids: SessionIds, http: HttpExchange) -> None:
-    """Take the start of a response."""
+    """Process the start of a response."""
     named, given = http.fields.get(FIELD), http.answer_fields.get(FIELD)
     if named:
         _named(ids, named, http)
@@ -35,7 +35,7 @@ def on_response(ids: SessionIds, http: HttpExchange) -> None:
 
 
 def _named(ids: SessionIds, named: str, http: HttpExchange) -> None:
-    """Take the response to a request with an id."""
+    """Process the response to a request with an id."""
     is_over = not http.is_ours and not http.is_modern
     is_gone = is_over and http.status == 404 and _refuses_session(http, ids.get(named))
     is_deleted = is_over and http.method == "DELETE" and http.status is not None and 200 <= http.status < 300

@@ -17,7 +17,7 @@ class Stalls:
         self._waited: list[int] = []
 
     def add(self, members: dict[str, Any], t_ns: int) -> None:
-        """Take a `stall` record with its stamp; one out of order is skipped."""
+        """Add a `stall` record with its stamp; one that is out of order is skipped."""
         first, waited = _integer(members.get("of")), waited_of(members, t_ns)
         last = _integer(members.get("to"))
         if first is None or waited is None or (self._first and first <= self._first[-1]):
@@ -39,7 +39,7 @@ class Stalls:
 
 
 def waited_of(members: dict[str, Any], t_ns: int) -> int | None:
-    """The wait that a `stall` record with this stamp reports for its frames; None if it is invalid.
+    """Returns the wait that a `stall` record with this stamp reports for its frames, or None if it is invalid.
 
     Never longer than the capture had run by then: a forged wait would push a request beyond the range of every column.
     """

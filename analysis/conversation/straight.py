@@ -1,9 +1,9 @@
-"""The straight way: a shortcut for messages on a pipe that change little more than their own call.
+"""Straight: a shortcut for messages on a pipe that change little more than their own call.
 
 Nearly all messages are like that once a session has begun. What could be odd about them, and what they mean for the
 session, is worked out when something else has changed it (`prepare`); what is left is to open or to end the call, in
-the state that all messages share. A message is not taken if any of that is uncertain: `Fold` then goes the whole way,
-and comes to the same result (`tests/analysis/conversation/test_straight.py`).
+the state that all messages share. A message is not taken if any of that is uncertain: `Fold` then takes the full path,
+with the same result (`tests/analysis/conversation/test_straight.py`).
 """
 
 from typing import Any, Final, NamedTuple
@@ -63,7 +63,7 @@ def terms_of(session: Session) -> tuple[Terms, Terms]:
 
 
 class Straight:
-    """Takes the messages of one pipe that can go the straight way."""
+    """Processes the messages of one pipe that can take the shortcut."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Straight:
         cancellations: Cancellations,
         assembly: Assembly,
     ) -> None:
-        """Take no messages until `prepare` allows it.
+        """Create a shortcut that takes no messages until `prepare` allows it.
 
         Args:
             tables: the requests, by the side that sent them.
@@ -119,7 +119,7 @@ class Straight:
         self._is_linked = not self._links.is_idle
 
     def try_frame(self, frame: Frame, body: dict[str, Any]) -> MessageContext | None:
-        """Take the message of a frame; return it with its meaning, or None, changing nothing, if it may not be taken.
+        """Process the message of a frame; return its meaning, or None (with nothing changed) if it may not be taken.
 
         Args:
             frame: a flawless one from the pipe.

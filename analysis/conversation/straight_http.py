@@ -1,4 +1,4 @@
-"""The straight way of plain messages over HTTP, as `analysis.conversation.straight` is for a pipe.
+"""StraightHttp: a shortcut for plain messages over HTTP, as `analysis.conversation.straight` is for a pipe.
 
 `Fold` finds the exchange and the session of each message first, and treats all messages alike once their meaning is
 known. In between, what could be odd about the messages of a session is worked out when something else has changed it
@@ -28,7 +28,7 @@ _UNUSUAL: Final = frozenset({"task", "supportedVersions"})
 
 
 class StraightHttp:
-    """Takes plain messages of one session over HTTP, until it is prepared for another."""
+    """Processes plain messages of one session over HTTP, until it is prepared for another."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class StraightHttp:
         pairing: Pairing,
         used: UsedInExchanges,
     ) -> None:
-        """Take no messages until `prepare` allows it.
+        """Create a shortcut that takes no messages until `prepare` allows it.
 
         Args:
             tables: the requests, by the side that sent them.
@@ -72,7 +72,7 @@ class StraightHttp:
         self._client, self._server = session.introduced.get("client"), session.introduced.get("server")
 
     def try_message(self, message: Request | Notification | Response, http: HttpExchange) -> MessageContext | None:
-        """Take a message; return it with its meaning, or None, changing nothing, if it is not plain.
+        """Process a message; return its meaning, or None (with nothing changed) if it is not plain.
 
         Args:
             message: a flawless one of the session.

@@ -183,7 +183,7 @@ class ListenSubscription:
 
     @property
     def ended_ns(self) -> int | None:
-        """When it ended, in whichever way came first; None while it is open."""
+        """When it ended, in whichever way came first, or None while it is open."""
         ends = (self.answered_ns, self.cancelled_by_client_ns, self.cancelled_by_server_ns, self.stream_ended_ns)
         return min((end for end in ends if end is not None), default=None)
 
@@ -244,7 +244,7 @@ class Subscriptions:
     # ---- what happens
 
     def on_request(self, request: Request, session: Session) -> Subscription | None:
-        """Take a client request that begins or ends a subscription; return that, or None if it ends nothing."""
+        """Process a client request that begins or ends a subscription; return that, or None if it ends nothing."""
         if request.method == LISTEN:
             return self._listen(request, session)
         params = request.params
@@ -263,7 +263,7 @@ class Subscriptions:
         return known
 
     def on_response(self, request: Request, response: Response, session: Session) -> Subscription | None:
-        """Take the response to a request that begins or ends a subscription, and return the subscription."""
+        """Process the response to a request that begins or ends a subscription; return the subscription."""
         if request.method == LISTEN:
             listening = self._of_request(request, session)
             if listening is not None and listening.answered_ns is None:
@@ -275,13 +275,13 @@ class Subscriptions:
         if request.method == "resources/subscribe":
             self._granted(subscription, response)
         elif response.is_error:
-            subscription.leaving_ns = None  # as far as we can tell it goes on
+            subscription.leaving_ns = None  # as far as is known, it continues
         elif subscription.is_open:
             self._end(subscription, response.t_ns)
         return subscription
 
     def on_resource_updated(self, notification: Notification, session: Session) -> ResourceSubscription | None:
-        """Take a resource update; return the subscription to the resource, or to one that it is part of.
+        """Process a resource update; return the subscription to the resource, or to one that it is part of.
 
         It is an ended subscription if no open one fits.
         """
@@ -299,7 +299,7 @@ class Subscriptions:
     def on_server_message(
         self, message: Said, meta: dict[str, Any], session: Session, exchange: int | None
     ) -> ListenSubscription | None:
-        """Take a server message, and return the `subscriptions/listen` that it belongs to.
+        """Process a server message; return the `subscriptions/listen` that it belongs to.
 
         Args:
             message: the message.
@@ -324,7 +324,7 @@ class Subscriptions:
         return listening
 
     def on_cancelled(self, request: Request, by: Notification, session: Session) -> ListenSubscription | None:
-        """Take a cancellation of a request; return the subscription that it ends, if any."""
+        """Process the cancellation of a request; return the subscription that it ends, if any."""
         if request.method != LISTEN:
             return None
         listening = self._of_request(request, session)
@@ -358,7 +358,7 @@ class Subscriptions:
         return subscription
 
     def _granted(self, subscription: ResourceSubscription, response: Response) -> None:
-        """Take the response to a subscribe request. Of several for one URI, one success is enough."""
+        """Process the response to a subscribe request. Of several for one URI, one success is enough."""
         if not response.is_error:
             if subscription.since_ns is None:
                 subscription.since_ns = response.t_ns

@@ -88,7 +88,7 @@ class Task:
         self.poll_ms: int | float | None = None
         """How long to wait between two polls, as last reported."""
         self.ttl_ms: int | float | Missing | None = MISSING
-        """How long it is kept, as last reported; None for ever, MISSING if not reported."""
+        """How long it is kept, as last reported; None for unlimited time, MISSING if not reported."""
         self.ended_ns: int | None = None
         """Stamp of the first final status."""
         self.cancel_ns: int | None = None
@@ -111,7 +111,7 @@ class Task:
         return self.seq is not None or self.status is not None
 
     def reported(self, report: dict[str, Any], message: Message) -> None:
-        """Take a status report of its executor."""
+        """Record a status report of its executor."""
         status = report.get("status")
         if isinstance(status, str):
             self._stands(status[:MAX_STATUS_CHARS], message)
@@ -164,7 +164,7 @@ class Tasks:
         return len(self._tasks)
 
     def get(self, session: Session, executor: Side, id_: object) -> Task | None:
-        """The task that an id in a message of a session refers to; None if it is unknown or ambiguous."""
+        """Returns the task that an id in a message of a session refers to, or None if it is unknown or ambiguous."""
         if not isinstance(id_, str):
             return None
         key = id_of(id_)
@@ -187,7 +187,7 @@ class Tasks:
     # ---- what happens
 
     def on_request(self, request: Request, session: Session) -> Task | None:
-        """Take a request about tasks, and return the task that it is about."""
+        """Process a request about tasks; return the task that it is about."""
         params = request.params
         if request.method not in ABOUT or not isinstance(params, dict):
             return None
@@ -197,7 +197,7 @@ class Tasks:
         return task
 
     def on_response(self, request: Request, response: Response, session: Session) -> Task | None:
-        """Take the response to a request that is about a task or may have created one, and return the task."""
+        """Process the response to a request that is about a task or may have created one; return the task."""
         if request.method not in REQUESTS:
             return self._create(request, response, session)
         result: Any = response.result
@@ -219,7 +219,7 @@ class Tasks:
         return task
 
     def on_notification(self, notification: Notification, session: Session) -> Task | None:
-        """Take a notification about a task, and return the task."""
+        """Process a notification about a task; return the task."""
         params = notification.params
         if not isinstance(params, dict):
             return None
@@ -306,7 +306,7 @@ class Tasks:
     # ---- memory
 
     def _named(self, session: Session, executor: Side, id_: object) -> Task | None:
-        """The task with an id, created if it is unknown; None if the id is invalid or ambiguous."""
+        """Returns the task with an id, created if it is unknown, or None if the id is invalid or ambiguous."""
         task = self.get(session, executor, id_)
         if task is None and isinstance(id_, str):
             key = id_of(id_)

@@ -22,14 +22,14 @@ class UnderWay:
     """The calls between their request and their end, and which of them the last item changed."""
 
     def __init__(self, tables: dict[Side, CallTable], addressing: Addressing) -> None:
-        """Begin without calls.
+        """Create an object without calls.
 
         Args:
             tables: the requests, which the caller keeps.
             addressing: which exchange carried each request.
         """
         self.count = 0
-        """How many calls there were."""
+        """The number of calls so far."""
         self.changed: dict[Call, None] = {}
         """The calls that the last item has opened, ended or changed otherwise."""
         self.stalls = Stalls()

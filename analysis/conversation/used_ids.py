@@ -35,7 +35,7 @@ class UsedOnPipe:
     """Always true: the tables of calls count what they had to forget."""
 
     def __init__(self, tables: dict[Side, CallTable]) -> None:
-        """Begin without used ids.
+        """Create a set without used ids.
 
         Args:
             tables: the requests of both sides.
@@ -54,7 +54,7 @@ class UsedOnPipe:
         return self._tables[side].latest(count, self._before)
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Forget all ids."""
         self._before = max(table.newest for table in self._tables.values())
 
 
@@ -83,7 +83,7 @@ class UsedInExchanges:
         return (id_ for _, by, id_ in islice(own, count) if by == side)
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Forget all ids."""
         self._all.clear()
 
 

@@ -1,4 +1,4 @@
-"""What a filter can ask about a message. Each fact is worked out when a filter first asks for it, and then kept.
+"""Facts: what a filter can ask about a message. Each fact is worked out when a filter first asks for it, and then kept.
 
 Callers decide what is known by when. A fact is None if it does not apply, or is unknown.
 """
@@ -33,7 +33,7 @@ class Facts:
     """Everything that a filter can test about one message, a batch as a whole, or another record."""
 
     def __init__(self, **known: Any) -> None:
-        """Take what is known; the message, if it is given, says the rest.
+        """Create facts from those that are known; the message, if it is given, supplies the rest.
 
         Args:
             known: facts by their names.
@@ -41,19 +41,19 @@ class Facts:
         self.__dict__.update(known)
 
     def add(self, **known: Any) -> Self:
-        """Take more facts, which replace those of these names."""
+        """Add facts, which replace those of the same names; return self."""
         self.__dict__.update(known)
         return self
 
     def let_go(self) -> None:
-        """Keep what was worked out, and not the message and its call."""
+        """Drop the message and its call; keep what was worked out."""
         self.add(message=None, call=None, parts=())
 
     # ---- where facts come from
 
     @Fact
     def message(self) -> Message | None:
-        """The message; None for a batch as a whole, and for a record that is not a message."""
+        """The message, or None for a batch as a whole and for a record that is not a message."""
         return None
 
     @Fact
@@ -143,7 +143,7 @@ class Facts:
 
     @Fact
     def is_failure(self) -> bool:
-        """Whether it is that, or a request that got no response, or that was abandoned."""
+        """Whether `is_error` is true, or it is a request that got no response or was abandoned."""
         if not isinstance(self.message, Request):
             return self.is_error
         return self.call is not None and not self.is_waiting and self.call.is_failure

@@ -38,7 +38,7 @@ class Filter:
         return any(key in OF_FINDINGS for key in self.keys)
 
     def keep(self, facts: Facts) -> Facts:
-        """Have facts outlive their message: what can be asked of them is worked out, and the message let go."""
+        """Let facts outlive their message: work out all that the filter can ask, drop the message, and return them."""
         for test in self.tests:
             test(facts)
         facts.let_go()

@@ -74,7 +74,7 @@ def certainly_fits(proof: Proof, value: Any) -> bool:
 
 
 def proof_of(schema: object) -> Proof | None:
-    """A proof that a value fits; None if the schema is not plain."""
+    """Returns a proof that a value fits, or None if the schema is not plain."""
     try:
         return _Plain(schema).whole
     except (_Unplain, RecursionError):
@@ -104,7 +104,7 @@ class _Plain:
         return proofs[0] if len(proofs) == 1 else _all_of(proofs)
 
     def _keyword(self, name: str, value: Any, schema: dict[str, Any]) -> Proof | None:
-        """The proof for a keyword; None if it requires nothing, or another keyword covers it."""
+        """Returns the proof for a keyword, or None if it requires nothing or another keyword covers it."""
         if name in _NOTES or name in ("required", "additionalProperties"):
             return None if name in _NOTES or "properties" in schema else self._object({}, schema)
         if name == "properties":

@@ -1,9 +1,9 @@
-"""What judges schemas, in a child process that `worker.py` starts.
+"""Judges schemas, in a child process that `worker.py` starts.
 
 A malicious schema must gain nothing. The child starts without an environment, and once it is ready it cannot open any
-file or socket, whatever a `$ref` names. It answers questions one by one; the kernel ends it when a question has taken
-100 ms of processor time, so that a busy machine does not change any answer, or when it takes too much memory. Its stdin
-closes when the parent ends, and then it ends, too.
+file or socket, regardless of what a `$ref` names. It answers questions one by one; the kernel ends it when a question
+has taken 100 ms of processor time, so that a busy machine does not change any answer, or when it takes too much memory.
+Its stdin closes when the parent ends, and then it ends, too.
 """
 
 import resource
@@ -57,7 +57,7 @@ class Judge:
         self._ready: OrderedDict[tuple[str, bytes], Any] = OrderedDict()
 
     def answer(self, draft: str, schema: bytes, value: bytes) -> tuple[bool | None, str, str]:
-        """Whether a value fits a schema, or without a value, whether the schema is valid; else where not, and why."""
+        """Returns whether a value fits (without a value: whether the schema is valid), and if not, where and why."""
         try:
             error = self._check(draft, schema, value) if value else self._check_schema(draft, orjson.loads(schema))
         except BaseException:  # noqa: BLE001 - a panic in the library is not even an Exception
@@ -131,7 +131,7 @@ def _lock_up() -> None:
 
 
 def _address_space() -> int | None:
-    """Bytes of address space in use; None if the system does not report it."""
+    """Returns how many bytes of address space are in use, or None if the system does not report it."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[0]) * resource.getpagesize()

@@ -1,9 +1,9 @@
 """Validates untrusted JSON Schemas, and values against them.
 
-Both come from the traffic, so a schema may be designed to take for ever, to use up all memory, or to have something
+Both come from the traffic, so a schema may be designed to take forever, to use up all memory, or to have something
 fetched. Plain schemas are checked in this process (`fast_path.py`). All others go to a child process (`judge.py`),
 which alone loads the library for them: it can open nothing, each question may take 100 ms of processor time, and one
-that takes more ends the child. Whatever could not be decided is unknown, and never leads to a finding.
+that takes more ends the child. A question that could not be decided is unknown, and never leads to a finding.
 
 Reports contain no value from the traffic: only a place, and in general words what is wrong there.
 """
@@ -65,14 +65,14 @@ class Schema:
 
     @property
     def fault(self) -> SchemaFault | None:
-        """The fault that makes it invalid in its dialect, or in the last that it may use; None if it is valid."""
+        """The fault that makes it invalid in its dialect (or the last that it may use), or None if it is valid."""
         if not self._is_judged:
             self._is_judged = True
             self._fault = self._ask(b"")
         return self._fault
 
     def mismatch(self, value: object) -> SchemaFault | None:
-        """Why a value does not fit; None if it fits, or that cannot be decided."""
+        """Returns why a value does not fit, or None if it fits or that cannot be decided."""
         if self._proof is not None and certainly_fits(self._proof, value):
             return None
         if not self.drafts or self.fault is not None:

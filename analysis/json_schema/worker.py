@@ -1,6 +1,6 @@
 """The parent's end of the child process that judges schemas (`judge.py`), which starts without an environment.
 
-A child that dies is restarted for the next question, but not for ever: after many deaths, every answer is unknown.
+A child that dies is restarted for the next question, but not forever: after many deaths, every answer is unknown.
 """
 
 import threading
@@ -45,7 +45,7 @@ class Worker:
         self._answered = 0
 
     def ask(self, draft: str, schema: bytes, value: bytes) -> Answer | None:
-        """Whether a value fits a schema, or without one, whether the schema is valid; None without an answer."""
+        """Ask whether a value fits (without one: whether the schema is valid); return None if there is no answer."""
         with self._lock:
             if self.deaths > DEATHS + self._answered // 1000:
                 return None

@@ -1,6 +1,6 @@
 """The error codes of JSON-RPC and MCP, one row each: the number, the name, the revisions that have it, and its meaning.
 
-Other code and SQL have the names from here, never the digits.
+Other code and SQL use the names from here, never the digits.
 """
 
 from typing import Final, NamedTuple

@@ -102,7 +102,7 @@ OPENING: Final = frozenset({"initialize", "server/discover"})
 """Client requests that open a session: over stdio, their latency includes the start of the server."""
 
 MODERN_METHODS: Final = frozenset({"server/discover", "subscriptions/listen"})
-"""Client requests that exist in the modern era only, whatever their params look like."""
+"""Client requests that exist only in the modern era, regardless of their params."""
 
 UNPREFIXED: Final = {
     name.removeprefix("notifications/"): name

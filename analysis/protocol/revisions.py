@@ -1,7 +1,7 @@
 """The revisions of MCP as data: their order, the eras, and the spans of revisions to which a rule applies.
 
 A new revision begins here, with its date in `REVISIONS`; spans that are open at the end, such as `MODERN_ERA`, then
-include it. Besides, it needs a mark in each row of `methods.py`; a release of mcp-types that knows it, from which
+include it. It also needs a mark in each row of `methods.py`; a release of mcp-types that knows it, from which
 `make body-table` takes its bodies; in `shapes/since.py`, what mcp-types does not say; in `MODERN_METHODS`, what is new;
 rows of `error_codes.py`; and new spans for the rules that it changes.
 

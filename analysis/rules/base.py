@@ -78,7 +78,7 @@ class Rule:
     levels: ClassVar[Mapping[Span, Level]] = {}
     """Revisions in which it has another level."""
     impact: ClassVar[Impact | None] = None
-    """What a violation breaks; None for what violations of its group usually break (`discovery.GROUPS`)."""
+    """What a violation breaks; None for what violations of its group usually do (`discovery.GROUPS`)."""
     needs_start: ClassVar[bool] = False
     """[S]: silent if the start of the session was not observed."""
     needs_session: ClassVar[bool] = False
@@ -130,7 +130,7 @@ class Rule:
     def __init__(self) -> None:
         """Create a rule that is not called yet; the checker that runs it replaces these."""
         self.fold: Fold
-        """What is known of the capture so far: the requests of both sides, links, and used ids."""
+        """What is known about the capture so far: the requests of both sides, links, and used ids."""
         self.later: Callable[[int, Later], None] = lambda _t_ns, _ask: None
         """Schedules a check for a time in the capture."""
         self.watch: Callable[[Session, bool], None] = lambda _session, _is_on: None
@@ -149,7 +149,7 @@ class Rule:
         return True
 
     def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:
-        """Members of which the messages of a kind that it checks have at least one; empty for any.
+        """Returns the members of which each message of a kind that it checks has at least one, or an empty set for any.
 
         Args:
             hook: as in `concerns`, like the other arguments.
@@ -159,7 +159,7 @@ class Rule:
         return self.required_members
 
     def required_word_for(self, hook: str, method: str, like: MessageContext) -> bytes:
-        """A word in the bytes of all messages of a kind that it checks; empty if none is required.
+        """Returns a word that is in the bytes of each message of a kind that it checks, or empty bytes for any.
 
         Args:
             hook: as in `concerns`, like the other arguments.
@@ -169,7 +169,7 @@ class Rule:
         return self.required_word
 
     def decisive_words(self, hook: str, method: str, like: MessageContext) -> "Words | None":
-        """The only words on which it bases its decision about messages of a kind, besides what it has already reported.
+        """The only words on which it bases its decision about messages of a kind, apart from what it has reported.
 
         It is not called again for words that led to no finding.
 
@@ -279,7 +279,8 @@ class Rule:
         """Create a finding.
 
         Args:
-            at: the message or record that shows it; for an exchange, its last message. A mark represents its record.
+            at: the message or record that shows it; for an exchange, its last message. A `RecordRef` stands for its
+                record.
             message: what is wrong, in a sentence without its full stop; no values that may be secret.
             pointer: the place in the message, a JSON Pointer.
             related: numbers of other records that prove it.

@@ -351,7 +351,7 @@ def _is_early(context: MessageContext) -> bool:
 
 
 def _kind(item: Any) -> str | None:
-    """The kind of an item of an array; None if it is not a message."""
+    """Returns the kind of an item of an array, or None if it is not a message."""
     if not isinstance(item, dict):
         return None
     if "method" in item:
@@ -378,7 +378,7 @@ def _is_well_formed(first: MessageContext) -> bool:
 
 
 def _array_sent(http: HttpExchange) -> MessageContext | None:
-    """The first item of the array that a POST sent; None outside 2025-03-26, or if not all of its items are known."""
+    """Returns the first item of the array that a POST sent, or None outside 2025-03-26 or if some items are unknown."""
     if not 0 < len(http.sent) < MAX_BODY_MESSAGES:
         return None
     first = http.sent[0]

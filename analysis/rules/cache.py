@@ -284,7 +284,7 @@ class _Fresh:
         self._last: tuple[Message, int | None] | None = None
 
     def still(self, context: MessageContext) -> int | None:
-        """Number of the message with a result that is still valid when it is requested again; None if there is none."""
+        """Returns the number of the message with a result that is still valid when requested again, or None."""
         key = _key(context) if self._kept else None
         kept = self._kept.get(key) if key is not None else None
         return kept.seq if kept is not None and context.message.t_ns < kept.until_ns else None
@@ -341,7 +341,7 @@ def _key(context: MessageContext) -> _Key | None:
 
 
 def _ttl(value: object) -> float | None:
-    """Milliseconds; None if the value is not an integer of 0 or more."""
+    """Returns the milliseconds, or None if the value is not an integer of 0 or more."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         return None
     if isinstance(value, float) and not isinstance(value, Number) and not value.is_integer():

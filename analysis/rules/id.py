@@ -335,7 +335,7 @@ class EchoedFrame(Rule):
 
 
 def _request_of(context: MessageContext) -> Request | None:
-    """The request; None if it is a notification with an id, which needs no answer."""
+    """Returns the request, or None if it is a notification with an id, which needs no answer."""
     request = context.message
     if not isinstance(request, Request) or request.method.startswith("notifications/"):
         return None
@@ -352,7 +352,7 @@ def _is_certain(context: MessageContext) -> bool:
 
 
 def _number(request: Request) -> str | None:
-    """The id in one notation, however long and however written; None if it is not a number."""
+    """Returns the id in one notation, however long and however written, or None if it is not a number."""
     value = request.body.get("id")
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None

@@ -273,7 +273,7 @@ class InitializedMissing(_Handshake):
         waiting = self.state_for(session, dict).get("waiting", {}).pop((request.seq, request.index), None)
         if waiting is None or session.state != "init-answered" or session.has_initialized:
             return
-        # Another handshake may have begun at this address meanwhile.
+        # Another handshake may have begun at this address since then.
         if self.is_sure(context):
             yield waiting
 

@@ -313,7 +313,7 @@ def _level(context: MessageContext) -> int | None:
 
 
 def _secret_in(data: Any) -> str | None:
-    """The place in a message's data that looks like a credential; None if nothing does."""
+    """Returns the place in a message's data that looks like a credential, or None if nothing does."""
     waiting: list[tuple[Any, str]] = [(data, "")]
     for _ in range(PARTS):
         if not waiting:

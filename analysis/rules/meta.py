@@ -379,7 +379,7 @@ def _fault(key: str) -> str:
 
 
 def _fault_of(part: str, inside: str, first: str) -> str:
-    """What is wrong with a label or a name; empty if nothing is.
+    """Returns what is wrong with a label or a name, or an empty string if nothing is.
 
     Args:
         part: the text.

@@ -166,13 +166,13 @@ class WrongDirection(Rule):
 
 
 def _method(context: MessageContext) -> Method | None:
-    """The method of a message; None if no revision defines exactly this name."""
+    """Returns the method of a message, or None if no revision defines exactly this name."""
     message = context.message
     return METHODS.get(message.method) if isinstance(message, Request | Notification) else None
 
 
 def _rank(context: MessageContext) -> int | None:
-    """The revision by which methods are judged; None if it is not certain."""
+    """Returns the revision by which methods are judged, or None if it is not certain."""
     session, message = context.session, context.message
     is_agreed = context.state in ("init-answered", "ready")
     if isinstance(message, Request) and message.sender == "client" and context.era == "modern":

@@ -1,4 +1,4 @@
-"""What may be odd about a message apart from its meaning; see `Rule.oddities`.
+"""What may be odd about a message, apart from its meaning; see `Rule.oddities`.
 
 Nearly all messages have no oddity, and most rules that need one are silent about all others: each names the oddities
 that it is about, and is called for messages with one of them. A new oddity is a member of `Odd` and its test in
@@ -78,7 +78,7 @@ def oddities_of(context: MessageContext) -> Odd:
             return found | (Odd.UNPAIRED | Odd.ERROR if message.is_error else Odd.UNPAIRED)
         if call.settled is _ERROR or call.cancellation is not None or context.is_converted or context.era == "modern":
             of_pair = _in_pair(context, call)
-            if of_pair is not NOTHING:  # to combine flags takes longer than all these tests
+            if of_pair is not NOTHING:  # combining flags takes longer than all these tests
                 found |= of_pair
     elif isinstance(message, Request):
         if context.earlier is not None:

@@ -239,7 +239,7 @@ class BadCursorCode(_PageRule):
 
 
 def _fault(context: MessageContext, request: Request) -> Literal["unknown", "foreign"] | None:
-    """What is wrong with the cursor of a request; None if nothing is, or that is uncertain."""
+    """Returns what is wrong with the cursor of a request, or None if nothing is or that is uncertain."""
     session, walks = context.session, walks_of(context.session)
     given = walks.issued_for(request)
     # A cursor issued before the recording, or in lost records, may belong to any list.

@@ -123,7 +123,7 @@ class UnknownToken(_OfToken):
         return [self.finding(context, text, pointer="/params/progressToken", related=related)]
 
     def _elsewhere(self, context: MessageContext, asker: Side, token: Id) -> tuple[int, int] | None:
-        """What `_in_other_session` finds for the first unknown tokens of a session; None for later ones."""
+        """Returns what `_in_other_session` finds for the first unknown tokens of a session, or None for later ones."""
         looked: list[Id] = self.state_for(context.session, list)
         if len(looked) >= _LOOKED:
             return None
@@ -358,12 +358,12 @@ class WrongStream(_OfToken):
 
 
 def is_replay(context: MessageContext) -> bool:
-    """Whether it came on a stream that was opened to hear again what was said."""
+    """Whether it came on a stream that was opened to replay earlier messages."""
     return context.http is not None and context.http.is_replay
 
 
 def cancelled_seq(token: Token, fold: Fold) -> int | None:
-    """Number of the cancellation of a token's open request; None if it was not cancelled."""
+    """Returns the number of the cancellation of a token's open request, or None if it was not cancelled."""
     waiting = None if token.key is None else fold.tables[token.asker].get(token.key)
     return waiting.cancelled_by if waiting is not None and waiting.request.seq == token.seq else None
 

@@ -204,7 +204,7 @@ def _items(value: object) -> list[Any]:
 
 
 def _fault(template: str) -> str | None:
-    """What is wrong with a template; None if nothing is."""
+    """Returns what is wrong with a template, or None if nothing is."""
     for place, piece in enumerate(template.split("{")):
         expression, brace, rest = piece.partition("}")
         if place == 0:
@@ -221,7 +221,7 @@ def _fault(template: str) -> str | None:
 
 
 def _size(content: object) -> int | None:
-    """The size of a content in bytes; None if it has none, or cannot be decoded."""
+    """Returns the size of a content in bytes, or None if it has none or it cannot be decoded."""
     text, blob = member(content, "text"), member(content, "blob")
     try:
         if isinstance(text, str):

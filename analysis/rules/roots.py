@@ -88,7 +88,7 @@ class _Known:
         self.changes = 0
         """How many changes the client has announced."""
         self.changes_then = 0
-        """The same when it last listed its roots."""
+        """How many of them it had announced when it last listed its roots."""
 
 
 class ChangedSilently(Rule):

@@ -28,7 +28,7 @@ class _Shapes(Rule):
     parts: frozenset[Part] = frozenset({"params", "result", "notification"})
 
     def level_of(self, context: MessageContext, problem: Problem) -> Level | None:
-        """The level of a problem; None for the level of the rule."""
+        """Returns the level of a problem, or None for the level of the rule."""
 
     def on_problems(self, context: MessageContext, problems: list[Problem]) -> Iterable[Finding]:
         if part_of(context) not in self.parts:

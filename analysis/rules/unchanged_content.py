@@ -55,7 +55,7 @@ class CleanWords:
 
 
 def words_of(context: MessageContext, words: Words) -> _Words | None:
-    """The identity of words in a session: equal only if the words are; None if it cannot be determined."""
+    """Returns an identity of words in a session, equal only for equal words, or None if it cannot be determined."""
     message = context.message
     if isinstance(message, Invalid):
         return None
@@ -76,7 +76,7 @@ def _envelope_of(message: Request | Notification | Response) -> bytes | None:
 
 
 def result_digest(context: MessageContext) -> bytes | None:
-    """The identity of a response's result as written; None if it cannot be determined."""
+    """Returns the identity of a response's result as written, or None if it cannot be determined."""
     if context.digest is None:
         message = context.message
         context.digest = (isinstance(message, Response) and _digest(message)) or b""

@@ -25,7 +25,7 @@ def problems_of(context: MessageContext) -> list[Problem]:
         return []
     ranks = _ranks(method, (request or message).sender, context.rank, context.era)
     if not ranks:
-        return []  # already refused for its direction
+        return []  # already reported for its direction
     is_result = isinstance(message, Response)
     part = _part(method, is_result=is_result)
     value = context.body.get("result" if is_result else "params", MISSING)
@@ -40,7 +40,7 @@ def problems_of(context: MessageContext) -> list[Problem]:
 
 
 def proof_for(context: MessageContext, known: frozenset[str] = frozenset()) -> Callable[[Any], bool] | None:
-    """A quick proof that the body of a usual message has no problem; None if there is no such proof.
+    """Returns a quick proof that the body of a usual message has no problem, or None if there is no such proof.
 
     It works for messages of the same kind, method, sender, revision and era. A body that it does not prove may still
     be valid: `problems_of` decides.
@@ -65,7 +65,7 @@ def needs_no_params(context: MessageContext) -> bool:
 
 
 def method_of(context: MessageContext) -> str:
-    """The method that determines the shape; for a result, that of its request; empty if unknown."""
+    """Returns the method that determines the shape (for a result, that of its request), or "" if it is unknown."""
     message = context.message
     if isinstance(message, Notification):
         return UNPREFIXED.get(message.method, message.method)

@@ -1,4 +1,4 @@
-"""Declarations: the bodies that the protocol defines, and the form of each in a revision.
+"""The bodies that the protocol defines, and the shape of each in a revision.
 
 They are stored in `body_table.json`, which `make body-table` generates from mcp-types (`mcp_types_adapter.py`): loading
 those types takes half a second, loading the table a millisecond.
@@ -61,7 +61,7 @@ TASK_METHODS: Final = frozenset({"tools/call", "sampling/createMessage", "elicit
 
 
 def body_of(part: Part, method: str, rank: int, value: object, request_params: object = None) -> Body | None:
-    """The body that a value should be; None if that is unknown, or the revision has no such method.
+    """Returns the body that a value should be, or None if that is unknown or the revision has no such method.
 
     Args:
         part: as in `Body`, like the next two.
@@ -81,7 +81,7 @@ def _answer(method: str, rank: int, value: object, request_params: object) -> An
     body = value if isinstance(value, dict) else {}
     if rank >= MODERN:
         if body.get("inputRequests") is not None and method in INTERIM:
-            return "input_required"  # this is its meaning, whatever it says
+            return "input_required"  # this is its meaning, regardless of what it says
         kind = body.get("resultType", "complete")
         kind = kind if isinstance(kind, str) else "complete"
         return cast("Answer", kind) if kind in ("complete", "input_required") else None
@@ -94,7 +94,7 @@ def _answer(method: str, rank: int, value: object, request_params: object) -> An
 
 @cache
 def form_of(body: Body) -> Shape:
-    """The form of a body in its revision."""
+    """The shape of a body in its revision."""
     form = _form(_bodies()[body], body.rank)
     assert form is not None, "no body is declared as any"
     return form
@@ -117,7 +117,7 @@ def _bodies() -> dict[Body, Declaration]:
     return bodies
 
 
-# ---- forms from declarations
+# ---- shapes from declarations
 
 _TYPES: Final[dict[str, type]] = {"string": str, "integer": int, "number": float, "boolean": bool}
 
@@ -125,7 +125,7 @@ _TYPES: Final[dict[str, type]] = {"string": str, "integer": int, "number": float
 def _form(
     declared: Declaration, rank: int, format_: Kind | None = None, low: float = -inf, high: float = inf
 ) -> Shape | None:
-    """The declared form; None if anything is allowed."""
+    """Returns the declared shape, or None if anything is allowed."""
     if isinstance(declared, str):
         if declared == "any":
             return None

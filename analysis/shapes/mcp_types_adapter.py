@@ -1,6 +1,6 @@
 """The official types of mcp-types, and the type of each body.
 
-They judge what the forms cannot prove (`validation.py`), and the forms are generated from their declarations:
+They judge what the shapes cannot prove (`validation.py`), and the shapes are generated from their declarations:
 
     python -m analysis.shapes.mcp_types_adapter analysis/shapes/body_table.json
 
@@ -30,7 +30,7 @@ def validator(body: Body) -> Callable[..., object]:
 
 @cache
 def type_of(body: Body) -> Any:
-    """The type of a body; None if the revision has no such method, or no such response to it."""
+    """Returns the type of a body, or None if the revision has no such method or no such response."""
     if body.part != "result":
         return _params(body.part, body.method, body.rank)
     if body.rank >= MODERN:

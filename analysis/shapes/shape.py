@@ -1,9 +1,8 @@
-"""Forms: the expected structure of a body in one revision; created by `body_table.py`.
+"""Shapes: the expected structure of a body in one revision; created by `body_table.py`.
 
-A form finds values that the types accept and no schema does: null for an optional member, scalars of another type,
-invalid URIs and base64, content kinds from later revisions. The form can also prove a body valid, and then the types
-are not needed. It examines at most `ELEMENTS` items, keeps at most `MAX_PROBLEMS` problems, and quotes no
-value.
+A shape finds values that the types accept and no schema does: null for an optional member, scalars of another type,
+invalid URIs and base64, content kinds from later revisions. A shape can also prove a body valid, and then the types are
+not needed. It examines at most `ELEMENTS` items, keeps at most `MAX_PROBLEMS` problems, and quotes no value.
 """
 
 import re
@@ -102,7 +101,7 @@ class Scalar(Shape):
         return self._wrong(value) is None if type_ is str else self.low <= value <= self.high
 
     def _wrong(self, value: str) -> str | None:
-        """The problem with the format of a string; None if there is none."""
+        """Returns the problem with the format of a string, or None if there is none."""
         if self.format is None:
             return None
         return _wrong_base64(value) if self.format == "base64" else _wrong_uri(value)
@@ -148,7 +147,7 @@ class Json(Shape):
 
 
 class List(Shape):
-    """An array of items of one form."""
+    """An array of items of one shape."""
 
     words = "an array"
 
@@ -198,7 +197,7 @@ def _are_proved(form: Shape, values: Iterable[Any]) -> bool:
 
 
 class Map(Shape):
-    """An object whose members have arbitrary names and the same form."""
+    """An object whose members have arbitrary names and the same shape."""
 
     words = "an object"
 
@@ -274,7 +273,7 @@ class Object(Shape):
         return not self.ours or all(value[name] is not None for name in self.ours)
 
     def sparing(self, name: str, known: frozenset[str]) -> "Object":
-        """The same form, but `certainly_fits` skips those members of `name` that are `known` to be valid."""
+        """The same shape, but `certainly_fits` skips those members of `name` that are `known` to be valid."""
         form, plain = self.open.get(name, (None, frozenset()))
         if not isinstance(form, Object):
             return self
@@ -316,7 +315,7 @@ class Object(Shape):
 
 
 class Alternatives(Shape):
-    """One of several forms; a member with a constant decides which one, or else the members that are present."""
+    """One of several shapes; a member with a constant decides which one, or else the members that are present."""
 
     def __init__(self, arms: list[Shape]) -> None:
         self.objects = [arm for arm in arms if isinstance(arm, Object)]
@@ -338,7 +337,7 @@ class Alternatives(Shape):
         return form.values if isinstance(form, Choice) else frozenset()
 
     def pick(self, value: Any) -> Shape | None:
-        """The arm that a value is meant for; None if it matches no arm."""
+        """Returns the arm that a value is meant for, or None if it matches no arm."""
         if isinstance(value, list):
             return self.list
         if not isinstance(value, dict):

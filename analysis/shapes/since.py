@@ -87,7 +87,7 @@ ANYTHING: Final = frozenset(
 )
 """Members that separate rules judge, at all depths."""
 NULLABLE: Final = frozenset({("TaskMetadata", "ttl")})
-"""Optional members for which null is a value, whatever the schema says."""
+"""Optional members for which null is a value, regardless of the schema."""
 REQUIRED: Final = frozenset({("CancelledNotificationParams", "requestId")})
 """Members that the specification's pages require but the types of the era do not."""
 ELSEWHERE: Final = frozenset({"_meta", "resultType", PROTOCOL_VERSION, CLIENT_CAPABILITIES})

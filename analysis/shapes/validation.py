@@ -60,7 +60,7 @@ def problems(part: Part, method: str, rank: int, value: object, request_params: 
     if value is MISSING and part != "result":
         return _absent(body)
     if not isinstance(value, dict):
-        return []  # the envelope's matter
+        return []  # the rules about the envelope report it
     problems_ = _problems(body, value, at)
     if rank >= MODERN and part == "result" and problems_ and "resultType" not in value:
         # An older server answers without it, and need not meet requirements that are new in this revision.
@@ -75,7 +75,7 @@ def usual_proof(
 ) -> Callable[[Any], bool] | None:
     """A quick proof that `problems` would find nothing in the body of a request, notification or usual result.
 
-    None if there is no shape.
+    None if the body has no shape.
 
     Args:
         part: as in `problems`, like the others.
@@ -160,7 +160,7 @@ def _validator(body: Body) -> Callable[..., object]:
 
 
 def _place(form: "Shape", value: Any, loc: tuple[str | int, ...], type_: str) -> tuple[Path, str] | None:
-    """The place and text of a refusal; None if it is about another arm, or a member that the revision lacks."""
+    """Returns the place and text of a refusal, or None if it concerns another arm or a member of another revision."""
     at = _At(form, value)
     if not all(at.step(step) for step in loc):
         return None
@@ -172,7 +172,7 @@ def _place(form: "Shape", value: Any, loc: tuple[str | int, ...], type_: str) ->
     if at.form is None or isinstance(at.form, Alternatives | Json):
         return None  # anything is allowed there, or the first pass has reported it
     if isinstance(at.form, Scalar) and type(at.value) in at.form.exact and type_ not in _RANGES:
-        return None  # of the right type, but refused for a limit of Python: a lone surrogate, a huge number
+        return None  # of the right type, but refused because of a limit of Python: a lone surrogate, a huge number
     text = _text(at.path, at.form, type_)
     return None if text is None else (at.path, text)
 
@@ -189,7 +189,7 @@ class _At:
         """The type that declares the member."""
 
     def step(self, step: str | int) -> bool:
-        """Take a step; whether there is such a place, in the intended arm."""
+        """Take a step; return whether there is such a place, in the intended arm."""
         form, value = self.form, self.value
         if isinstance(form, Alternatives):
             self.form = form.pick(value)

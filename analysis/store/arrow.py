@@ -31,7 +31,7 @@ class Batch:
     """A batch of rows. DuckDB scans it like a table that has the rows held at that time."""
 
     def __init__(self) -> None:
-        """Hold nothing."""
+        """Create an empty batch."""
         self.clear()
 
     def clear(self) -> None:
@@ -39,7 +39,7 @@ class Batch:
         self.fill({"nothing": "BOOLEAN"}, [()])
 
     def fill(self, types: Mapping[str, str], columns: Iterable[Values]) -> None:
-        """Hold rows; their values are copied.
+        """Replace the rows by others, whose values are copied.
 
         Args:
             types: the types of the columns by their names, as DuckDB writes them.

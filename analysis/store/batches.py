@@ -1,4 +1,4 @@
-"""The rows of captures as Arrow batches, for engines that take them: Spark.
+"""The rows of captures as Arrow batches, for engines that accept them: Spark.
 
 The loader makes them, so they are those of `query`; times and JSON have the forms that Parquet files of an export have.
 A batch has some 2,000 rows and 8 MB at most, unless a single row is larger, so what receives them needs little memory.
@@ -40,7 +40,7 @@ class CaptureLoader:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Load nothing yet.
+        """Create a loader that has loaded nothing yet.
 
         Args:
             folder: a private folder for what exceeds the memory of DuckDB (1 GB).
@@ -90,7 +90,7 @@ class CaptureLoader:
         except duckdb.Error as error:
             if failure := of_disk(error):
                 raise failure from error
-            if isinstance(error, duckdb.IOException):  # no fault of the capture
+            if isinstance(error, duckdb.IOException):  # not the capture's fault
                 raise
             # It would fail again each time, and nothing else could then be read with it.
             raise CaptureError(f"cannot load {path}: {str(error).partition(chr(10))[0]}") from error
@@ -100,7 +100,7 @@ class CaptureLoader:
 
 
 def _connected(folder: Path) -> duckdb.DuckDBPyConnection:
-    """Empty tables in memory, with one thread, as a worker of a cluster has one processor; no extension is loaded."""
+    """Returns a connection to empty tables in memory, with one thread and no extension: a worker has one processor."""
     # Set now, as a thread that is started and ended again takes longer than most captures.
     connection = connect(
         threads=1,

@@ -1,10 +1,10 @@
 """The cache: the rows of closed captures, one DuckDB file each, in the user's cache directory.
 
-It may be lost at any time, as it is derived from the captures alone. A file is made in a private directory beside its
-place and renamed when it is complete, so no process ever sees a partial one; two runs that make the same file at a time
-make two, and the last one stays. Its name identifies the capture, and holds a hash of everything that its rows depend
-on: the files of the capture with size and time, and every module that reads or interprets them. The file stores the
-hash as well.
+It may be lost at any time, as it is derived from the captures alone. A file is made in a private directory next to its
+place and renamed when it is complete, so no process ever sees a partial one; two runs that make the same file at the
+same time make two, and the last one stays. Its name identifies the capture, and holds a hash of everything that its
+rows depend on: the files of the capture with size and time, and every module that reads or interprets them. The file
+stores the hash as well.
 
 Without a cache, because the disk is full or read-only or the user wants none, results are the same, but slower. A file
 damaged by a bad disk is detected when the damaged block is used: each block has a checksum, and checking all of them
@@ -42,7 +42,7 @@ BLOCK: Final = 16 << 10
 SMALLEST: Final = 128 << 10
 """Bytes of a capture. Reading a smaller one takes less time than opening its file in the cache."""
 SMALLEST_GROWING: Final = 3 << 20
-"""The same of one that is growing, as its file is of use only until the next record comes."""
+"""The same for one that is growing, whose file is useful only until the next record comes."""
 MEMORY: Final = 512_000_000
 """Bytes that DuckDB holds in memory of a file being made; the rest goes to the disk. Otherwise all rows would be held
 until they are committed: a kilobyte for each frame."""
@@ -50,7 +50,7 @@ _OPTIONS: Final = f"storage_version '{STORAGE}', block_size {BLOCK}"
 _MADE_OF: Final = "create table made_of (key varchar, capture varchar)"
 """What a file was made of."""
 LEFT_S: Final = 3600
-"""The age at which the private directory of a file being made counts as left by a killed process."""
+"""The age at which the private directory of a file being made counts as left behind by a killed process."""
 
 _WITH_FINDINGS: Final = "-findings"
 _OURS: Final = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}(-findings)?\.duckdb")
@@ -61,7 +61,7 @@ _DAMAGED: Final = re.compile(r"Corrupt database file|Could not read")
 
 
 class _State(NamedTuple):
-    """What a capture is like now."""
+    """The current state of a capture."""
 
     key: str
     """Everything that its rows depend on."""
@@ -71,7 +71,7 @@ class _State(NamedTuple):
 
 
 def find(path: Path, id_: str, *, findings: bool = False) -> Path | None:
-    """The file with the rows of a capture, if there is one; it is marked as used now.
+    """Returns the file with the rows of a capture, marked as used now, or None if there is none.
 
     Args:
         path: the capture.
@@ -89,7 +89,7 @@ def find(path: Path, id_: str, *, findings: bool = False) -> Path | None:
 
 
 def _used(file: Path) -> Path | None:
-    """Mark a file as used now; None if there is none."""
+    """Mark a file as used now; return it, or None if there is none."""
     if not _looks_whole(file):
         return None
     with suppress(OSError):
@@ -106,9 +106,9 @@ def store(
     progress: Progress | None = None,
     memory: int = MEMORY,
 ) -> Path | None:
-    """Make the file with the rows of a capture; None if that is impossible.
+    """Make the file with the rows of a capture; return it, or None if that is impossible.
 
-    A large capture that is growing gets a file, too; nobody finds it again, and the next one takes its place.
+    A large capture that is growing gets a file, too; it is never found again, and the next one takes its place.
 
     Args:
         path: the capture.
@@ -148,7 +148,7 @@ def fits(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> bool:
 
     Args:
         connection: the connection to which it is attached.
-        name: the name under which it is attached, an identifier of ours.
+        name: the name under which it is attached, one of our identifiers.
         file: its path.
     """
     if not _has_just(connection, name, creation() + _MADE_OF):
@@ -158,7 +158,7 @@ def fits(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> bool:
 
 
 def _has_just(connection: duckdb.DuckDBPyConnection, name: str, statements: str) -> bool:
-    """Whether an attached file has no tables but those, and no views.
+    """Whether an attached file has exactly the tables of these statements, and no views.
 
     A view and a generated column run their own SQL when they are read, and a default value when a row is inserted.
     """
@@ -247,13 +247,13 @@ def clear() -> Freed:
 
 
 def key_of(path: Path, id_: str) -> str | None:
-    """Everything that the rows of a capture depend on; None if its files cannot be examined, or are being written."""
+    """Returns what the rows of a capture depend on, or None if its files cannot be examined or are being written."""
     state = _state_of(path, id_)
     return None if state is None or state.is_growing else state.key
 
 
 def _state_of(path: Path, id_: str) -> _State | None:
-    """The present state of a capture; None if its files cannot be examined."""
+    """Returns the current state of a capture, or None if its files cannot be examined."""
     files, size = [], 0
     try:
         segment_paths = segments(path)
@@ -294,7 +294,7 @@ def _make(
 
     Raises:
         OSError: for example, the disk is full.
-        duckdb.Error: the same, or `plain` is not a file of ours.
+        duckdb.Error: the same, or `plain` is not one of our files.
     """
     making = Path(tempfile.mkdtemp(prefix=_MAKING, dir=whole.parent))
     try:
@@ -407,8 +407,8 @@ def private_folder(place: Path, begun: str) -> Iterator[Path]:
     """A temporary private directory. Its name is chosen before it is made, as a signal may come right after that.
 
     Args:
-        place: in which it is made.
-        begun: how its name begins.
+        place: the directory in which it is made.
+        begun: the prefix of its name.
     """
     folder = place / f"{begun}{os.urandom(8).hex()}"
     try:

@@ -12,7 +12,7 @@ SUFFIX: Final = ".duckdb"
 
 
 def directory() -> Path | None:
-    """The cache directory; None without a known home, or if its name is not UTF-8: DuckDB opens no file there."""
+    """Returns the cache directory, or None if it is unknown or its name is not UTF-8: DuckDB opens no file there."""
     below = cache_directory()
     if below is None or not is_utf8(below):
         return None
@@ -29,7 +29,7 @@ def is_utf8(path: str | Path) -> bool:
 
 
 def owner_of(path: Path, id_: str) -> str:
-    """The part of a file's name that identifies the capture, whatever its state."""
+    """The part of a file's name that identifies the capture, regardless of its state."""
     return digest_of(id_.encode() + os.fsencode(path.resolve()))[:16]
 
 

@@ -1,7 +1,7 @@
 """Builds missing cache files in parallel, with one process for each processor.
 
 Loading a capture keeps one core busy, and captures are independent of each other. Workers are separate processes that
-are sent a task at a time, and say how far they are and what has become of it. A worker that dies costs only time: its
+are sent a task at a time, and report their progress and its result. A worker that dies costs only time: its
 capture, and all tasks not taken, are left to the caller.
 """
 
@@ -128,7 +128,7 @@ class _Worker(PythonChild):
         """How many bytes of its capture have been read."""
 
     def give(self, task: Task | None, how: dict[str, object]) -> None:
-        """Assign a task; None if there are no more."""
+        """Assign a task, or None if there are no more."""
         self.task = task
         if task is None:
             self.send_end()

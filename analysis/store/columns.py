@@ -1,4 +1,4 @@
-"""The columns of all tables, once: name, type, meaning, and how each value is got.
+"""The columns of all tables, once: name, type, meaning, and how each value is obtained.
 
 The statements that make the tables, their comments, docs/sql.md, and the columns of Parquet, Arrow and Spark are all made
 from here, so a new column is a line here, and its value in the row. `capture` is the same in all tables: the id in the
@@ -13,7 +13,8 @@ from typing import Final, Literal, NamedTuple
 from captures.ambiguity import DUPLICATE
 
 _PORTABLE: Final = {"TIMESTAMP_NS": "TIMESTAMP", "JSON": "VARCHAR"}
-"""What stands for types that not all readers of Parquet and Arrow know. Nanoseconds are in `t_ns`, and JSON is text."""
+"""Replacements for types that not all readers of Parquet and Arrow know. Nanoseconds are in `t_ns`, and JSON is
+text."""
 
 
 class Given(NamedTuple):
@@ -308,5 +309,5 @@ RENAMED: Final = {
     ("calls", "answer_ms"): "latency_ms",
     ("unanswered", "waited_ms"): "open_ms",
 }
-"""The present names of columns that had others in version 0.1: queries may still ask for those, and data sets that were
-shipped by it have them."""
+"""The current names of columns that had others in version 0.1: queries may still use those, and data sets that it
+shipped have them."""

@@ -1,7 +1,7 @@
 """The tables and views in the SQL of Spark.
 
-Most views have one text, in the SQL that DuckDB and Spark share. Where they share no way to say it, a variant in
-`views/spark` takes the place of the text; the tests compare the rows of both, view by view.
+Most views have one text, in the SQL that DuckDB and Spark share. Where they have no common way to say something, a
+variant in `views/spark` takes the place of the text; the tests compare the rows of both, view by view.
 """
 
 import re
@@ -41,7 +41,7 @@ def spark_tables() -> dict[str, str]:
 
 
 def spark_views() -> dict[str, str]:
-    """The statement that makes each view in Spark, by name, without a semicolon; the order works.
+    """The statement that makes each view in Spark, by name, without a semicolon; in the order to run them.
 
     They make temporary views, over tables or views with the names of our tables.
     """

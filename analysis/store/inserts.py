@@ -72,7 +72,7 @@ class Tables:
     """The tables of one connection while rows come."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, only: Container[str] | None = None) -> None:
-        """Begin without rows.
+        """Create a `Tables` without rows.
 
         Args:
             connection: where the tables are, in the schema in use; without a transaction, as one begins here.

@@ -403,7 +403,7 @@ _SHALLOW: Final = 2 * MAX_JSON_DEPTH
 
 
 def _message_problem(frame: Frame) -> str | None:
-    """Why the column `message` of a frame is NULL; None if it is not.
+    """Returns why the column `message` of a frame is NULL, or None if it is not.
 
     Only frames that are not `is_as_written` can be ambiguous. The verdict is not enough: it looks for duplicates at the
     top level only, names one problem of several, and does not say of each unit whether it is JSON. DuckDB also

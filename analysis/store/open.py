@@ -1,6 +1,6 @@
 """Opens captures as a database: finds the rows of each, and makes a connection that has them all.
 
-There are two ways in. `open` is for the owner of the captures and notebooks: a connection without any lock. The sandbox
+There are two ways in. `open` is for the owner of the captures and notebooks: an unlocked connection. The sandbox
 for untrusted SQL does the same in two steps: its parent calls `sources`, which fills caches and may write; its child
 calls `prepare`, which only reads, and locks the connection afterwards.
 
@@ -38,7 +38,7 @@ Used = TypeVar("Used")
 MEMORY: Final = 2 << 30
 """Default number of bytes that making cache files may take."""
 MAX_ATTACHED_SMALL_FILES: Final = 16
-"""How many cache files are attached whatever their size; if there are more, small ones are copied."""
+"""How many cache files are attached regardless of their size; if there are more, small ones are copied."""
 SMALL: Final = 8 << 20
 """The most bytes of such a small file."""
 
@@ -65,7 +65,7 @@ class Sources(NamedTuple):
 
 
 class CaptureState(NamedTuple):
-    """A capture that counts; another state of the same capture is another one."""
+    """A capture in one state; another state of the same capture counts as another one."""
 
     capture: Capture
     source: Source
@@ -135,7 +135,7 @@ def with_sources(
     progress: Progress | None = None,
     memory: int = MEMORY,
 ) -> Used:
-    """Find the rows of captures and use them; repeat if a cache file turns out to be damaged.
+    """Find the rows of captures, and return what `use` returns; repeat if a cache file turns out to be damaged.
 
     Args:
         paths: the captures.
@@ -172,7 +172,7 @@ def size(paths: Iterable[Path]) -> int:
 def sources(
     paths: Iterable[Path], *, findings: bool = False, progress: Progress | None = None, memory: int = MEMORY
 ) -> Sources:
-    """Find the rows of captures, and load those missing from the cache.
+    """Find the rows of captures, load those missing from the cache, and return where they are.
 
     Args:
         paths: the captures. Duplicates and byte-for-byte copies are used once. A different capture with the same id
@@ -189,7 +189,7 @@ def sources(
 
 
 def deduplicate(paths: Iterable[Path]) -> Deduplicated:
-    """Tell captures from their copies, by reading headers, and only if two have the same id, whole files.
+    """Separate captures from their copies, by reading headers and, only if two have the same id, whole files.
 
     Args:
         paths: as in `sources`.
@@ -313,7 +313,7 @@ def _cached(
 def _filled(
     tasks: list[cache_workers.Task], keep: set[Path], *, findings: bool, progress: Progress | None, memory: int
 ) -> dict[str, cache_workers.Result]:
-    """The missing files made by several processes, by id; empty if one process is as quick."""
+    """Returns the missing files made by several processes, by id, or an empty dict if one process is as quick."""
     count, total = cache_workers.processes(tasks, memory), sum(task.size for task in tasks)
     if not count or not size_limit():
         return {}
@@ -394,7 +394,7 @@ def _create_views(connection: duckdb.DuckDBPyConnection) -> None:
 def _sort_by_access(
     connection: duckdb.DuckDBPyConnection, readable: list[Source]
 ) -> tuple[list[str], list[str], list[Source]]:
-    """Attach the cache files: the names that stay attached, those to be copied, and the sources to be read."""
+    """Attach the cache files; return the names to keep attached, the names to be copied, and the sources to be read."""
     attached, copied, unattached = list[str](), list[str](), list[Source]()
     files = sorted(
         ((total_size([source.database]), source) for source in readable if source.database is not None), reverse=True
@@ -412,7 +412,7 @@ def _sort_by_access(
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> bool:
-    """Attach a cache file; one with wrong content is deleted."""
+    """Attach a cache file, or delete it if its content is wrong; return whether it is attached."""
     try:
         connection.execute(f"attach {cache.quoted(file)} as {name} (read_only)")
     except (duckdb.Error, UnicodeError):
@@ -474,12 +474,12 @@ class _Steps:
         self._progress, self._total, self._before = progress, total, 0
 
     def report(self, read: int) -> None:
-        """Report how much of the present one has been read."""
+        """Report how much of the current one has been read."""
         if self._progress is not None:
             self._progress(min(self._total, self._before + read), self._total)
 
     def done(self, size: int) -> None:
-        """Finish the present one."""
+        """Finish the current one."""
         self._before += size
         self.report(0)
 

@@ -19,12 +19,12 @@ from analysis.store.sandbox.protocol import Column, QueryError, Value
 
 BATCH: Final = 2048
 MEMORY: Final = "1GB"
-"""The rest goes temporarily to a private directory beside the file."""
+"""The rest goes temporarily to a private directory next to the file."""
 
 _OF_DISKS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """The reasons why a file cannot be completed."""
 _OWN: Final = ("blob", "boolean", "float", "integer")
-"""Kinds of which every type has a known name, and values that DuckDB takes as they are."""
+"""Kinds of which every type has a known name, and values that DuckDB accepts as they are."""
 _TIMES: Final = re.compile(r"DATE|INTERVAL|TIME(_NS)?|TIMESTAMP(TZ_NS|_S|_MS|_NS)?|TIME(STAMP)? WITH TIME ZONE")
 
 

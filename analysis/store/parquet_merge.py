@@ -20,12 +20,12 @@ def merge(files: Sequence[Path], target: Path, without: Sequence[str] = ()) -> i
 
     Args:
         files: of one table; they may have different columns.
-        target: the new file. What does not fit into memory goes to its folder meanwhile.
+        target: the new file. What does not fit into memory goes to its folder temporarily.
         without: captures whose rows are left out.
 
     Raises:
         CannotExport: the new file cannot be written.
-        CannotMerge: it is the fault of the files.
+        CannotMerge: the files are at fault.
     """
     try:
         with spilling_into(str(target.parent)) as connection:

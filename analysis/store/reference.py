@@ -47,7 +47,7 @@ class Relation(NamedTuple):
 
 
 def view_texts() -> dict[str, str]:
-    """The statements that make each view, by name. The order works: some need `calls`, which is the first."""
+    """The statements that make each view, by name, in the order to run them: some need `calls`, which is the first."""
     folder = files(__package__) / "views"
     texts = {file.name: sql_of(file) for file in folder.iterdir() if file.name.endswith(".sql")}
     return {name.removesuffix(".sql"): text for name, text in sorted(texts.items())}

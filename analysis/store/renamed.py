@@ -1,4 +1,4 @@
-"""Which tables a query that fails is about, and what a column that it asks for by a former name is called now."""
+"""Finds the tables that a failed query is about, and the current name of a column that it calls by a former one."""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -9,27 +9,27 @@ from analysis.store.columns import RENAMED
 
 
 def present_name(sql: str, column: str, qualifier: str) -> tuple[str, str] | None:
-    """The table that a query means by a column that was not found, and the present name of that column.
+    """Returns the table whose column a query calls by a former name, and the current name of the column.
 
-    None unless the query names a table or view that had a column of this name, and, if it says whose column it wants,
-    says that one.
+    None unless the query names a table or view that had a column of this name and, if it qualifies the column,
+    qualifies it by that one.
 
     Args:
         sql: the query.
         column: the name that was not found.
-        qualifier: the name of the table before it, or what the query calls a table; empty if there is none.
+        qualifier: the name or alias of a table before it; empty if there is none.
     """
     present = {table: name for (table, former), name in RENAMED.items() if former == column}
     return next(((table, present[table]) for table in tables_in(sql, present, qualifier)), None)
 
 
 def tables_in(sql: str, tables: Iterable[str], qualifier: str = "") -> list[str]:
-    """Those of some tables and views that a query names.
+    """Returns those of some tables and views that a query names.
 
     Args:
         sql: the query.
         tables: their names, in lower case.
-        qualifier: only the one that has this name, or that the query calls so; empty for all.
+        qualifier: only the one with this name or alias; empty for all.
     """
     named_in = [word for word in words(sql) if word != "as"]
     named = [table for table in tables if table in named_in]

@@ -80,7 +80,7 @@ class CallRow(NamedTuple):
     started_ns: int
     until_ns: int
     late_ms: float | None
-    """How long after its cancellation the response came; None if it was not cancelled, or none came."""
+    """How long after its cancellation the response came; None if it was not cancelled or none came."""
 
 
 class SlowRow(NamedTuple):
@@ -118,7 +118,7 @@ class Errors(NamedTuple):
     """Errors by what they said."""
 
     times: int
-    """All of them, those in no row of `first` too."""
+    """All of them, including those in no row of `first`."""
     groups: int
     first: list[ErrorRow]
     """The most frequent first."""

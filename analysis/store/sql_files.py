@@ -1,4 +1,4 @@
-"""Our SQL that is in files of its own: reads them, and fills in the error codes, whose digits only their table has."""
+"""Reads our SQL files, and fills in the error codes, whose digits only their table has."""
 
 from importlib.resources.abc import Traversable
 from typing import Final

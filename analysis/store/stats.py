@@ -137,7 +137,7 @@ class Abandoned(NamedTuple):
     late_ms: float | None
     """How long after that it was answered all the same; None if it was not."""
     captures: int
-    """In so many captures."""
+    """How many captures have them."""
     path: str
     """The file of the capture."""
     probable_answer: int | None
@@ -160,11 +160,11 @@ class Unanswered(NamedTuple):
     may_be_unjudged: int
     """In others: before frames that could not be examined."""
     captures: int
-    """In so many captures."""
+    """How many captures have them."""
     path: str
     """File of the first of them."""
     waited_ms: float
-    """How long the first has waited, up to the end of its capture; up to now, while that is being recorded."""
+    """How long the first has waited, up to the end of its capture, or up to now while that is being recorded."""
     probable_answer: int | None
     """Number of the frame of an answer that fits no request and was probably meant for the first."""
     probable_answer_id: str | None
@@ -305,7 +305,7 @@ class Figures:
         ]
 
     def error_share(self) -> float | None:
-        """The share of errors among all calls that were answered in time or failed; None if there are none.
+        """Returns the share of errors among all calls that were answered in time or failed, or None if there are none.
 
         `Latency.error_share` is the same for one kind of call.
         """
@@ -430,7 +430,7 @@ class Figures:
         ]
 
     def startup(self) -> Startup | None:
-        """How long sessions took to start up; None if that is known for none."""
+        """Returns how long sessions took to start up, or None if that is unknown for all."""
         (row,) = self._rows(
             """
             select

@@ -3,7 +3,7 @@
 Parquet is a data set that can be extended: one file for each table and capture, in directories by day, named as for
 Hive, Spark and Trino. CSV is one file for each table, in which no cell is a formula. A database has the views, too.
 
-Everything is made in a private directory beside its place and then moved, so no partial file is ever visible; existing
+Everything is made in a private directory next to its place and then moved, so no partial file is ever visible; existing
 files are replaced only on request.
 """
 
@@ -185,7 +185,7 @@ def _exported(
 
 
 def _rows(table: str, *, names_only: bool, machine: str) -> str:
-    """What to select from: the table, or with other values in place of some."""
+    """What to select from: the table, or the table with some values replaced."""
     name = f"memory.main.{table}"
     others = ["parse_filename(path) as path"] if names_only else []
     others += [f"{quoted(machine)} as machine"] if machine else []
@@ -241,7 +241,7 @@ def _parquet(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out:
                 continue
             path = out / table / f"day={day}" / f"{capture}.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
-            # A capture's id is always 32 hexadecimal digits, whatever its file says.
+            # A capture's id is always 32 hexadecimal digits, regardless of its file.
             rest = f"from {source} where capture = '{capture}'"
             connection.execute(f"copy (select {given} {rest}) to {quoted(path)} ({PARQUET})")
             yield Exported(table, path, rows)

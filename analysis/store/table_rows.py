@@ -29,7 +29,7 @@ TARGET: Final = 4096
 MAX_TOOL_DEFINITIONS: Final = 50_000
 """The most tool definitions that are recognised again."""
 MAX_ID_BYTES: Final = 256
-"""The most bytes of an id that are kept; a verdict has no longer one either."""
+"""The most bytes of an id that are kept; no verdict has a longer one either."""
 _ERROR: Final = 300
 """The most characters of an error's text that are kept."""
 REASON_CUT: Final = 300
@@ -158,7 +158,7 @@ class HttpExchangeRowBuilder:
         self.events = 0
 
     def update(self, record: Record) -> None:
-        """Learn from an `exchange` record."""
+        """Update it from an `exchange` record."""
         times = record.members.get("times")
         if isinstance(times, dict):
             self.started_ns = _stamp(times.get("request_head"), self.started_ns)

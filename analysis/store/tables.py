@@ -1,7 +1,7 @@
 """The tables in DuckDB: the statements that make them from `columns`.
 
 Values that SQL does not compute come from Python, in the order of the columns.
-`frames.message` is a generated column: stored beside `raw`, the same text would take as much again, in time and room.
+`frames.message` is a generated column: stored next to `raw`, the same text would take as much again, in time and space.
 """
 
 import re
@@ -82,7 +82,7 @@ def copy_from(source: str, table: str) -> str:
     """The statement that copies the rows of a table.
 
     Args:
-        source: what to select the rows from: a table or a query in parentheses, of ours.
+        source: what to select the rows from: one of our tables, or one of our queries in parentheses.
         table: one of `NAMES`.
     """
     names = ", ".join(map(_quoted, _STORED[table]))
@@ -103,7 +103,7 @@ def insertion(table: str, source: str) -> str:
 
     Args:
         table: one of `NAMES`.
-        source: what has the values: `START`, and those in `GIVEN`.
+        source: the relation with the values: `START`, and those in `GIVEN`.
     """
     columns = _STORED[table]
     names = ", ".join(map(_quoted, columns))

@@ -10,7 +10,7 @@ CUT: Final = 256
 """The most characters of an untrusted name that are kept."""
 MAX_JSON_DEPTH: Final = 100
 """Levels of arrays and objects. DuckDB's functions on JSON stop a little above that, some with an internal error after
-which the database answers nothing any more (2.0: `json_structure`)."""
+which the database no longer answers anything (2.0: `json_structure`)."""
 
 MAX_BIGINT: Final = 2**63 - 1
 """The range of a BIGINT."""
@@ -21,7 +21,7 @@ CLOCKED: Final = 2**61
 
 
 def integer(value: object) -> int | None:
-    """An integer that a BIGINT holds; None for anything else."""
+    """Returns an integer that a BIGINT holds, or None for anything else."""
     return value if type(value) is int and -MAX_BIGINT <= value <= MAX_BIGINT else None
 
 
@@ -31,7 +31,7 @@ def wall(value: object) -> int | None:
 
 
 def text(value: object, most: int | None = CUT) -> str | None:
-    """A text as valid Unicode, truncated; None if it is not a text.
+    """Returns a text as valid Unicode, truncated, or None if it is not a text.
 
     Args:
         value: anything.
@@ -45,7 +45,7 @@ def text(value: object, most: int | None = CUT) -> str | None:
 
 
 def json_text(value: Any) -> str | None:
-    """A parsed value as compact JSON that DuckDB accepts; None if it is nested too deeply."""
+    """Returns a parsed value as compact JSON that DuckDB accepts, or None if it is nested too deeply."""
     try:
         raw = orjson.dumps(value)
     except orjson.JSONEncodeError:

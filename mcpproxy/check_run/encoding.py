@@ -1,4 +1,4 @@
-"""Events of an examination, with their steps, as messages: for processes that examine, and the one that reports.
+"""Events of an examination, with their steps, as messages: from processes that examine to the one that reports.
 
 Encoding and decoding give an equal event, so a report does not depend on where a capture was examined.
 """

@@ -1,8 +1,7 @@
 """Examination: turns the items of one capture into findings, with everything else that a report shows.
 
-Besides the selected rules, the rules that supersede them also run, so that a selection does not bring superseded
-findings back. No others run. Memory is bounded by the records of the capture (8 bytes each) and the
-checker's state.
+In addition to the selected rules, the rules that supersede them run, so that a selection does not bring superseded
+findings back. No others run. Memory is bounded by the records of the capture (8 bytes each) and the checker's state.
 """
 
 from collections import OrderedDict
@@ -29,7 +28,7 @@ from mcpproxy.check_run.record_locations import RecordLocations
 from mcpproxy.check_run.result import CheckOutcome, CheckProgress, Event, LocatedFinding
 
 REACHED_EVERY: Final = 4096
-"""Items of a capture between two signs of progress: a fifth of a second."""
+"""Items of a capture between two progress events: a fifth of a second."""
 _MAX_FACTS: Final = 10_000
 _FACTS_BYTES: Final = 8 << 20
 
@@ -40,7 +39,7 @@ def is_any(_rule: str) -> bool:
 
 
 class CheckOptions(NamedTuple):
-    """Selects findings."""
+    """Selects which findings to report."""
 
     picks: Callable[[str], bool] = is_any
     """Whether a rule is selected, by its id."""
@@ -74,8 +73,9 @@ def examined(path: Path, wanted: CheckOptions) -> Iterator[Event]:
 def numbered(path: Path, wanted: CheckOptions) -> Iterator[tuple[int, Event]]:
     """Examine a capture as `examined` does; each event comes with the number of the step in which it became certain.
 
-    A step is an item of the capture, or its end. First come its findings, in the order of `place_of`, then what no
-    rule decides. So events of examinations by different rules can be put in the order of one by all of them.
+    A step is an item of the capture, or its end. First come its findings, in the order of `place_of`, then the events
+    that do not depend on rules. So the events of examinations by different rules can be put in the order of a single
+    examination by all of them.
     """
     examination = CaptureCheck(path, wanted)
     number = 0
@@ -118,7 +118,7 @@ class CaptureCheck:
 
     @property
     def fold(self) -> Fold:
-        """What is known about the conversation."""
+        """The state of the conversation."""
         return self.reading.fold
 
     def to_end(self) -> Iterator[tuple[Step, list[LocatedFinding]]]:
@@ -133,7 +133,7 @@ class CaptureCheck:
         return step, self._taken(step)
 
     def finish(self, reason: End) -> Iterator[tuple[Step, list[LocatedFinding]]]:
-        """What only the end shows.
+        """Yield the findings that only the end shows.
 
         Args:
             reason: why nothing follows.
@@ -184,7 +184,7 @@ class CaptureCheck:
         )
 
     def _nothing_to_check(self) -> str:
-        """Why the absence of findings means nothing here; empty if it does mean something, or there are findings."""
+        """Why the absence of findings means nothing here; empty if it means something, or there are findings."""
         if self._has_findings:
             return ""
         if not self.frames:
@@ -202,7 +202,7 @@ class CaptureCheck:
         return located._replace(proofs=tuple((seq, place) for seq, place in places if place is not None))
 
     def _count_accounted(self, gap: Record) -> None:
-        """A gap may account for records before it."""
+        """Subtract the records that a gap accounts for: it may be about records before it."""
         span = lost_range(gap)
         if span is not None and span[1] < gap.seq - 1:
             self.missing -= min(self.missing, span[1] - span[0] + 1)
@@ -237,7 +237,7 @@ def _fingerprint(finding: Finding) -> str:
 
 
 class _Onlooker:
-    """Selects findings by what a filter asks of the last messages."""
+    """Selects findings by applying a filter to the last messages."""
 
     def __init__(self, only: Filter) -> None:
         self._only = only
@@ -252,7 +252,7 @@ class _Onlooker:
             self._bytes -= oldest.size or 0
 
     def note_outcomes(self, calls: Iterable[Call], *, is_open: bool = False) -> None:
-        """Note how requests ended that got no response; with `is_open`, one may still come."""
+        """Record how requests without a response ended; with `is_open`, one may still come."""
         for call in calls:
             if call.session is not None:
                 self._note(call.request, facts_of_call(call, is_open=is_open))

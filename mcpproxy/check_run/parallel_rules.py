@@ -1,11 +1,11 @@
 """Examines one large capture with several processes: each reads all of it, and runs a share of the rules.
 
-Shares find together what all rules find in one process (`analysis.checking.partition`), so the events of the workers
-only have to be put in order: by step, and in a step as one process would. What no rule decides (damage, progress, the
-outcome) comes from every worker, and is passed on once.
+Together, the shares find what all rules find in one process (`analysis.checking.partition`), so the events of the
+workers only have to be put in order: by step, and in a step as one process would. Events that do not depend on rules
+(damage, progress, the outcome) come from every worker, and are passed on once.
 
 Every worker reads the capture and follows the conversation, which takes two fifths of the time that one process needs
-for everything. So two processes are 1.3 to 1.4 times as fast as one, and more than four hardly faster than four.
+for everything. So two processes are 1.3 to 1.4 times as fast as one, and more than four are hardly faster than four.
 
 If a worker dies, this process examines the capture, from the first event not yet passed on.
 """
@@ -30,7 +30,9 @@ from mcpproxy.check_run.result import CheckOutcome, Event, LocatedFinding
 from mcpproxy.check_run.workers import Worker
 
 WORTH: Final = 64 << 20
-"""Bytes of a capture that justify the processes: of one of a quarter of that, they save just what their start takes."""
+"""The size of a capture, in bytes, that justifies the processes: for a quarter of that, they save only the time that
+their start takes.
+"""
 MAX_PROCESSES: Final = 4
 """Processes."""
 MAX_WAITING_EVENT_BYTES: Final = 64 << 20
@@ -42,12 +44,12 @@ class _Dead(Exception):
 
 
 def processes_of_one(path: Path, wanted: CheckOptions) -> int:
-    """How many processes to start for one capture: none if this one alone is as quick, or more of it may still come."""
+    """How many processes to start for one capture: none if this one is as quick, or the capture may still grow."""
     if len(rules_for(wanted.picks)) < len(rules()) / 2:
         return 0
     try:
         capture = Capture(path)
-        # Each worker would stop at an end of its own.
+        # Each worker would stop at a different end.
         if capture.size < WORTH or is_live(capture.segments[-1]):
             return 0
     except (CaptureError, OSError):
@@ -95,7 +97,7 @@ class _Stream(Worker):
 
 
 class _Merge:
-    """Puts the events of several workers in order. None of them has to wait while another one is slower."""
+    """Puts the events of several workers in order. No worker has to wait for a slower one."""
 
     def __init__(self, team: Team[_Stream]) -> None:
         self._team = team
@@ -144,7 +146,7 @@ class _Merge:
 
 
 def _joined(outcomes: list[CheckOutcome]) -> CheckOutcome:
-    """The outcome that one process would have told: they differ only by the rules."""
+    """The outcome that one process would have reported: the workers' outcomes differ only by the rules."""
     return outcomes[0]._replace(
         counts={key: count for outcome in outcomes for key, count in outcome.counts.items()},
         followers={key: count for outcome in outcomes for key, count in outcome.followers.items()},

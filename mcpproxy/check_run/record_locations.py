@@ -1,7 +1,7 @@
 """Sites: the position of each record in a capture, so that a finding can show it and cite it by file and line.
 
-They are collected while the capture is read: 8 bytes per record, as records that follow each other without a gap differ
-only by their offsets. The record itself is read again from the file when needed, and must then be the requested one.
+They are collected while the capture is read: 8 bytes per record, as only the offsets of consecutive records are stored.
+The record itself is read from the file again when needed, and must then be the requested one.
 """
 
 from array import array
@@ -29,11 +29,11 @@ class _Stretch(NamedTuple):
     seq: int
     """Number of the first."""
     at: int
-    """Which of all offsets is its own."""
+    """The index of its offset among all offsets."""
     line: int
     """Number of its line."""
     file: int
-    """Which of the files."""
+    """The index of its file."""
 
 
 class RecordLocations:
@@ -57,7 +57,7 @@ class RecordLocations:
         """Where in the file the next line begins."""
 
     def on_item(self, item: Frame | Record | Damage) -> None:
-        """The next item of the capture, in the order in which they are read."""
+        """Process the next item of the capture, in the order in which they are read."""
         if isinstance(item, Damage):
             self._end()
             self._turn_to(item.path)
@@ -71,7 +71,7 @@ class RecordLocations:
             self._begin(item)
 
     def place(self, seq: int) -> RecordLocation | None:
-        """The place of a record; None if that is not certain."""
+        """The place of a record, or None if that is not certain."""
         number = bisect_right(self._stretches, seq, key=lambda known: known.seq) - 1
         if number < 0:
             return None
@@ -89,12 +89,12 @@ class RecordLocations:
         return RecordLocation(self._files[stretch.file], offset, size, stretch.line + further)
 
     def _begin(self, record: Frame | Record) -> None:
-        """A record that does not follow the last one."""
+        """Begin a stretch with a record that does not follow the last one."""
         self._end()
         if record.offset <= self._offset or self._at < 0:
             self._turn_to(self._file_of(record))
             self._after = -1
-        self._line += record.offset != self._after - 1  # it may be on the line of the last, if an LF is lost
+        self._line += record.offset != self._after - 1  # it may be on the line of the last record, if an LF is lost
         self._offset, self._after = record.offset, record.offset + record.line_size + 1
         if record.seq >= self._next and self._at >= 0:
             self._stretches.append(_Stretch(record.seq, len(self._offsets), self._line, self._at))
@@ -126,7 +126,7 @@ class RecordLocations:
 
 
 def _line_feeds(damage: Damage) -> int:
-    """The line feeds in damaged bytes, so that what follows still has a line number."""
+    """The line feeds in damaged bytes, so that the records after them still have line numbers."""
     count, at, end = 0, damage.offset, damage.offset + damage.size
     try:
         with open_capture(damage.path) as file:
@@ -139,7 +139,7 @@ def _line_feeds(damage: Damage) -> int:
 
 
 def payload_at(place: RecordLocation) -> bytes | None:
-    """The traffic in the record at a place; None if it has none, or if it is another record."""
+    """The traffic in the record at a place, or None if it has none, or is another record."""
     values = _members_at(place)
     return raw_bytes(values) if values is not None and values.get("rec") in _HOLDING else None
 

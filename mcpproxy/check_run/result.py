@@ -40,17 +40,17 @@ class LocatedFinding(NamedTuple):
     place: RecordLocation | None = None
     """The place of its record; None if its number occurs twice, or it is gone."""
     fingerprint: str = ""
-    """What it shares with the same finding in other sessions (analysis.checking.baseline)."""
+    """Equal for the same finding in other sessions (analysis.checking.baseline)."""
     accepted: bool = False
     """Whether the baseline contains it."""
     proofs: tuple[tuple[int, RecordLocation], ...] = ()
     """Number and place of other records that prove it, if requested."""
     forgotten: Sequence[Forgotten] = ()
-    """What the checker had forgotten of the capture by then."""
+    """What the checker had forgotten about the capture by then."""
 
     @property
     def file(self) -> Path:
-        """The file that contains it: of several segments, its own."""
+        """The file that contains it: its own segment, if there are several."""
         return self.capture if self.place is None or self.capture == STDIN else self.place.path
 
     @property
@@ -77,9 +77,9 @@ class CheckOutcome(NamedTuple):
     counts: Mapping[tuple[str, int, str], int]
     """How often rules that report only the first time were broken, by rule, session and side."""
     faults: Mapping[str, str]
-    """Rules that failed, by id: what went wrong. Bugs of ours."""
+    """Rules that failed, by id: what went wrong. These are bugs in mcpproxy."""
     damaged: bool
-    """Whether it holds bytes that are not a record."""
+    """Whether it has bytes that are not a record."""
     nothing: str = ""
     """Why there was nothing to check; empty if there was."""
     forgotten: Sequence[Forgotten] = ()
@@ -91,21 +91,21 @@ class CheckOutcome(NamedTuple):
     begins_at: int = 0
     """Number of its first record, if the recorder's ring has deleted those before it; else 0."""
     unrecorded: int = 0
-    """Bodies that may hold messages and are not in it."""
+    """Bodies that may hold messages but are not in the capture."""
     guesses: int = 0
-    """Sessions that are guesses, as several clients look alike."""
+    """Sessions that are guesses, because several clients look alike."""
     followers: Mapping[tuple[str, int, str], int] = MappingProxyType({})
     """How many findings follow from others: by the rule of the cause, the session, and the rule of the findings."""
 
 
 class CheckProgress(NamedTuple):
-    """A sign, now and then, of how far the examination of a capture has come."""
+    """How far the examination of a capture has got, from time to time."""
 
     frames: int
 
 
 Event: TypeAlias = LocatedFinding | Damage | CheckProgress | CheckOutcome
-"""What examining a capture yields: its findings, the first damage, how far it is, and the outcome at the end."""
+"""What examining a capture yields: its findings, the first damage, the progress, and the outcome at the end."""
 
 
 class Totals:
@@ -130,7 +130,7 @@ class Totals:
                 self.first_abandoned = self.first_abandoned or located.finding
 
     def at(self, level: Level, blames: Blames | None = None) -> int:
-        """How many there are of a level, of one side or of all."""
+        """How many findings have a level, by one side or by all."""
         return sum(
             count
             for (finding_level, side), count in self.by.items()
@@ -139,12 +139,12 @@ class Totals:
 
     @property
     def findings(self) -> int:
-        """How many there are, accepted ones among them."""
+        """How many findings there are, including accepted ones."""
         return self.accepted + sum(self.by.values())
 
     @property
     def worst(self) -> Level | None:
-        """The highest level among them."""
+        """The worst level among the findings that were not accepted."""
         return max((level for (level, _), count in self.by.items() if count), default=None)
 
 
@@ -152,21 +152,21 @@ class Reporter:
     """Reports findings in one format. Each method returns text that is ready for stdout."""
 
     def begin(self, capture: Path) -> Iterable[str]:  # noqa: ARG002
-        """A capture is opened."""
+        """Begin with a capture."""
         return ()
 
     def report(self, located: LocatedFinding) -> Iterable[str]:  # noqa: ARG002
-        """Something was found in it."""
+        """Report a finding in it."""
         return ()
 
     def finish(self, ended: CheckOutcome) -> Iterable[str]:  # noqa: ARG002
-        """It has been checked."""
+        """End with a capture that has been checked."""
         return ()
 
     def unreadable(self, capture: Path, why: str) -> Iterable[str]:  # noqa: ARG002
-        """It could not be read to its end: findings reported since `begin` do not count."""
+        """End with a capture that could not be read to its end: findings reported since `begin` do not count."""
         return ()
 
     def close(self, totals: Totals) -> Iterable[str]:  # noqa: ARG002
-        """All captures have been checked."""
+        """End the report: all captures have been checked."""
         return ()

@@ -1,8 +1,8 @@
 """Examines several captures at once, with one process for each processor, and yields their events in order.
 
-Captures are given out to workers in the order in which they are reported, so the first one that is not finished is
-always being examined. Its events are passed on as they come; those of later captures wait in memory, up to a limit, at
-which their workers are left to wait for us. A single capture is shared out by rules instead (`shares`).
+Captures are assigned to workers in the order in which they are reported, so the first unfinished one is always being
+examined. Its events are passed on as they come; those of later captures wait in memory, up to a limit, beyond which
+their workers wait for this process. A single capture is shared out by rules instead (`parallel_rules`).
 
 A worker that dies costs only time: this process then examines its capture, from the first event not yet passed on.
 """
@@ -30,7 +30,7 @@ MAX_WAITING_EVENT_BYTES: Final = 64 << 20
 
 
 def processes(paths: Sequence[Path], wanted: CheckOptions) -> int:
-    """How many processes to start for captures: none if this one alone is as quick, or has to measure costs."""
+    """How many processes to start for captures: none if this process alone is as quick, or has to measure costs."""
     usable = usable_processors()
     if usable < 2 or wanted.costs is not None:
         return 0
@@ -79,12 +79,12 @@ class _Crew:
     def __init__(self, team: Team[Worker], paths: Sequence[Path], wanted: CheckOptions, count: int) -> None:
         self._team, self._paths, self._wanted = team, paths, wanted
         self._given = 0
-        """How many captures have been given out."""
+        """How many captures have been assigned."""
         self._waiting: dict[int, deque[bytes]] = {}
         """Events that are not yet passed on, by capture."""
         self._waiting_bytes = 0
         picked = [rule for rule in rules() if wanted.picks(rule)]
-        with suppress(OSError):  # the workers that did start do the work
+        with suppress(OSError):  # the workers that did start do all the work
             for _ in range(count):
                 worker = Worker(picked, wanted)
                 team.add(worker)
@@ -94,7 +94,7 @@ class _Crew:
         """The events of a capture.
 
         Args:
-            number: which of the captures; their events must be asked for in order.
+            number: which of the captures; their events must be requested in order.
 
         Raises:
             CaptureError: it cannot be read.
@@ -111,7 +111,7 @@ class _Crew:
         yield from islice(examined(self._paths[number], self._wanted), passed_on, None)
 
     def _next(self, number: int) -> bytes | None:
-        """The next event of a capture, as soon as there is one; None if no worker will deliver it."""
+        """The next event of a capture, as soon as there is one; returns None if no worker will deliver it."""
         while not (waiting := self._waiting.get(number)):
             worker = next((one for one in self._team.children if one.number == number), None)
             if worker is None:

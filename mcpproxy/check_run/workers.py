@@ -1,6 +1,6 @@
 """Worker processes, which examine captures for the process that reports.
 
-They are sent the rules, the baseline and the filter, then paths, and answer with the events of each capture.
+They receive the rules, the baseline and the filter, then paths, and reply with the events of each capture.
 """
 
 from collections.abc import Iterable
@@ -28,14 +28,14 @@ class Worker(PythonChild):
 
         Args:
             picked: the rules whose findings it reports, by id.
-            wanted: the filter, the baseline, and what counts.
+            wanted: the filter, the baseline, and which findings count.
 
         Raises:
             OSError: the system cannot start a process.
         """
         super().__init__(__name__, longest=MAX_EVENT_BYTES)
         self.number: int | None = None
-        """Which of the captures it examines."""
+        """The number of the capture that it examines."""
         setup = {
             "picked": [*picked],
             "accepted": [*wanted.baseline],

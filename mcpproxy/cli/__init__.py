@@ -28,7 +28,7 @@ COMMANDS = {
     "export": "write captures as tables, OTLP, HAR, Perfetto or Markdown",
     "ship": "copy closed captures to a directory or object store, as Parquet",
     "query": "query captures in SQL",
-    "cache": "clear the cache that the SQL commands use",
+    "cache": "clear the cache of the SQL commands and of tui",
     "verify": "prove that a capture is complete, or report what is missing",
     "repair": "copy everything that is intact in a damaged capture",
     "prune": "delete old captures",
@@ -39,7 +39,7 @@ COMMANDS = {
 
 
 _WITH_OTHER_HABITS = ("serve", "up", "tui")
-"""Commands that relay, or draw screens while they read: they decide by themselves when to look for reference cycles."""
+"""Commands that relay, or draw screens while they read: they decide for themselves when to collect reference cycles."""
 
 
 def usage() -> str:
@@ -61,7 +61,7 @@ def dispatch(arguments: list[str]) -> int:
     name = arguments[0] if arguments else ""
     if name == "run":
         _let_ctrl_c_end_us()
-        # Loading makes no garbage, and looking for it between modules costs 3 ms of every start.
+        # Loading makes no garbage, and collecting it between modules costs 3 ms of every start.
         gc.disable()
         from mcpproxy.cli import run
 
@@ -80,7 +80,7 @@ def dispatch(arguments: list[str]) -> int:
     if name in COMMANDS:
         if name not in _WITH_OTHER_HABITS:
             spare_collections()
-        # Loading the module takes a tenth of a second, in which Ctrl-C must be as quiet as later.
+        # Loading the module takes a tenth of a second, during which Ctrl-C must be as quiet as later.
         return guarded(lambda given: int(import_module(module_of(name)).run(given)), arguments[1:], name)
     return guarded(_about, arguments, "mcpproxy")
 

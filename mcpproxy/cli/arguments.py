@@ -1,4 +1,4 @@
-"""The argument parser of every command except `run`; its errors are one line on stderr, like all our errors.
+"""The argument parser of every command except `run`; its errors are one line on stderr, like all of mcpproxy's errors.
 
 Arguments are parsed before a command prints anything, help included, so this is where stdout is set up.
 """
@@ -105,7 +105,7 @@ def _moment(text: str, of_day: timedelta) -> int:
 
 
 _UNKNOWN: Final = "unrecognized arguments: "
-"""How argparse begins the message about options that a command does not have."""
+"""The beginning of argparse's message about options that a command does not have."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -128,12 +128,12 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def parse_mixed(self, args: list[str]) -> argparse.Namespace:
-        """Parse arguments whose operands may stand between the options, though there is more than one kind of them."""
+        """Parse arguments whose operands may be among the options, although there is more than one kind of operand."""
         set_up("text")
         return self.parse_intermixed_args(args)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse a word that is not one of the choices, and name the nearest of them."""
+        """Refuse a word that is not one of the choices, and suggest the nearest ones."""
         if action.choices is not None and value not in action.choices:
             words = [str(choice) for choice in action.choices]
             text = f"{str(value)!r:.80} is not one of {', '.join(words)}{hint(str(value), words)}"
@@ -169,7 +169,7 @@ def add_json(parser: argparse.ArgumentParser, help_: str = "print one JSON objec
 
     Args:
         parser: of the command.
-        help_: the help text: of a command that has `--format` as well, `SHORT_FORM`.
+        help_: the help text; `SHORT_FORM` for a command that also has `--format`.
     """
     parser.add_argument("--json", action="store_const", const="json", dest="format", help=help_)
 

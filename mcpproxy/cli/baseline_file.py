@@ -45,7 +45,7 @@ class NewBaseline:
 
     @property
     def accepted(self) -> Baseline:
-        """The baseline as the file has it so far."""
+        """The baseline as it is in the file."""
         return Baseline(self._old)
 
     def add(self, located: LocatedFinding) -> None:
@@ -71,7 +71,7 @@ class NewBaseline:
         """
         rows = sorted(self._new.items(), key=lambda item: (item[1]["rule"], item[1]["method"] or "", item[0]))
         with _replaced(self._name) as file:
-            # In ASCII, so that a peer's text cannot harm a viewer of the file.
+            # In ASCII, so that a peer's text cannot harm anyone who views the file.
             file.writelines(json.dumps(row).encode() + b"\n" for _, row in rows)
         new, gone = len(self._new.keys() - self._old.keys()), len(self._old.keys() - self._new.keys())
         return f"{count_text(len(rows), 'entry', 'entries')} in the baseline {self._name}: {new:,} new, {gone:,} gone"

@@ -45,5 +45,5 @@ def run(arguments: list[str]) -> int:
 
 
 def _left(count: int, place: str) -> int:
-    """The exit code, after a complaint if files could not be deleted."""
+    """Returns the exit code, after an error message if files could not be deleted."""
     return fail(f"cannot delete {count_text(count, 'file')} in {place}") if count else int(Exit.FINE)

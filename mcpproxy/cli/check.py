@@ -107,7 +107,7 @@ def run(arguments: list[str]) -> int:
             updated.accepted if updated else baseline_in(options.baseline) if options.baseline else Baseline(),
             None if options.filter is None else _filter(options.filter),
             Costs() if options.profile else None,
-            # A baseline must hold consequences, too: they are reported where their cause is accepted.
+            # A baseline must hold consequences, too: they are reported if their cause is accepted.
             counts_consequences=updated is None,
         )
     except FilterError as error:
@@ -171,7 +171,7 @@ class _Check:
         """Name of the current capture in reports."""
         self._failed = False
         self._is_empty = True
-        """Whether none of the captures so far held anything to check."""
+        """Whether no capture so far had anything to check."""
         self._following: CaptureCheck | None = None
         self._progress = Progress()
         self._doing = "checking"

@@ -1,6 +1,6 @@
-"""`mcpproxy export --to`: sends the spans of captures to a collector, once or as they come.
+"""`mcpproxy export --to`: sends the spans of captures to a collector, once or continuously.
 
-With --follow it is a process of its own that reads the capture as `show --follow` does; no recorder waits for it. It
+With --follow, it is a separate process that reads the capture as `show --follow` does; no recorder waits for it. It
 ends as `show --follow` does: with the session if it follows a single one, else on Ctrl-C.
 """
 
@@ -104,7 +104,7 @@ class _Sending:
         return given.code(int(Exit.USAGE if captures.is_spoiled else Exit.FINE))
 
     async def follow(self) -> int:
-        """Send spans as they come, until there is nothing more to follow."""
+        """Send spans as they arrive, until there is nothing more to follow."""
         code = int(Exit.FINE)
         followed = Followed(self._options.capture, scope_of(self._options))
 
@@ -136,7 +136,7 @@ class _Sending:
         return int(Exit.FINE if damage is None else Exit.USAGE)
 
     def close(self, patience_s: float) -> bool:
-        """Send what is left, for at most so long; returns whether everything arrived, and reports how much did."""
+        """Send the rest, within a time limit; returns whether everything arrived, and reports how much did."""
         self._send_metrics()
         sent = self._sender.close(patience_s)
         say(f"sent {count_text(sent.sent, 'span')}")

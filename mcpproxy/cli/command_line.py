@@ -50,7 +50,7 @@ class Option(NamedTuple):
     help: str
     """Its help, in one line."""
     metavar: str
-    """The name of its value; empty if it takes none, or one of `words`."""
+    """The name of its value; empty if it accepts none, or one of `words`."""
     words: tuple[str, ...]
     """Its permitted values; empty if any value is permitted."""
 
@@ -71,11 +71,11 @@ class Grammar(NamedTuple):
     options: tuple[Option, ...]
     operands: Operands
     words: tuple[str, ...] = ()
-    """The only operands it takes, where `operands` is `words`; the first of them, where it is `word and server`."""
+    """The only operands it accepts if `operands` is `words`; the first operand if that is `word and server`."""
 
 
 def rule_patterns() -> list[str]:
-    """What options that choose rules are usually given: a group as a whole, or a rule by its id."""
+    """The usual values of options that choose rules: a whole group, or a rule by its id."""
     ids = list(rules())
     return [*dict.fromkeys(f"{rule.partition('/')[0]}/*" for rule in ids), *ids]
 

@@ -87,7 +87,7 @@ def _text_of(entry: Frame | Record) -> str | None:
 
 
 def _not_found(source: "_Source", frames: tuple[int, int], form: str) -> int:
-    """Say what was named in place of a frame."""
+    """The error for something other than a frame that was named."""
     number, last = frames
     if number != last:
         return fail(f"none of the records from {number} to {last} is a message or a line of stderr")

@@ -102,7 +102,7 @@ Try next:
 
 
 def _is_installed() -> bool:
-    """Whether this program is where it will be tomorrow: not in the virtual environment of a checkout."""
+    """Whether this program is permanently installed: not in the virtual environment of a checkout."""
     return not Path(sys.prefix).with_name("pyproject.toml").exists()
 
 

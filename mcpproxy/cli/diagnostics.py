@@ -24,11 +24,13 @@ class Exit(IntEnum):
     FINDINGS = 1
     """There are findings at or above the level given with --fail-on."""
     USAGE = 2
-    """Wrong usage, or unreadable or damaged input; everything intact is printed or written all the same."""
+    """Wrong usage, or unreadable or damaged input; everything intact is printed or written anyway."""
     INCOMPLETE = 3
     """Only `verify`: the capture was not closed, or is still being recorded."""
     CANNOT_CREATE = 73
-    """A capture or another output cannot be created or written, or exists already: nothing was started or is left."""
+    """A capture or another output cannot be created or written, or exists already: nothing was started, and no partial
+    file is left.
+    """
     RECORDING_FAILED = 74
     """`run --on-record-error stop`: a record could not be written, so the session was ended."""
     CANNOT_RUN = 126
@@ -40,9 +42,9 @@ _TO_START: Final = "\r\x1b[K"
 INTERRUPTED: Final = 130
 """The exit code after Ctrl-C."""
 _ending_signals: Final[list[int]] = []
-"""The signals that asked the process to end, first one first."""
+"""The signals that asked the process to end, in order of arrival."""
 _names: Final[dict[str, str]] = {}
-"""What messages call something instead of what it is called here."""
+"""The names that messages use for files instead of their real ones."""
 
 
 def say(message: str) -> None:
@@ -52,7 +54,7 @@ def say(message: str) -> None:
 
 @contextmanager
 def display_names(names: Mapping[str, str]) -> Iterator[None]:
-    """While it lasts, messages and errors call the files in `names` by what a user knows them as.
+    """Within the block, messages and errors call the files in `names` by the names that the user knows.
 
     Raises:
         CaptureError: as raised in the block, with the names replaced.
@@ -75,7 +77,7 @@ def _renamed(message: str) -> str:
 
 
 def say_table(lines: Iterable[str]) -> None:
-    """Write lines that belong together to stderr, without our name in front of each."""
+    """Write lines that belong together to stderr, without mcpproxy's name in front of each."""
     _write("".join(f"{sanitise(line, None)}\n" for line in lines))
 
 
@@ -95,7 +97,7 @@ class Progress:
         self._is_shown = False
 
     def show(self, message: str) -> None:
-        """Show a message in place of the last."""
+        """Show a message instead of the last one."""
         if self._is_terminal:
             from mcpproxy.wording.cells import fit_ends  # `run`, which starts fast, shows no progress
 
@@ -123,7 +125,7 @@ def guarded(command: Callable[[list[str]], int], arguments: list[str], name: str
 
     Args:
         command: what to run.
-        arguments: what to give to it.
+        arguments: what to pass to it.
         name: what errors call it.
 
     Raises:
@@ -138,7 +140,7 @@ def guarded(command: Callable[[list[str]], int], arguments: list[str], name: str
 def interrupt_of(error: BaseException) -> int | None:
     """The exit code if an error is a signal: DuckDB, while running a statement, reports signals in its own words.
 
-    None for any other error.
+    Returns None for any other error.
     """
     if isinstance(error, KeyboardInterrupt) or str(error) == "Query interrupted":
         return 128 + _ending_signals[0] if _ending_signals else INTERRUPTED
@@ -147,7 +149,7 @@ def interrupt_of(error: BaseException) -> int | None:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Make signals end us as Ctrl-C does: by default they would leave files behind with traffic in plain text."""
+    """Make signals end the process as Ctrl-C does: by default, they would leave files with traffic in plain text."""
 
     def end(number: int, _frame: FrameType | None) -> None:
         # A second signal must not interrupt the cleanup.
@@ -157,7 +159,7 @@ def _ended_by_signals() -> Iterator[None]:
         _drop_stdout()  # buffered output may have no reader
         raise SystemExit(128 + number)
 
-    # A signal that our parent had ignored (nohup) stays ignored.
+    # A signal that the parent process ignored (nohup) stays ignored.
     handled = [number for number in (signal.SIGHUP, signal.SIGTERM) if signal.getsignal(number) is signal.SIG_DFL]
     for number in handled:
         signal.signal(number, end)

@@ -51,7 +51,7 @@ _OPTIONS: Final = frozenset({"--json", "--explain", "--help", "-h"})
 
 
 class DoctorTarget(NamedTuple):
-    """One server that is to be examined."""
+    """One server to examine."""
 
     client: str | None
     name: str
@@ -73,7 +73,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Examine the servers; 1 if one does not work."""
+    """Examine the servers; returns 1 if one does not work."""
     at = arguments.index("--") if "--" in arguments else len(arguments)
     command = arguments[at + 1 :]
     if at == len(arguments) and (words := _bare_command(arguments)):
@@ -102,7 +102,7 @@ def _explain(verdict: str) -> int:
 
 
 def _bare_command(arguments: Sequence[str]) -> Sequence[str]:
-    """A command with arguments that was given without `--`; empty if it is something else."""
+    """A command with arguments that was given without `--`; empty if the arguments are something else."""
     at = next((at for at, word in enumerate(arguments) if not word.startswith("-")), len(arguments))
     words = arguments[at:]
     if "--explain" in arguments or not words or "://" in words[0] or _is_like_a_client(words[0]):
@@ -138,7 +138,7 @@ def _client(options: argparse.Namespace, machine: Machine) -> Client:
 def _todo(
     options: argparse.Namespace, command: Sequence[str], machine: Machine
 ) -> tuple[list[tuple[str, Diagnosis]], list[DoctorTarget]]:
-    """What is wrong with files, and what is to be examined.
+    """The problems of files, and the servers to examine.
 
     Raises:
         ValueError: there is no such client or server; the text is for the user.
@@ -163,7 +163,7 @@ def _todo(
     routes = _Routes(state.listeners, lost)
     if options.server:
         named = _named(options, every, machine)
-        # Who names a server of one's own means that one, and not one of that name in a repository.
+        # If the user has a server of this name, the name means that one, not one in a repository.
         has_own = any(server.scope != "project" for server in named)
         return [], [
             _examination(server, machine, routes, is_named=not has_own or server.scope != "project") for server in named
@@ -182,7 +182,7 @@ def _todo(
 
 
 def _used(servers: list[Server], machine: Machine) -> dict[int, Server]:
-    """For every server, by its `id()`, the one that its client uses; one that it does not trust overrides none."""
+    """For every server, by its `id()`, the one that its client uses; an untrusted one overrides no other."""
     trusted = [server for server in servers if not trust_in(server, machine).distrust]
     return {id(server): server for server in servers} | effective(trusted, machine)
 
@@ -191,7 +191,7 @@ def _named(options: argparse.Namespace, servers: list[Server], machine: Machine)
     """The servers of a name.
 
     Raises:
-        ValueError: there is none that is switched on; the text is for the user.
+        ValueError: there is none that is enabled; the text is for the user.
     """
     named = [server for server in servers if server.name == options.server]
     on = [server for server in named if not server.is_disabled]
@@ -211,7 +211,7 @@ def _named(options: argparse.Namespace, servers: list[Server], machine: Machine)
 
 
 def _no_file(clients: list[Client], machine: Machine) -> str:
-    """What was looked for, if there is no file of any client."""
+    """The message if there is no file of any client: which files were searched for."""
     if len(clients) > 1:
         return f"no client has a configuration file on this machine; docs/clients.md lists the files; {_INSTEAD}"
     (client,) = clients
@@ -222,7 +222,7 @@ def _no_file(clients: list[Client], machine: Machine) -> str:
 
 
 def _no_server(inventories: list[ClientInventory], machine: Machine) -> str:
-    """Where servers were looked for, if there is none to examine."""
+    """The message if there is no server to examine: where servers were searched for."""
     off = [server for inventory in inventories for server in inventory.servers]
     if off:
         places = listed(f"{server.name} in {machine.shown(server.file)}" for server in off)
@@ -244,7 +244,7 @@ class _Routes(NamedTuple):
 
     listeners: list[Listener]
     lost: list[Server]
-    """Entries that may lead to a port of ours, of which nothing is known any more."""
+    """Entries that may lead to one of mcpproxy's ports, of which nothing is known any longer."""
 
 
 def _examination(server: Server, machine: Machine, routes: _Routes, *, is_named: bool = False) -> DoctorTarget:
@@ -253,14 +253,14 @@ def _examination(server: Server, machine: Machine, routes: _Routes, *, is_named:
     listener = None if server.url is None else listener_of(server.url[1], routes.listeners)
     own = None
     if listener is not None and server.url is not None:
-        with suppress(NotRoutable):  # then it is examined as it is
+        with suppress(NotRoutable):  # then the entry is examined as it is
             own = own_url(listener, server.url[1])
     start = partial(examine, server, machine, _RECORDER, own, is_named=is_named)
     return DoctorTarget(server.client.id, server.name, start, server)
 
 
 def _examined(todo: list[DoctorTarget]) -> Generator[tuple[int, Result]]:
-    """Examine several servers side by side; each result with its place in the list, as soon as it is complete."""
+    """Examine several servers in parallel; yields each result with its place in the list, as soon as it is complete."""
     orphans.adopt()
     progress = Progress()
     try:
@@ -302,7 +302,7 @@ def _print_text(of_files: list[tuple[str, Diagnosis]], todo: list[DoctorTarget],
 
 
 def _place(server: Server, machine: Machine) -> str:
-    """Which of several entries of one name this is."""
+    """The text that distinguishes this entry from others of the same name."""
     return f"{server.scope}, {machine.shown(server.file)}{f' for {server.project}' if server.project else ''}"
 
 

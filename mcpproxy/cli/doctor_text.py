@@ -1,4 +1,4 @@
-"""What `doctor` prints for people: each result as soon as it is complete, and their sum."""
+"""What `doctor` prints for people: each result as soon as it is complete, and a summary."""
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +34,7 @@ def result_lines(result: Result, place: str) -> Iterator[str]:
 
     Args:
         result: of its examination.
-        place: which entry of this name it is; empty if the name alone says so.
+        place: which entry of this name it is; empty if the name is unique.
     """
     width = width_of_stdout(_WIDEST)
     name = sanitise(result.name, 40)
@@ -67,7 +67,7 @@ def summary_lines(results: Sequence[Result]) -> Iterator[str]:
 
 
 def awaited(names: Iterable[str], done: int, count: int) -> str:
-    """The progress: which servers are still awaited, and how many are done."""
+    """The progress: the servers still awaited, and how many are done."""
     return f"waiting for {listed(names)} ({done} of {count} done)"
 
 
@@ -78,7 +78,7 @@ def page(verdict: type[Verdict]) -> str:
 
 
 def no_verdict(name: str) -> str:
-    """What to say if there is no verdict of this id: those that are close, or all."""
+    """The error if there is no verdict with this id, with the nearest ids, or all of them."""
     ids = [verdict.id for verdict in VERDICTS]
     parts = {part: [id_ for id_ in ids if part in id_.split("/")] for id_ in ids for part in id_.split("/")}
     near = get_close_matches(name, ids, 3)
@@ -98,7 +98,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def after_dashes(words: Sequence[str]) -> str:
-    """What to say if a command was given without `--`."""
+    """The error if a command was given without `--`."""
     return f"a command goes after --: mcpproxy doctor -- {sanitise(shlex.join(words), 1000)}"
 
 
@@ -116,7 +116,7 @@ def _details(diagnosis: Diagnosis, width: int) -> Iterator[str]:
 
 
 def _times(result: Result) -> str:
-    """When each step was done. All times are from the start, so each says "after": as durations they would add up."""
+    """When each step was done. All times are from the start, so each says "after": durations would seem to add up."""
     # A server without tools is not asked for their list; its time is then that of `initialize`.
     steps = {name: ms for name, ms in result.timings_ms.items() if name != "tools_list" or result.tools is not None}
     return ", ".join(f"{_STEPS[name]} after {duration(nanoseconds(ms))}" for name, ms in steps.items())

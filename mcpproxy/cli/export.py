@@ -36,7 +36,7 @@ FILES: Final = ("otlp", "har", "perfetto", "markdown")
 _DATABASE: Final = ".duckdb"
 _BY_ENDING: Final = {".har": "har", ".md": "markdown", _DATABASE: "duckdb"}
 _FILE_ENDING: Final = re.compile(r"\.(?=[0-9]*[A-Za-z])[A-Za-z0-9]{1,8}").fullmatch
-"""Not the number of a version or a date, which the name of a folder may end in."""
+"""A file extension; it does not match a version number or a date at the end of a folder's name."""
 _WHILE_FOLLOWING: Final = {
     "has:waiting": "`has:waiting` cannot be used with --follow; `mcpproxy status` lists the requests that are waiting",
 }
@@ -117,7 +117,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _format_of(options: argparse.Namespace) -> str:
-    """The format if none is given: by the ending of OUT, if that says it."""
+    """The format if none is given: by the extension of OUT, if possible."""
     if options.to is not None:
         return "otlp"
     out = options.output or next(iter(options.capture), "")
@@ -139,7 +139,7 @@ def _unclear(options: argparse.Namespace) -> str | None:
 
 
 def _named_as_format(out: str) -> str | None:
-    """The error if OUT, without a format, is the name of one or much like it: it was hardly meant as a folder."""
+    """The error if OUT, without a format, is or resembles the name of one: it was hardly meant as a folder."""
     format_ = nearest(out, (*TABLES, *FILES), 0.8)
     if format_ is None or _is_folder(out):
         return None

@@ -1,4 +1,4 @@
-"""`mcpproxy export` for the formats that are one file, which appears complete or not at all and is private."""
+"""`mcpproxy export` for the formats with a single file, which appears complete or not at all and is private."""
 
 import argparse
 import sys
@@ -35,7 +35,7 @@ class Input:
         self._done = self._told = 0
 
     def each(self) -> Iterator[Source]:
-        """The captures that can be read. What cannot be, or only in part, is reported."""
+        """Yield the captures that can be read. Those that cannot, or only in part, are reported."""
         for path in self.paths:
             try:
                 source = Source(path, self._tell)
@@ -55,7 +55,7 @@ class Input:
                 )
 
     def first_ns(self) -> int:
-        """When the first of them opened, by the wall clock; 0 if that is unknown."""
+        """When the earliest capture opened, by the wall clock; 0 if that is unknown."""
         walls = []
         for path in self.paths:
             with suppress(CaptureError):
@@ -63,7 +63,7 @@ class Input:
         return min((wall_ns for wall_ns in walls if wall_ns is not None), default=0)
 
     def say(self, message: str) -> None:
-        """Report something, without the progress in front of it."""
+        """Report something, after removing the progress from the line."""
         self._progress.clear()
         say(message)
 
@@ -84,9 +84,9 @@ _NEXT: Final = {
     "perfetto": "open it in Perfetto or chrome://tracing",
     "markdown": "paste it into an issue",
 }
-"""What to do with a file, by its format."""
+"""Advice on what to do with a file, by its format."""
 Writer = Callable[[Input, argparse.Namespace, IO[bytes]], str]
-"""Writes the file; returns what it holds, in words."""
+"""Writes the file; returns what it contains, in words."""
 
 
 def export_file(paths: list[Path], options: argparse.Namespace) -> int:

@@ -22,7 +22,7 @@ POLL_S: Final = 0.2
 
 
 class Followed:
-    """The captures to follow, as they come."""
+    """The captures to follow, as they begin."""
 
     def __init__(self, arguments: Sequence[str], scope: Scope) -> None:
         """Resolve the arguments.
@@ -78,7 +78,7 @@ class Followed:
 
 
 def _meaning(argument: str) -> NamedCaptures | None:
-    """The meaning of an argument now; None if it is a name without captures."""
+    """The meaning of an argument now, or None if it is a name without captures."""
     try:
         return meaning_of(argument)
     except NotACapture:
@@ -90,7 +90,7 @@ def _is_folder(meaning: NamedCaptures | None) -> bool:
 
 
 def _name(path: Path) -> Path:
-    """Identifies a capture, however many of its first segments the ring has deleted."""
+    """Identifies a capture, even after the ring has deleted its first segments."""
     return first_segment(real_path(path))
 
 

@@ -163,7 +163,7 @@ def bound_socket(text: str, *, beyond: bool) -> socket.socket:
 
 
 def is_wildcard(host: str) -> bool:
-    """Whether a host stands for all addresses of this machine."""
+    """Whether a host means all addresses of this machine."""
     return ipaddress.ip_address(host.partition("%")[0]).is_unspecified
 
 
@@ -205,7 +205,7 @@ def ready_to_relay() -> asyncio.Event:
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(signum, stopped.set)
-    # The writing thread must not make the loop wait for the interpreter; by default, that takes up to 5 ms.
+    # The writing thread must not make the loop wait for the interpreter, by default up to 5 ms.
     sys.setswitchinterval(SWITCH_S)
     # Nothing loaded so far is garbage, and scanning it repeatedly costs 5 µs per POST.
     gc.freeze()

@@ -118,7 +118,7 @@ def _import_exchanges(file: BinaryIO, options: argparse.Namespace) -> int:
 
 
 def _unreadable(places: list[str]) -> str:
-    """Says which entries were skipped because of their URL; empty if none."""
+    """Which entries were skipped because of their URL, or an empty text if none were."""
     if not places:
         return ""
     more = f" and {count_text(len(places) - 1, 'other entry', 'other entries')}" if len(places) > 1 else ""

@@ -58,7 +58,7 @@ def _lasted_ns(wall_ns: int | None, inspection: Inspection) -> int:
 
 
 def _clients(summary: Summary) -> list[str]:
-    """What its clients call themselves, without those that are not known."""
+    """The names that its clients give themselves, if they are known."""
     return [client for client, _ in summary.clients if client]
 
 

@@ -47,7 +47,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.wrapping import wrapped
 
 UP_LISTENS_S: Final = 5.0
-"""How long a running `up`, which looks once a second, is given to listen for what was routed."""
+"""How long a running `up`, which looks once a second, is given to listen for the servers that were routed."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -135,7 +135,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _only_found(inventories: list[ClientInventory], machine: Machine) -> int:
-    """On Windows: name the files, and leave them alone."""
+    """On Windows, name the files, and leave them alone."""
     for inventory in inventories:
         for path in inventory.files:
             sys.stdout.write(f"{inventory.client.title}  {sanitise(machine.shown(path), None)}\n")
@@ -177,7 +177,7 @@ def _name_machine(todo: list[Plan], name: str, state: InstallState) -> list[str]
 
 
 def _chosen_machine(given: str | None) -> str:
-    """Returns the name given, or the one in the environment, which clients may not pass on; empty if there is neither.
+    """Returns the given name, or the one in the environment, which clients may not pass on, or else an empty text.
 
     Raises:
         ValueError: the name in the environment is invalid.
@@ -187,7 +187,7 @@ def _chosen_machine(given: str | None) -> str:
 
 
 def _capture_directory(named: str | None) -> Path | None:
-    """Returns the directory for captures if `run` would not find it by itself: clients do not pass variables on.
+    """Returns the directory for captures, if `run` would not find it by itself: clients do not pass variables on.
 
     Raises:
         ValueError: the directory cannot be written into a client's configuration.
@@ -210,7 +210,7 @@ def _nothing(options: argparse.Namespace, machine: Machine) -> str:
 
 
 def _say_windows_side(clients: list[Client], machine: Machine) -> None:
-    """Inside WSL: name the files of the Windows side, which are left alone."""
+    """Inside WSL, name the files of the Windows side, which are left alone."""
     for windows in machine.windows_side():
         for inventory in find_all(clients, windows):
             for path in inventory.files:
@@ -228,7 +228,7 @@ def _say_of_proxy(written: list[Plan]) -> None:
 
 
 def _listened_for(plans: list[Plan], *, before: bool) -> dict[int, str]:
-    """The servers that `up` listens for, by its ports: those that were routed before, or those that are routed now."""
+    """The servers that `up` listens for, by port: those that were routed before, or those that are routed now."""
     changes = (change for plan in plans for change in plan.changes if (change.action == "keep") is before)
     return {change.listener.port: change.server.name for change in changes if change.listener is not None}
 
@@ -265,7 +265,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 def _of_captures(wrapper: Wrapper, machine: Machine) -> str:
-    """Where captures go, and that they grow."""
+    """The lines that say where captures go, and that they grow."""
     folder = sanitise(machine.shown(wrapper.capture or Path(captures_root())), None)
     most = f"{RING_BYTES >> 30} GiB"
     return f"Captures go to {folder}, up to {most} per session, and stay until you delete them with mcpproxy prune"

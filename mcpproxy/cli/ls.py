@@ -60,9 +60,9 @@ class CaptureListRow:
     abandoned: int | None = None
     """Number of abandoned requests; None if the capture has no summary and is too large to read for one."""
     answered_late: int = 0
-    """How many of them were answered all the same."""
+    """How many abandoned requests were answered later."""
     ending: str | None = None
-    """How it ended, if it did not end normally: `exit 1`, `SIGKILL`, `killed` (not closed)."""
+    """How it ended, if not normally: `exit 1`, `SIGKILL`, `killed` (not closed)."""
     waiting: int = 0
     """How many requests wait for a response, while the capture is being recorded."""
     waited_ns: int | None = None
@@ -99,7 +99,7 @@ def run(arguments: list[str]) -> int:
                 rows.append(row)
             except CaptureError as error:
                 code = fail(str(error))
-    rows.sort(key=lambda row: row.mark != "live")  # stable: the newest first in each part
+    rows.sort(key=lambda row: row.mark != "live")  # a stable sort: the newest first in each part
     for note in unrecorded():
         say(f"▲ {note_text(note)}; restart it to record it again")
     if options.format == "json":
@@ -175,7 +175,7 @@ def _id(row: CaptureListRow) -> str:
 
 
 def _text(rows: list[CaptureListRow], most: int) -> str:
-    """The list; a line has `most` cells, if possible."""
+    """The list; lines have at most `most` cells, if possible."""
     width = max([6, *(cells(sanitise(row.server)) for row in rows)])
     times = ["" if row.lasted_ns is None else duration(row.lasted_ns) for row in rows]
     room = max([7, *map(len, times)])
@@ -198,7 +198,7 @@ def _text(rows: list[CaptureListRow], most: int) -> str:
         sign = "●" if row.mark == "live" else "✝" if row.ending else "○"
         server = f"{sign} {name}{'':<{width - cells(name)}}"
         line = f"{server}  {started:<19}  {lasted:>{room}}  {frames:>8}  {size(row.size):>9}  {capture}"
-        # Remarks that do not fit have a line of their own, so that the terminal does not break a line within them.
+        # Remarks that do not fit get a separate line, so that the terminal does not break a line within them.
         is_long = cells(line) + 2 + cells(note) > most < WHOLE
         lines += [line, *([f"    {note}"] if note else [])] if is_long else [f"{line}  {note}" if note else line]
     live = sum(row.mark == "live" for row in rows)

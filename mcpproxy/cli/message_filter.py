@@ -1,4 +1,4 @@
-"""`--filter` of `show` and `export`, which run no rules: what they refuse, and what they know only at the end."""
+"""`--filter` of `show` and `export`, which run no rules: the keys that they refuse, and those known only at the end."""
 
 from collections.abc import Mapping
 from pathlib import Path

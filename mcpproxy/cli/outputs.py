@@ -1,4 +1,4 @@
-"""Where a command writes: never over what it reads, and never into what the user meant as its input."""
+"""Where a command writes: never over its input, nor over what the user meant as its input."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -28,14 +28,14 @@ def check_output(output: str | Path, paths: Iterable[Path]) -> None:
         return
     for path in paths:
         for segment in segments(path):
-            # One that cannot be looked at is not there to be replaced.
+            # A file that cannot be examined cannot be replaced either.
             with suppress(OSError):
                 if os.path.samefile(output, segment):
                     raise CannotCreate(f"cannot write {output}: it is the capture that is read; choose another file")
 
 
 def check_copy(output: str, path: Path, *, force: bool) -> None:
-    """Refuse a name for a redacted copy under which there is something that stays, before the work begins.
+    """Refuse a name for a redacted copy if a file there must stay, before the work begins.
 
     Args:
         output: the file to write, or a folder.
@@ -43,7 +43,7 @@ def check_copy(output: str, path: Path, *, force: bool) -> None:
         force: whether an earlier copy of that name is replaced.
 
     Raises:
-        CannotCreate: a file of that name is the capture that is read, or is no copy, or may not be replaced.
+        CannotCreate: a file of that name is the capture that is read, is not a redacted copy, or may not be replaced.
     """
     if not os.path.lexists(output) or os.path.isdir(output):
         return
@@ -52,7 +52,7 @@ def check_copy(output: str, path: Path, *, force: bool) -> None:
         try:
             check_replaceable(Path(output))
         except CannotCreate:
-            return  # writing it will say why it stays in any case
+            return  # the error on writing will say why it stays
         raise CannotCreate(f"{output} exists; --force replaces it")
 
 
@@ -101,12 +101,12 @@ def names_recording(argument: str) -> bool:
 
 
 def written_line(path: Path, contents: str, written: int, advice: str) -> str:
-    """The line with which a command ends that has written a file.
+    """The last line of a command that has written a file.
 
     Args:
         path: the file.
-        contents: what it holds.
-        written: its bytes.
+        contents: what it contains.
+        written: its size in bytes.
         advice: what to do with it.
     """
     return f"{sanitise(str(path))}: {contents}, {size(written)}; {advice}\n"

@@ -14,10 +14,10 @@ _PREFIX: Final = "mcpproxy-private-"
 
 @contextmanager
 def private_folder(place: Path | None = None) -> Iterator[Path]:
-    """A new folder that is deleted at the end; after a kill, the next command that makes one there deletes it.
+    """A new folder that is deleted at the end; after a kill, the next command that creates one there deletes it.
 
     Args:
-        place: the folder in which it is made; by default that for temporary files.
+        place: the folder in which it is created; by default, the one for temporary files.
     """
     sweep(place or Path(tempfile.gettempdir()), _PREFIX)
     with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place) as name:

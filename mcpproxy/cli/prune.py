@@ -91,8 +91,8 @@ def run(arguments: list[str]) -> int:
 
 
 def _write_timer(options: argparse.Namespace) -> int:
-    """Write a timer for these options; nothing is deleted now, so nothing is asked."""
-    # Writing a timer is rare; deleting should not wait for what only that needs.
+    """Write a timer for these options; nothing is deleted now, so there is no question."""
+    # Writing a timer is rare; deleting should not wait for modules that only a timer needs.
     from mcpproxy.cli.timers import operand, write_job
     from mcpproxy.clients.timer import PRUNE
 
@@ -105,7 +105,7 @@ def _write_timer(options: argparse.Namespace) -> int:
 
 
 def _is_wanted(chosen: list[Removable], amount: str) -> bool:
-    """List the captures, and ask whether to delete them."""
+    """List the captures, and ask whether to delete them; returns the answer."""
     for candidate in chosen:
         sys.stdout.write(f"{sanitise(str(candidate.path))}  {size(candidate.size)}\n")
     sys.stdout.write(f"Delete {amount}? [y/N] ")

@@ -1,8 +1,8 @@
-"""`mcpproxy uninstall --purge`: what mcpproxy has written on this machine, and its removal.
+"""`mcpproxy uninstall --purge`: lists and removes what mcpproxy has written on this machine.
 
-It knows files by the names that mcpproxy gives them, below its own directories. Anything else stays: a link, a file
-that the user has put there, such as `keys.toml`, and captures elsewhere, which a command was told to write. The folder
-of captures may be any folder, such as the home directory: of what is in it, only what a recorder has put there goes.
+It recognises files by the names that mcpproxy gives them, below its own directories. Anything else stays: a link, a
+file that the user has put there, such as `keys.toml`, and captures elsewhere, which a command wrote on request. The
+folder of captures may be any folder, such as the home directory: in it, only what a recorder has put there is removed.
 """
 
 import os
@@ -62,7 +62,7 @@ _CONFIG: Final = (
 )
 _BACKUP: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-.+-[0-9a-f]{4}-.+|\..+")
 _CACHES: Final = ("sql", "summaries", "secret-rules")
-"""The folders in the cache directory, all of whose files are ours."""
+"""The folders in the cache directory, all of whose files are mcpproxy's."""
 _RECORDED: Final = "is being recorded, and stays", "are being recorded, and stay"
 _LINK: Final = "is a link, and stays", "are links, and stay"
 _UNREADABLE: Final = "cannot be read, and stays", "cannot be read, and stay"
@@ -70,7 +70,7 @@ _OTHER: Final = (
     "is not as it was recorded (copied, imported, renamed or moved), and stays",
     "are not as they were recorded (copied, imported, renamed or moved), and stay",
 )
-"""Why captures stay: of one, and of several."""
+"""Why captures stay: for one, and for several."""
 _BACKUPS: Final = "backups of clients' files, with their tokens in plain text"
 
 
@@ -84,14 +84,14 @@ class Left(NamedTuple):
 
     @property
     def paths(self) -> Iterator[Path]:
-        """All of its files, those of captures and their marks included."""
+        """All of its files, including those of captures and their marks."""
         for capture in self.captures:
             yield from (*capture.files, marks_path(capture.path))
         yield from self.files
 
     @property
     def size(self) -> int:
-        """How many bytes there are of it now."""
+        """The current size of its files in bytes."""
         return sum(map(_size, self.paths))
 
 
@@ -108,12 +108,12 @@ def purge(machine: Machine, stays: Iterable[str], *, is_agreed: bool, is_dry: bo
     """List what is left, ask, and remove it; returns 2 if there is no terminal to ask on, or something stays.
 
     Args:
-        machine: whose user it belongs to.
-        stays: what else is not removed, and why, a line each.
+        machine: the machine whose user has the files.
+        stays: what else is not removed, and why, one line each.
         is_agreed: whether to remove it without asking.
         is_dry: whether to list it only.
     """
-    list(notes())  # reading them removes those of killed processes
+    list(notes())  # reading the notes removes those of killed processes
     root = Path(os.path.abspath(captures_root()))
     captures, kept = _captures(root)
     left = list(_left(machine, root, captures))
@@ -141,7 +141,7 @@ def purge(machine: Machine, stays: Iterable[str], *, is_agreed: bool, is_dry: bo
             sys.stdout.write("Nothing was removed\n")
             return int(Exit.FINE)
     code = _remove(left, root)
-    # Cached files go with their capture, so only a second look says what has gone.
+    # Cached files go with their capture, so only a second search shows what is gone.
     sys.stdout.write(f"{size(before - sum(kind.size for kind in left))} removed\n")
     if any(kind.what == "units" for kind in left) and machine.system == "macos":
         sys.stdout.write("A unit that is loaded runs until you log out\n")
@@ -149,7 +149,7 @@ def purge(machine: Machine, stays: Iterable[str], *, is_agreed: bool, is_dry: bo
 
 
 def _sweep(left: list[Left], root: Path, stays: list[str], *, is_dry: bool) -> int:
-    """Remove what needs no confirmation: empty folders, and the lock that we hold, with its folder."""
+    """Remove what needs no confirmation: empty folders, and the lock that this process holds, with its folder."""
     folders = [folder for folder in _emptied(root, left) if str(folder) != state_directory()]
     code = int(Exit.FINE) if is_dry else _remove(left, root)
     if not folders:
@@ -163,15 +163,15 @@ def _sweep(left: list[Left], root: Path, stays: list[str], *, is_dry: bool) -> i
 
 
 def _default_roots() -> list[Path]:
-    """Where recorders write unless MCPPROXY_CAPTURES tells them otherwise."""
+    """Where recorders write unless MCPPROXY_CAPTURES is set."""
     return search_roots({name: value for name, value in os.environ.items() if name != "MCPPROXY_CAPTURES"})
 
 
 def _captures(root: Path) -> tuple[list[Removable], Counter[tuple[str, str]]]:
-    """The captures in the folder of captures that go, and how many stay, by the reason."""
+    """The captures to remove in the folder of captures, and how many stay, by reason."""
     own: list[Removable] = []
     kept: Counter[tuple[str, str]] = Counter()
-    # The user may have named a folder above another one of recorders, which `_stays` reports.
+    # The folder that the user named may contain a default folder, which `_stays` reports.
     within = [other for other in _default_roots() if other != root and other.is_relative_to(root)]
     for path in find_captures(root) if _is_folder(root) else []:
         files = segments(path)
@@ -197,13 +197,13 @@ def _is_as_recorded(path: Path) -> bool:
     try:
         header = Capture(path).header.members
     except CaptureError:
-        return True  # as a kill leaves it
+        return True  # the state that a kill leaves
     is_converted = "imported" in header or "redacted_by" in header
     return not is_converted and header.get("name", path.parent.name) == path.parent.name
 
 
 def _left(machine: Machine, root: Path, captures: list[Removable]) -> Iterator[Left]:
-    """All that is left, captures first: deleting one looks into the caches."""
+    """Everything that is left, captures first: deleting one needs the caches."""
     if captures:
         yield Left("captures", root, [], captures)
     if marks := _orphaned_marks(root):
@@ -238,7 +238,7 @@ def _server_folders(root: Path) -> list[Path]:
 
 
 def _orphaned_marks(root: Path) -> list[Path]:
-    """The marks in a folder of captures whose capture is gone."""
+    """The files of marks, in a folder of captures, whose capture is gone."""
     marks = []
     for path in (path for folder in _server_folders(root) for path in sorted(folder.glob(f"*{MARKS_SUFFIX}"))):
         capture = path.with_name(path.name.removesuffix(MARKS_SUFFIX) + SUFFIX)
@@ -249,13 +249,13 @@ def _orphaned_marks(root: Path) -> list[Path]:
 
 
 def _private_folders() -> list[Path]:
-    """What commands that were killed have left."""
+    """The folders that killed commands have left."""
     state = state_directory()
     return [path for path in Path(state).glob("mcpproxy-private-*") if _is_folder(path)] if state is not None else []
 
 
 def _matching(what: str, folder: Path, pattern: re.Pattern[str]) -> Iterator[Left]:
-    """The files in one of mcpproxy's folders whose names match."""
+    """The files with matching names in one of mcpproxy's folders."""
     if not _is_folder(folder):
         return
     files = sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name) and _is_file(path))
@@ -286,7 +286,7 @@ def _stays(machine: Machine, root: Path, kept: Counter[tuple[str, str]]) -> Iter
 
 
 def _unsearched(machine: Machine, other: Path) -> str:
-    """Why the captures in a default folder stay that the environment leads away from, and what removes them."""
+    """Why captures in a default folder stay if the environment names another one, and what removes them."""
     names = list(place_variables())
     for few in (*([name] for name in names), names):
         rest = {name: value for name, value in os.environ.items() if name not in few}
@@ -329,7 +329,7 @@ def _remove(left: list[Left], root: Path) -> int:
 
 
 def _emptied(root: Path, left: list[Left]) -> Iterator[Path]:
-    """The folders of ours that hold nothing once all that is left is removed, the inner ones first."""
+    """The folders of mcpproxy that are empty once everything left is removed, the inner ones first."""
     gone = {*_private_folders(), *(path for kind in left for path in kind.paths)}
     for folder in _folders(root, gone):
         if folder in gone or not _is_folder(folder):
@@ -341,9 +341,9 @@ def _emptied(root: Path, left: list[Left]) -> Iterator[Path]:
 
 
 def _folders(root: Path, going: set[Path]) -> Iterator[Path]:
-    """The folders that mcpproxy makes, the inner ones first."""
+    """The folders that mcpproxy creates, the inner ones first."""
     for place in dict.fromkeys((root, *_default_roots())):
-        # A directory that the user has named is the user's, and so are folders in it that nothing of ours is in.
+        # A directory that the user has named is the user's, and so are folders in it with nothing of mcpproxy's.
         is_named = place not in _default_roots()
         is_ours = not is_named or _is_ignore_file(place / IGNORE_FILE)
         for folder in _server_folders(place):
@@ -367,7 +367,7 @@ def _remove_ignore_file(folder: Path) -> None:
 
 
 def _is_ignore_file(path: Path) -> bool:
-    """Whether it is what recorders put into a new folder; one that a user has written, others can read."""
+    """Whether a file is the one that recorders put into a new folder; a user's own would be readable by others."""
     try:
         is_ours = path.name == IGNORE_FILE and _is_file(path) and not path.lstat().st_mode & 0o077
         return is_ours and path.read_bytes() == IGNORES_ALL
@@ -382,14 +382,14 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def _folders_below(folder: Path) -> list[Path]:
-    """The folders in a folder, the innermost first."""
+    """All folders below a folder, the innermost first."""
     if not _is_folder(folder):
         return []
     return [Path(parent, name) for parent, names, _ in os.walk(folder, topdown=False) for name in names]
 
 
 def _is_folder(path: Path) -> bool:
-    """Whether it is a folder, and no link to one."""
+    """Whether a path is a folder, not a link to one."""
     try:
         return stat.S_ISDIR(path.lstat().st_mode)
     except OSError:

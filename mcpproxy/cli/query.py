@@ -56,7 +56,7 @@ _REFERENCE: Final = "reference"
 _MAX_TIMEOUT_S: Final = 864_000
 _LIKE_SQL: Final = re.compile(r"\s*(?:select|from|with|describe|summarize|show|pivot|create)\s", re.IGNORECASE)
 _MAX_SQL_BYTES: Final = 16 << 20
-"""The most bytes of SQL that are read from a file."""
+"""The maximum number of bytes of SQL read from a file."""
 
 
 def _seconds(text: str) -> float:
@@ -149,7 +149,7 @@ def _answer(session: SqlSession, sql: str | None, options: argparse.Namespace) -
 
 
 def _format_of(output: str | None) -> str | None:
-    """The format that the file's extension stands for; None if it is an unknown extension."""
+    """The format that the file's extension stands for, or None if it is an unknown extension."""
     return _SUFFIXES.get(Path(output).suffix.lower()) if output else "table"
 
 
@@ -174,7 +174,7 @@ def _wrong_choice(options: argparse.Namespace) -> str | None:
 
 
 def _sql(options: argparse.Namespace) -> str | None:
-    """Returns the SQL, and removes it from the captures; None if the user is to be prompted for it."""
+    """Removes the SQL from the captures; returns it, or None if the user is to be prompted for it."""
     if options.file is not None:
         return _read(options.file)
     if options.capture and len(options.capture[0].split()) != 1:
@@ -212,7 +212,7 @@ def _read(name: str) -> str:
 
 
 def _view_hint(words: list[str]) -> str:
-    """A hint for a view's name in the place of SQL; empty if there is none."""
+    """A hint for a view's name given instead of SQL, or an empty text if there is none."""
     word = words[0] if words else ""
     return f'; to query that view: mcpproxy query "from {word}"' if word in relation_names() else ""
 

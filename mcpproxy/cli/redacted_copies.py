@@ -1,7 +1,7 @@
-"""The captures of commands that hand them on in another form, and redacted copies of them: one redaction for all.
+"""The captures of commands that convert them, and redacted copies of the captures: one redaction for all.
 
 The copies are in a private folder that is deleted when the command ends. What the redaction replaces in a capture, it
-replaces in the name of its file too; messages name the original.
+also replaces in the name of its file; messages name the original.
 """
 
 import argparse
@@ -29,7 +29,7 @@ class Inputs(NamedTuple):
     """Whether the original of a copy is damaged, which the copy does not show."""
 
     def code(self, code: int) -> int:
-        """The exit code of a command that otherwise ends with `code`."""
+        """The exit code of a command that would otherwise end with `code`."""
         return max(code, int(Exit.USAGE)) if self.is_damaged else code
 
 
@@ -39,7 +39,7 @@ def inputs(options: argparse.Namespace, check: Callable[[str, list[Path]], None]
 
     Args:
         options: the arguments.
-        check: what raises an error if the output cannot be written, given it and the captures.
+        check: given the output and the captures, raises an error if the output cannot be written.
 
     Raises:
         CaptureError: a capture cannot be read, or is the file to write.
@@ -95,7 +95,7 @@ def redacted_copies(paths: list[Path]) -> Iterator[Inputs]:
 
 
 def _reason(error: BaseException) -> str:
-    """What the system said when it refused; the message itself names a folder of ours."""
+    """The system's reason for an error; the message itself names one of mcpproxy's folders."""
     cause = error.__cause__
     if cause is not None:
         return _reason(cause)

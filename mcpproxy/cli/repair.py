@@ -36,7 +36,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     with selected([options.capture]) as chosen:
         path = chosen.paths[0]
-        # Not next to the original, where it would be taken for another session of the server.
+        # Not next to the original, where it would look like another session of the server.
         name = first_segment(path).name.removesuffix(SUFFIX)
         output = Path(choose_path(options.output or f"{name}-repaired{SUFFIX}", "", time.time_ns()))
         done = repair(Capture(path), output)

@@ -1,4 +1,4 @@
-"""The questions of `share --review`, on the terminal. What they show comes from the traffic, and is sanitised."""
+"""The questions of `share --review`, on the terminal. The texts shown come from the traffic, and are sanitised."""
 
 import os
 import sys

@@ -31,7 +31,7 @@ _WORDS = {
     "route": ("will be routed", "routed"),
     "unroute": ("will be restored", "restored"),
 }
-"""What happens to a server: before and after."""
+"""The words for what happens to a server: before and after."""
 
 
 def add_choice(parser: argparse.ArgumentParser, verb: str) -> None:
@@ -113,13 +113,13 @@ class RoutePrinter:
     """Prints what happens to servers, a block for each file."""
 
     def __init__(self, machine: Machine, listeners: Sequence[Listener], *, as_json: bool) -> None:
-        """Print lines of JSON, or text as wide as stdout; the origins behind listeners are shown in their place."""
+        """Print lines of JSON, or text as wide as stdout; the origins of listeners are shown instead of them."""
         self._machine = machine
         self._listeners = (*listeners,)
         self._json = as_json
         self._width = width_of_stdout()
         self.is_repeated = False
-        """Whether everything was printed before: then only what has happened is printed."""
+        """Whether the plan was printed before; then only results are printed."""
 
     def plan(self, plan: Plan, changes: list[Change], *, done: bool) -> None:
         """Print a file and its servers.
@@ -170,7 +170,7 @@ def padded(text: str, width: int) -> str:
 
 
 def _package(server: Server, listeners: Iterable[Listener]) -> str:
-    """A server in a word, without anything that could be a secret."""
+    """A short name for a server, without anything that could be a secret."""
     wrapped = server.routed
     words = wrapped.inner if wrapped is not None else server.words
     if words:
@@ -203,7 +203,7 @@ def write_all(plans: list[Plan], decide: Decide, state: InstallState, listing: R
         The plans that were carried out, and the exit code.
 
     Raises:
-        OSError: stdout does not take what is printed; the files are written all the same.
+        OSError: the output cannot be written to stdout; the files are written anyway.
     """
     written, code = [], int(Exit.FINE)
     unprinted: list[OSError] = []
@@ -239,7 +239,7 @@ def say_broken(inventories: Iterable[ClientInventory], machine: Machine) -> int:
 
 
 def next_lines(plans: Iterable[Plan]) -> Iterator[str]:
-    """What to do in each client whose files were written."""
+    """The lines on what to do in each client whose files were written."""
     written = list(plans)
     for client in dict.fromkeys(plan.client for plan in written):
         is_project = any(plan.client is client and plan.config.scope == "project" for plan in written)
@@ -249,7 +249,7 @@ def next_lines(plans: Iterable[Plan]) -> Iterator[str]:
 
 
 def elsewhere_lines(inventories: Iterable[ClientInventory]) -> Iterator[str]:
-    """The servers that cannot be routed because no file holds them."""
+    """The lines about servers that cannot be routed because they are in no file."""
     for inventory in inventories:
         for what, name in inventory.elsewhere:
             shown = sanitise(name, 60)
@@ -259,7 +259,7 @@ def elsewhere_lines(inventories: Iterable[ClientInventory]) -> Iterator[str]:
 def stops_before_writing(
     plans: list[Plan], listing: RoutePrinter, options: argparse.Namespace, verb: str, done: str
 ) -> int | None:
-    """Show what would change, and ask, if no client was named; None if the files are to be written, else the exit code.
+    """Show the changes, and ask if no client was named; returns the exit code, or None if the files are to be written.
 
     Args:
         plans: of all files.
@@ -287,7 +287,7 @@ def stops_before_writing(
 
 
 def say_shared(plans: Iterable[Plan], machine: Machine) -> None:
-    """Warn of files that others read: other clients, and the people who share a repository."""
+    """Warn about files that others read: other clients, and the people who share a repository."""
     for plan in plans:
         if plan.also_read_by:
             say(f"{machine.shown(plan.path)} is read by {', '.join(plan.also_read_by)} as well")

@@ -44,7 +44,7 @@ from mcpproxy.wording.wrapping import wrapped
 _LEVELS: Final = 11
 """Columns before the id of a rule in a list."""
 _NARROWEST: Final = 30
-"""The fewest columns for a summary beside the id; with less room, it goes below."""
+"""The least width of a summary next to the id; with less room, it goes below."""
 
 
 def parser() -> argparse.ArgumentParser:

@@ -55,8 +55,9 @@ if TYPE_CHECKING:
     from captures.writer import Fsync, Policy
 
 STACK: Final = 2 << 20
-"""Bytes of a thread's stack. Seven of the usual 8 MiB are a fifth of an address space that is limited to 300 MiB. What
-is left is then not enough for glibc's arenas, and an allocation fails where C does not expect it."""
+"""Bytes of a thread's stack. Seven of the usual 8 MiB are a fifth of an address space that is limited to 300 MiB. The
+rest is then not enough for glibc's arenas, and an allocation fails where C does not expect it.
+"""
 FILES: Final = 24
 """How many files may have to be open at a time, standard streams included."""
 SWITCH_S: Final = 0.0002
@@ -223,7 +224,7 @@ def _relay(
     files: int | None,
     began_ns: int,
 ) -> int:
-    """Run the server until it ends; returns our exit status, or kills the process by the server's signal."""
+    """Run the server until it ends; returns the exit status of `run`, or kills this process by the server's signal."""
     waiting = SignalWait()
     relay = StdioRelay(
         recorder.taps,
@@ -252,7 +253,7 @@ def _relay(
 
 
 def _give_way(why: str, options: Options, environment: EnvironmentBlock, closed: frozenset[int]) -> int:
-    """Become the server, as not even a relay can run; returns the exit status if there is no such command."""
+    """Become the server, because not even a relay can run; returns the exit status if there is no such command."""
     write_stderr(f"{why}; the server runs unrecorded until it is restarted")
     waiting = SignalWait()
     try:
@@ -265,7 +266,7 @@ def _give_way(why: str, options: Options, environment: EnvironmentBlock, closed:
 def _pass_on(
     why: str, options: Options, environment: EnvironmentBlock, closed: frozenset[int], files: int | None
 ) -> int:
-    """Run the server without a recorder until it ends; returns our exit status, or kills the process like `_relay`."""
+    """Run the server without a recorder until it ends; returns the exit status, or kills the process like `_relay`."""
     from captures.redact import server_name
     from mcpproxy.recorder.unrecorded import Bystander, Unseen, noted
 
@@ -286,7 +287,7 @@ def _pass_on(
 def _as_it_ended(ending: ServerExit, waiting: SignalWait) -> int:
     """The exit status of the server; does not return if a signal ended it.
 
-    A server that has not noticed that its output could not be written would have failed without us.
+    A server that has not noticed that its output could not be written would have failed without a proxy.
     """
     if ending.unwritable is not None:
         write_stderr(f"cannot write the server's output to stdout: {os.strerror(ending.unwritable)}")
@@ -297,7 +298,7 @@ def _as_it_ended(ending: ServerExit, waiting: SignalWait) -> int:
 
 
 def _summary(recorder: Recorder, lasted_ns: int) -> str:
-    # Nothing else of a run needs it.
+    # Nothing else in a run needs it.
     from mcpproxy.wording.units import duration, size
 
     frames = recorder.client.frames + recorder.server.frames

@@ -1,11 +1,11 @@
 """Resolves the arguments of a reading command to captures.
 
 An argument is tried as an existing path (a folder means all captures below it), then as a server's name, then as the
-name that `ls` prints or the id in SQL; `-` is a capture on stdin. A file that is no capture does not hide a server of
-the same name, unless the argument is clearly a path. A server's name means its newest capture, and no
-argument the newest of all, unless `--all`, `--last`, `--since`, `--until` or `--live` widen it. If the choice was ours,
-stderr names the captures that are read. If there are none, it names the folders that were searched, because hosts
-record with environments of their own.
+name that `ls` prints or the id in SQL; `-` is a capture on stdin. A file that is not a capture does not hide a server
+of the same name, unless the argument is clearly a path. A server's name means its newest capture, and no argument the
+newest of all, unless `--all`, `--last`, `--since`, `--until` or `--live` widen it. If mcpproxy chose the captures,
+stderr names them. If there are none, it names the folders that were searched, because hosts record with their own
+environments.
 """
 
 import argparse
@@ -43,7 +43,7 @@ or see a session right now:  mcpproxy demo
 """
 
 _ID: Final = re.compile(rf"[0-9a-f]{{8,{DIGITS}}}")
-"""The id of a capture, or its beginning as SQL tables show it."""
+"""The id of a capture, or its prefix as SQL tables show it."""
 _NAMED: Final = 3
 """How many folders a message names if the captures are in several."""
 
@@ -83,7 +83,7 @@ class Scope:
 
     @property
     def narrows(self) -> bool:
-        """Whether it leaves captures out."""
+        """Whether the scope leaves captures out."""
         return self.last is not None or self.since_ns is not None or self.until_ns is not None or self.live
 
     def captures_of(self, meaning: NamedCaptures) -> list[Path]:
@@ -116,7 +116,7 @@ class Selection(NamedTuple):
     """The copy of stdin among them, if any."""
 
     def name_of(self, path: Path) -> Path:
-        """What to call one of them: the copy of stdin is ours, and gone at the end."""
+        """The name of one of them for messages: the copy of stdin is temporary."""
         return STDIN if path == self.stdin else path
 
 
@@ -184,7 +184,7 @@ def selected(arguments: Sequence[str], scope: Scope = NEWEST, *, lists: bool = F
     Args:
         arguments: paths, folders, servers' names or `-`.
         scope: which of them.
-        lists: the command lists captures: an empty result is no error, and stderr does not name the captures.
+        lists: the command lists captures: an empty result is not an error, and stderr does not name the captures.
 
     Raises:
         NotACapture: an argument names no capture, or the scope leaves none to read.
@@ -207,7 +207,7 @@ def selected(arguments: Sequence[str], scope: Scope = NEWEST, *, lists: bool = F
 
 
 def present(arguments: Sequence[str], scope: Scope) -> list[Path]:
-    """The captures that the arguments name now, newest first, each once; an unknown name is ignored.
+    """The captures that the arguments name now, newest first, each once; unknown names are ignored.
 
     For callers that wait for captures to begin: see `wait_for`.
     """
@@ -246,7 +246,7 @@ def meaning_of(argument: str) -> NamedCaptures:
     """The meaning of an argument other than `-`.
 
     Raises:
-        NotACapture: it names no capture; the message says where we looked.
+        NotACapture: it names no capture; the message says where it was searched for.
     """
     if not argument:
         raise _nothing("the name of a capture is empty")

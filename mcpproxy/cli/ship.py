@@ -109,9 +109,9 @@ class _Pass:
     files: int = 0
     bytes: int = 0
     there: list[tuple[Path, str]] = field(default_factory=list)
-    """Captures that the destination has whole, with their ids."""
+    """Captures that are complete in the destination, with their ids."""
     told: set[str] = field(default_factory=set)
-    """What has been said of things that are broken."""
+    """The messages already printed about broken things."""
 
     def run(self, paths: list[Path]) -> int:
         """Ship, then compact, then delete; returns the exit code."""
@@ -156,7 +156,7 @@ class _Pass:
         return self.code
 
     def _fail(self, error: object) -> None:
-        """Say what is wrong, once: what is wrong with a day is wrong with each of its captures."""
+        """Report a problem, once: a problem with a day affects each of its captures."""
         self.code = int(Exit.USAGE)
         if str(error) not in self.told:
             self.told.add(str(error))
@@ -216,7 +216,7 @@ class _Pass:
         return [f"{count_text(days, 'day')} compacted, {count_text(before, 'file')} into {after:,}"]
 
     def _deleted(self, choices: "ShipOptions") -> list[str]:
-        """Delete captures that the destination has, as it says now."""
+        """Delete captures that the destination has, as a new check of it shows."""
         from captures.listing import segments
         from mcpproxy.removal import removable, remove
         from mcpproxy.shipping.manifest import manifest_at
@@ -263,6 +263,6 @@ def _write_timer(options: argparse.Namespace) -> int:
     words += [] if options.keep is None else ["--keep", f"{options.keep}s"]
     words += ["--compact"] * options.compact
     words += ["--machine", options.machine] if options.machine else []
-    # A folder is made when it is needed.
+    # A folder is created when needed.
     dest = options.dest if "://" in options.dest else str(Path(options.dest).absolute())
     return write_job(SHIP, [*words, dest, *map(operand, options.capture)])

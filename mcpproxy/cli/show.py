@@ -174,7 +174,7 @@ def _texts(path: Path, options: argparse.Namespace, damage: "_DamageReport", sel
     printer = _printer(path, reading.fold, options)
     rows: Iterable[Row] = (row for step in reading for row in printer.on_step(damage.check(step, reading)))
     if options.tail is not None:
-        # What is held back until it is known who talks are lines before the end.
+        # Lines held back until the participants are known come before the end.
         rows = deque(chain(rows, printer.catch_up()), options.tail)
     # Lines about the end follow the last lines, and --tail does not count them.
     end = (row for step in reading.finish() for row in printer.on_step(step))
@@ -207,7 +207,7 @@ class _Following:
         except* _LimitReached:
             pass
         except* BrokenPipeError:
-            raise BrokenPipeError from None  # for callers that handle it, but not exception groups
+            raise BrokenPipeError from None  # for callers that handle this exception, but not exception groups
         self._selection.report()
         return self._code
 
@@ -259,7 +259,7 @@ class _LimitReached(Exception):
 
 
 class _Column:
-    """The column of labels: as wide as the longest so far, and thus from the start if all are known then."""
+    """The column of labels, as wide as the longest so far: constant if all are known from the start."""
 
     MAX_LABEL_CELLS: Final = 24
     """Cells of the widest label."""
@@ -267,13 +267,13 @@ class _Column:
     """Cells that a label may always have: the end of a capture's name, and the beginning of a server's."""
 
     def __init__(self) -> None:
-        # The messages need the room more than a long name does.
+        # Messages need the room more than long names do.
         self.most = max(self.LEAST, min(self.MAX_LABEL_CELLS, width_of_stdout() - NARROWEST - _Label.GAP))
         self.width = 0
 
 
 class _Label:
-    """What stands in front of each line of a capture that is followed with others: its server, the end of its name."""
+    """The label before each line of a capture that is followed with others: its server, and the end of its name."""
 
     GAP: Final = 2
     """Cells between a label and its line."""
@@ -286,17 +286,17 @@ class _Label:
 
     @property
     def cells(self) -> int:
-        """How many columns it takes now."""
+        """The current width of the column."""
         return self._column.width + self.GAP
 
     @property
     def text(self) -> str:
-        """It, as wide as that."""
+        """The label, padded to this width."""
         return self._text + " " * (self.cells - cells(self._text))
 
 
 class _Selection:
-    """Reports on stderr in how many captures the filter has selected nothing."""
+    """Reports on stderr in how many captures the filter selected nothing."""
 
     def __init__(self) -> None:
         self._captures = self._empty = 0
@@ -344,7 +344,7 @@ class _Printer(Protocol):
         """The rows that a step adds; in the last one, those about the end of the capture."""
 
     def catch_up(self) -> Iterator[Row]:
-        """The rows held back, once all that a capture holds so far was fed."""
+        """The rows held back, once everything in the capture so far was fed."""
 
     def text(self, row: Row) -> str:
         """A row as it is printed."""
@@ -364,7 +364,7 @@ class _Text:
             fold,
             style,
             self._width,
-            # Each session has a clock of its own, so only wall time compares.
+            # Each session has its own clock, so only wall times can be compared.
             times=options.time or ("rel" if label is None else "abs"),
             file=path.name,
             live=options.follow,
@@ -389,7 +389,7 @@ class _Text:
         yield from self._conversation.due_now() if self._picks else self._conversation.catch_up()
 
     def _fit(self) -> None:
-        """Leave room for the label, which can have become wider; in a pipe, a line has as much as it needs."""
+        """Leave room for the label, which may have become wider; in a pipe, a line may have any length."""
         if self._label is not None and self._width < WHOLE:
             self._conversation.fit(self._width - self._label.cells)
 
@@ -403,7 +403,7 @@ class _Text:
         return "".join(f"{label}{line}\n" for line in [*lines, *self._conversation.lines(row)])
 
     def waiting(self) -> Iterator[str]:
-        """The lines about waiting requests: how many, and since when, whenever another has waited too long."""
+        """The lines about waiting requests: how many, and since when, each time another has waited too long."""
         waits = self._conversation.waits
         if not self._conversation.session.tables["client"].oldest(1):
             return
@@ -420,7 +420,7 @@ class _Json:
 
     def __init__(self, fold: Fold, only: Filter | None = None, capture: str = "") -> None:
         self._capture = f'{{"path":{orjson.dumps(sanitise(capture, None)).decode()},' if capture else "{"
-        """How each line begins: with its capture, if there are several."""
+        """The beginning of each line: its capture, if there are several."""
         self.has_selected = only is None
         """Whether anything was selected."""
         self._only = only

@@ -43,7 +43,7 @@ _MIN_NS: Final = 60_000_000_000
 _NARROWEST: Final = 4
 """The least width of a column."""
 _WAITS_NS: Final = 1_000_000_000
-"""Requests that have waited for less are not listed: they are probably being answered."""
+"""Requests that have waited less than this are not listed: they are probably being answered."""
 _WAITS_BYTES: Final = 64 << 20
 """The size up to which a capture is read for waiting requests; this takes one to two seconds."""
 _NAMES: Final = 3
@@ -67,7 +67,7 @@ class ServerStatus(NamedTuple):
     """Whether something listens there; true if there is no listener."""
     last: LastFrame | None
     unrecorded: Note | None
-    """Says that it runs unrecorded at this moment."""
+    """The text that it currently runs unrecorded."""
 
     @property
     def is_expected(self) -> bool:
@@ -85,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Show the servers; return 2 if a file could not be read."""
+    """Show the servers; returns 2 if a file could not be read."""
     options = parser().parse_args(arguments)
     try:
         clients = chosen_clients(options)

@@ -1,4 +1,4 @@
-"""`--service` of `ship` and `prune`: the timer that runs the command with the options that it was given."""
+"""`--service` of `ship` and `prune`: a timer that runs the command with the given options."""
 
 import sys
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from mcpproxy.sanitise import sanitise
 
 
 def write_job(job: Job, words: Iterable[str]) -> int:
-    """Write the units that run a command of ours with these words, and say how to start them; returns the exit code."""
+    """Write the units that run an mcpproxy command, and say how to start them; returns the exit code."""
     try:
         machine = Machine.here()
         timer = write_timer(machine, job, [*program_words(), job.command, *words], place_variables())
@@ -28,9 +28,9 @@ def write_job(job: Job, words: Iterable[str]) -> int:
 
 
 def operand(name: str) -> str:
-    """An operand that names captures, as a unit needs it, which does not run in this directory: paths are absolute.
+    """An operand that names captures, for a unit, which runs in another directory: paths become absolute.
 
     Raises:
-        NotACapture: it names no capture, so the command would fail every time, unseen.
+        NotACapture: it names no capture, so the command would fail every time, unnoticed.
     """
     return str(Path(name).absolute()) if meaning_of(name).kind in ("file", "folder") else name

@@ -112,7 +112,7 @@ def _report(case: Case, findings: list[_FindingInTrace], picks: Callable[[str], 
         for finding in findings:
             sys.stdout.write(json_line(_row(case, finding)))
         if missed or unexpected:
-            # The findings alone do not show which were unexpected, let alone which were missed.
+            # The findings alone do not show which were unexpected, let alone which were missing.
             say(f"{sanitise(case.name)}: {'; '.join(' '.join(line.split()) for line in _faults(missed, unexpected))}")
     else:
         verdict = "as expected" if not missed and not unexpected else "missed" if not unexpected else "unexpected"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mcpproxy.clients.overview import RoutedServer
 
 END_S: Final = 30
-"""How long the demo may take to end, as it waits for its server."""
+"""How long the demo may take to end, because it waits for its server."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -48,9 +48,9 @@ def run(arguments: list[str]) -> int:
 
 
 def _demo() -> int:
-    """Show sessions that are recorded meanwhile, and delete them at the end."""
+    """Show demo sessions while they are recorded, and delete them at the end."""
     with tempfile.TemporaryDirectory(prefix="mcpproxy-demo-", ignore_cleanup_errors=True) as folder:
-        # It ends when its stdin ends, so also if we are killed, and then removes the directory itself.
+        # It ends when its stdin ends, even if this process is killed, and then removes the directory itself.
         player = subprocess.Popen(
             [sys.executable, "-P", "-m", "mcpproxy.demo.play", folder],
             stdin=subprocess.PIPE,
@@ -95,13 +95,13 @@ def _look(
     first: Path | None = None,
     routed: "Callable[[], Sequence[RoutedServer]] | None" = None,
 ) -> int:
-    # Loading Textual takes a quarter of a second, which other commands need not pay.
+    # Loading Textual takes a quarter of a second, which other commands need not spend.
     import asyncio
 
     if not os.environ.get("NO_COLOR"):
         os.environ.pop(
             "NO_COLOR", None
-        )  # an empty value means colours (no-color.org), but Textual takes it for a request
+        )  # an empty value means colours (no-color.org), but Textual treats it as a request for none
     from mcpproxy.tui.app import TuiApp
     from mcpproxy.tui.shutdown import CODES, exit_on_signals
 

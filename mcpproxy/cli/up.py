@@ -43,7 +43,7 @@ from mcpproxy.relay.http.upstream import Upstream
 LOOK_S: Final = 1.0
 """How often the listeners are compared with what `install` has written."""
 AGAIN_S: Final = 5.0
-"""How long after it failed a capture is tried again."""
+"""How long after a failure to create a capture it is tried again."""
 _OWN: Final = 2
 """How many connections' worth of descriptors a listener needs for itself."""
 
@@ -84,7 +84,7 @@ def run(arguments: list[str]) -> int:
             state.save()
     asyncio.run(_serve(lock, options.machine or ""))
     stderr_lines.flush()
-    # All is closed. Leaving in the usual way would wait for threads that look for a host's name.
+    # Everything is closed. A normal exit would wait for threads that are resolving a host's name.
     os._exit(Exit.FINE)
 
 
@@ -96,7 +96,7 @@ async def _serve(lock: UpLock, machine: str) -> None:
     tell = seldom(stderr_lines.put)
     wanted: dict[tuple[str, int, str], Listener] = {}
     while not stopped.is_set():
-        # Otherwise we go on: a disk or a limit that fails, or records of a later version, must not end sessions.
+        # Otherwise, continue: a failing disk, a limit, or records of a later version must not end sessions.
         with suppress(OSError):
             state = read_state()
             if state.is_read:
@@ -108,7 +108,7 @@ async def _serve(lock: UpLock, machine: str) -> None:
             try:
                 running[key] = await _Running.start(wanted[key], _share(len(wanted)), machine)
             except (UsageError, OSError, ValueError) as error:
-                why = str(error).partition("; name")[0]  # what follows is advice for `serve`
+                why = str(error).partition("; name")[0]  # the rest is advice for `serve`
                 tell(f"{wanted[key].name} is not recorded and cannot be reached; still trying ({why})")
         for listener in running.values():
             listener.record_again()
@@ -128,7 +128,7 @@ def _share(listeners: int) -> int:
 class _Running:
     """One listener with its recorder.
 
-    If no capture can be created, as on a full disk, its clients reach the server all the same, unrecorded.
+    If no capture can be created, as on a full disk, its clients reach the server anyway, unrecorded.
     """
 
     def __init__(self, listener: Listener, upstream: Upstream, most: int, machine: str) -> None:
@@ -139,7 +139,7 @@ class _Running:
         self._note = ExitStack()
         """Holds the note for other commands while nothing is recorded."""
         self._again_s = 0.0
-        """When to try the next time to create a capture, by the monotonic clock."""
+        """When to try again to create a capture, by the monotonic clock."""
 
     @classmethod
     async def start(cls, listener: Listener, most: int, machine: str) -> "_Running":

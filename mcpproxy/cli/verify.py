@@ -57,7 +57,7 @@ def run(arguments: list[str]) -> int:
 
 
 def call_damage(inspection: Inspection, name: Path) -> None:
-    """Call the file with the damage by another name than its own."""
+    """Rename the file in a report of damage."""
     inspection.damage = [item._replace(path=name) for item in inspection.damage]
 
 

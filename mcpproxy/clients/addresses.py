@@ -28,7 +28,7 @@ def host(url: str) -> str:
 
 
 def loopback_proxy(name: str, variables: Mapping[str, str]) -> str:
-    """The variable that leads requests for a host of this machine to a proxy; empty if none does.
+    """The variable that sends requests for a host on this machine to a proxy, or an empty text if none does.
 
     Args:
         name: of the host.

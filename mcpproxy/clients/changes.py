@@ -26,7 +26,7 @@ from mcpproxy.clients.servers import Server
 from mcpproxy.clients.wrapper import PASSES, WrappedCommand, Wrapper
 
 Action = Literal["route", "unroute", "keep", "skip"]
-"""`keep`: it is already as it should be. `skip`: it is left alone, for a reason."""
+"""`keep`: the entry is already as it should be. `skip`: it is left alone, for a reason."""
 
 IsOurs = Callable[[Path], bool]
 """Whether mcpproxy added the member at a path."""
@@ -57,7 +57,7 @@ def route(server: Server, wrapper: Wrapper, *, is_known: bool) -> Change:
 
     Args:
         server: the entry.
-        wrapper: writes our words.
+        wrapper: writes mcpproxy's words.
         is_known: whether `install` wrote the file before, so that it may add options to a command that it wrapped.
     """
     form = server.form
@@ -83,7 +83,7 @@ def route(server: Server, wrapper: Wrapper, *, is_known: bool) -> Change:
 
 
 def _rerouted(server: Server, form: StdioForm, wrapped: WrappedCommand, wrapper: Wrapper, *, is_known: bool) -> Change:
-    """Keep a server that any installation routes; if that installation no longer exists, name ours instead."""
+    """Keep a server that any installation routes; if that installation no longer exists, name this one instead."""
     if wrapped.is_there:
         edits = _upgrade(server, form, wrapped, wrapper) if is_known else []
         if edits:
@@ -97,7 +97,7 @@ def _rerouted(server: Server, form: StdioForm, wrapped: WrappedCommand, wrapper:
 
 
 def _upgrade(server: Server, form: StdioForm, wrapped: WrappedCommand, wrapper: Wrapper) -> list[Edit]:
-    """Write options that an earlier `install` did not write; no edits to words that are not of this installation."""
+    """Write options that an earlier `install` did not write; returns no edits for words of another installation."""
     place = (*server.place, *(form.command if form.args is None else form.args))
     skipped = 0 if form.args is None else 1
     head = (*wrapper.program, "run")
@@ -115,7 +115,7 @@ def _upgrade(server: Server, form: StdioForm, wrapped: WrappedCommand, wrapper: 
                 SetValue((*place, at - skipped), wrapper.machine if is_alone else f"--machine={wrapper.machine}")
             )
     if added:
-        # Words can be put only in front of a list: those that come before the new ones move by rewriting.
+        # Words can be put only in front of a list, so the words before the new ones are rewritten.
         now = (*head[skipped:], *added)
         edits += [SetValue((*place, at), word) for at, word in enumerate(now[len(added) :])]
         edits.append(Prepend(place, now[: len(added)]))
@@ -127,7 +127,7 @@ def unroute(server: Server, is_ours: IsOurs) -> Change:
 
     Args:
         server: the entry.
-        is_ours: tells whether mcpproxy added a member, such as the list of arguments.
+        is_ours: returns whether mcpproxy added a member, such as the list of arguments.
     """
     wrapped, form = server.routed, server.form
     if wrapped is None or form is None:
@@ -165,7 +165,7 @@ def route_url(server: Server, url: str, member: Path, listener: Listener, probe:
 
 
 def name_resource(change: Change, url: str, member: Path) -> Change:
-    """Tell Codex the resource that its OAuth is for, so that it does not name our local URL instead."""
+    """Give Codex the resource that its OAuth is for, so that it does not name mcpproxy's local URL instead."""
     server = change.server
     place = (*server.place, *member)
     named = server.entry.get("oauth_resource")
@@ -220,7 +220,7 @@ def unbridge(server: Server, known: dict[str, Any]) -> Change:
 
 
 def has_credentials(server: Server) -> bool:
-    """Whether an entry sends credentials of its own: headers, or a variable that contains a token."""
+    """Whether an entry sends its own credentials: headers, or a variable that contains a token."""
     names = [str(name).lower() for name, value in server.entry.items() if value]
     return any("header" in name or "bearer" in name for name in names)
 

@@ -20,7 +20,7 @@ class StdioForm:
 
     command: Path
     args: Path | None
-    """None: the command is a list that holds the arguments as well."""
+    """If None, the command is a list that contains the arguments as well."""
 
 
 SYSTEMS: Final[tuple[System, ...]] = ("linux", "macos", "windows")
@@ -35,7 +35,7 @@ class ConfigFile:
     scope: Scope
     format: Format
     maps: tuple[Path, ...]
-    """Where its maps of servers are; `*` stands for any name. A list of entries with a `name` each is fine, too."""
+    """Where its maps of servers are; `*` stands for any name. A list of entries with a `name` each is accepted, too."""
     places: Mapping[System, tuple[str, ...]]
     """Where it is, for `Machine.resolve`."""
     shared: bool = False
@@ -44,7 +44,7 @@ class ConfigFile:
 
 @dataclass(frozen=True, slots=True)
 class UneditableServers:
-    """Servers of a client that are in no file that can be edited: its plugins, extensions or connectors."""
+    """Servers of a client that are not in an editable file: its plugins, extensions or connectors."""
 
     what: str
     """`plugin`, `extension`, …"""
@@ -54,7 +54,7 @@ class UneditableServers:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Which variables of its own a client gives to the servers that it starts."""
+    """Which of its own variables a client passes to the servers that it starts."""
 
     keeps: tuple[str, ...] = ()
     """The only names that are passed on; empty for all of them."""
@@ -62,7 +62,7 @@ class Environment:
     """Names that contain one of these are not passed on."""
 
     def given(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """What a server gets of the client's variables."""
+        """The client's variables that a server gets."""
         return {
             name: value
             for name, value in variables.items()
@@ -72,7 +72,7 @@ class Environment:
 
 ALL: Final = Environment()
 SDK: Final = Environment(("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"))
-"""What the official SDKs for TypeScript and Python pass on, unless a client says otherwise."""
+"""The variables that the official SDKs for TypeScript and Python pass on, unless a client chooses others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,19 +86,21 @@ class Client:
     source: str
     """Where its facts come from."""
     after: str
-    """What the user does in the client after an edit, as an imperative: `restart it`; empty if it notices the edit."""
+    """What the user must do in the client after an edit, as an imperative: `restart it`; empty if it notices the
+    edit.
+    """
     after_project: str = ""
-    """What else the user does if the file is a project's."""
+    """What else the user must do if the file is a project's."""
     stdio: tuple[StdioForm, ...] = STDIO
     urls: tuple[Path, ...] = URLS
     """The members that may hold the URL of a server."""
     overrides: tuple[tuple[str, str], ...] = ()
-    """Variables, and the beginnings of places that their values replace."""
+    """Variables, and the prefixes of places that their values replace."""
     elsewhere: tuple[UneditableServers, ...] = ()
     speaks_as: tuple[str, ...] = ()
-    """What `clientInfo.name` begins with."""
+    """Prefixes of `clientInfo.name`."""
     stdio_type: str = "stdio"
-    """What `type` says of a server with a command, in an entry that has it."""
+    """The `type` of a server with a command, in entries that have one."""
     names_resource: bool = False
     """Whether `oauth_resource` in an entry says which resource its OAuth is for."""
     proxies_loopback: bool = True
@@ -107,19 +109,19 @@ class Client:
     start_s: float = 30.0
     """How long a server may take to start before the client gives up, in seconds."""
     variables: tuple[str, ...] = ()
-    """Regular expressions for variables in entries: `name` is the variable, `default` what stands for it if unset."""
+    """Regular expressions for variables in entries: `name` is the variable, `default` its value if unset."""
     env_variables: tuple[str, ...] | None = None
-    """The same for `env`, if other variables count there."""
+    """The same for `env`, if it uses other variables."""
     own_variables: tuple[str, ...] = ()
     """Regular expressions for variables whose values only the client knows, such as what the user enters."""
     misplaced: tuple[str, ...] = ()
-    """Files that are taken for this client's configuration, and that it does not read; for `Machine.resolve`."""
+    """Files that are mistaken for this client's configuration, but that it does not read; for `Machine.resolve`."""
     starts_in_file_folder: bool = False
-    """Whether servers start in the folder of their configuration file, and not where the client was started."""
+    """Whether servers start in the folder of their configuration file, rather than where the client was started."""
     store_package: tuple[str, str] | None = None
     """On Windows, as a package of the Microsoft Store: the folders of such packages, and where the file is in one."""
     locks_with_folder: bool = False
-    """Whether its processes lock a file by a folder beside it, `FILE.lock`, while they write."""
+    """Whether its processes lock a file by a folder next to it, `FILE.lock`, while they write."""
     joins_words: bool = False
     """Whether it joins command and arguments with blanks for a shell."""
     splits_command: bool = False

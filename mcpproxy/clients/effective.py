@@ -9,18 +9,18 @@ from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import Server
 
 _ORDER = {"local": 0, "project": 1, "user": 2}
-"""The nearer entry wins: all clients with several files document this, and Claude Code 2.1.328 was seen to do so."""
+"""The nearer entry wins: all clients with several files document this, and it was observed in Claude Code 2.1.328."""
 
 
 def effective(servers: Iterable[Server], machine: Machine) -> dict[int, Server]:
-    """For every server, by its `id()`, the one that the client uses instead: itself, if it is the one."""
+    """For every server, by its `id()`, the one that the client uses: the server itself, or another one instead."""
     named: dict[tuple[str, str], list[Server]] = {}
     everyone = list(servers)
     for server in everyone:
         if is_here(server, machine):
             named.setdefault((server.client.id, server.name), []).append(server)
     winners = {
-        # Of a project's files, the one nearest to the directory.
+        # Among a project's files, the one nearest to the directory wins.
         key: min(entries, key=lambda server: (_ORDER[server.scope], -len(server.file.parts)))
         for key, entries in named.items()
     }

@@ -1,7 +1,7 @@
-"""The lock of Cline: a folder beside the file, which its processes hold while they read, change and write it.
+"""The lock of Cline: a folder next to the file, which its processes hold while they read, change and write it.
 
-The folder is made under another name with the owner's file in it, and renamed: a rename onto a folder that is not empty
-fails, so only one process can have it (cline/cline, sdk/packages/core/src/extensions/mcp/config-loader.ts).
+The folder is created under another name with the owner's file in it, and then renamed: a rename onto a folder that is
+not empty fails, so only one process can have it (cline/cline, sdk/packages/core/src/extensions/mcp/config-loader.ts).
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ STALE_S: Final = 10.0
 """A lock that is older was left by a process that was killed."""
 WAIT_S: Final = 15.0
 ABANDONED_S: Final = 60.0
-"""A folder of ours that is older and has not become the lock was left by a kill: nothing waits for so long."""
+"""A folder made by mcpproxy that is older and has not become the lock was left by a kill: no process waits that
+long.
+"""
 _TOKEN: Final = re.compile(r"[0-9a-f]{16}")
 
 
 class Held(Exception):
-    """Another process has had the lock for too long."""
+    """Another process has held the lock for too long."""
 
 
 @contextmanager
@@ -34,7 +36,7 @@ def locked(path: Path) -> Iterator[None]:
 
     Raises:
         Held: another process keeps it.
-        OSError: the folder cannot be made.
+        OSError: the folder cannot be created.
     """
     token = os.urandom(8).hex()
     lock, own = path.with_name(f"{path.name}.lock"), path.with_name(f"{path.name}.lock.tmp.{token}")
@@ -50,7 +52,7 @@ def locked(path: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            if (lock / f"owner.{token}").exists():  # another process may have broken it, and have its own by now
+            if (lock / f"owner.{token}").exists():  # another process may have broken the lock, and hold its own by now
                 shutil.rmtree(lock, ignore_errors=True)
     finally:
         shutil.rmtree(own, ignore_errors=True)
@@ -61,7 +63,7 @@ def _taken(own: Path, lock: Path) -> bool:
         if time.time() - lock.stat().st_mtime > STALE_S:
             shutil.rmtree(lock, ignore_errors=True)
     try:
-        os.utime(own)  # its age counts from now, and not from when the wait began
+        os.utime(own)  # its age counts from now, not from when the wait began
         own.rename(lock)
     except OSError:
         return False

@@ -1,7 +1,7 @@
 """Routes servers through mcpproxy, and restores them: which files change, and how each is written.
 
 The changes to a file are planned from its content, and planned again from its content at the moment of writing. So what
-a client writes in between survives, and two calls at once end like one after the other.
+a client writes in between survives, and two concurrent calls have the same result as one after the other.
 """
 
 from __future__ import annotations
@@ -39,14 +39,16 @@ from mcpproxy.clients.state import FileRecord, InstallState
 from mcpproxy.clients.wrapper import Wrapper
 
 Way = Literal["bridge", "oauth-resource"]
-"""How a server that needs OAuth can be recorded: by mcp-remote behind `run`, or, in Codex, by naming the resource."""
+"""How a server that needs OAuth can be recorded: by mcp-remote, started by `run`, or, in Codex, by naming the
+resource.
+"""
 
 _TRIES: Final = 20
 """How often the changes to a file are planned again while its client keeps writing, a few times a second at most."""
 
 
 class Refused(Exception):
-    """A file was left as it was; the text says why."""
+    """A file was left unchanged; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def plans(inventories: Iterable[ClientInventory], decide: Decide, wanted: Callab
 
     Args:
         inventories: what each of the clients has.
-        decide: says what to do with a server.
+        decide: decides what to do with a server.
         wanted: whether a server was chosen; the others are left out.
     """
     planned: dict[str, Plan] = {}
@@ -102,12 +104,12 @@ def plans(inventories: Iterable[ClientInventory], decide: Decide, wanted: Callab
 
 
 def routing(wrapper: Wrapper, state: InstallState, probes: Mapping[str, Probe], ways: Collection[Way] = ()) -> Decide:
-    """Routes a server: our words in front of its command, or a listener in front of its URL.
+    """Routes a server: mcpproxy's words in front of its command, or a listener in front of its URL.
 
     Args:
-        wrapper: writes our words.
+        wrapper: writes mcpproxy's words.
         state: has the listeners.
-        probes: what servers with a URL said.
+        probes: the responses of servers with a URL.
         ways: how servers that need OAuth are routed; by default they are left alone.
     """
 
@@ -138,10 +140,10 @@ def routing(wrapper: Wrapper, state: InstallState, probes: Mapping[str, Probe], 
 
 
 def unrouting(state: InstallState, *, is_named: bool) -> Decide:
-    """Takes away what routes a server.
+    """Removes what routes a server.
 
     Args:
-        state: what we wrote.
+        state: what mcpproxy wrote.
         is_named: whether the user named the servers; then servers that were wrapped by hand are restored, too.
     """
 
@@ -160,7 +162,7 @@ def unrouting(state: InstallState, *, is_named: bool) -> Decide:
         if known is not None and place in known.bridged and server.words[-1:] == (known.bridged[place]["url"],):
             return unbridge(server, known.bridged[place])
         is_foreign = is_by_hand(server, state)
-        # What is recovered of lost records has no digest.
+        # Entries recovered from lost records have no digest.
         is_certain = state.is_read or (known is not None and bool(known.base))
         if is_foreign and is_certain and not is_named:
             return Change(server, "keep", "wrapped by hand, stays")
@@ -171,9 +173,10 @@ def unrouting(state: InstallState, *, is_named: bool) -> Decide:
 
 
 def is_by_hand(server: Server, state: InstallState) -> bool:
-    """Whether a server's command was wrapped, and not by `install`.
+    """Whether a server's command was wrapped by anything other than `install`.
 
-    The option that only `install` writes tells, even in a copy of an entry. Without it, the records do.
+    The option that only `install` writes shows this, even in a copy of an entry; without that option, the records
+    decide.
     """
     if server.routed is None or server.routed.passes:
         return False
@@ -197,7 +200,7 @@ def is_routed(server: Server, state: InstallState) -> bool:
 def remove_stale_users(state: InstallState) -> bool:
     """Remove from each listener the users that no longer lead to it; returns whether any were removed.
 
-    Files that cannot be read, are missing or are empty keep theirs: they may be as before in a moment.
+    Files that cannot be read, are missing or are empty keep theirs: their old content may be back in a moment.
     """
     struck = False
     for listener in state.listeners:
@@ -224,10 +227,10 @@ def apply_plan(plan: Plan, decide: Decide, state: InstallState) -> list[Change]:
     Args:
         plan: says which of its servers were chosen.
         decide: says what to do with each.
-        state: takes the backup first.
+        state: makes the backup first.
 
     Returns:
-        The changes that were made: those of the plan, or those that fit what the file held at the moment of writing.
+        The changes that were made: those of the plan, or those that fit the file's content at the moment of writing.
 
     Raises:
         Refused: the file is unchanged.
@@ -303,7 +306,7 @@ def add_user(listener: Listener, server: Server) -> None:
 
 
 def _is_user(user: str, server: Server) -> bool:
-    """Whether a user of a listener is this entry, by whichever name of its file."""
+    """Whether a user of a listener is this entry, under any name of its file."""
     try:
         path, *place = json.loads(user)
         is_same = os.path.realpath(path) == os.path.realpath(server.file)

@@ -37,7 +37,7 @@ class LastFrame(NamedTuple):
     client: str | None
     """The name and version that the client gives; None if it gives none."""
     parent: str | None
-    """The program that started the recorder, if the system reports it; on stdio only, where a client starts it."""
+    """The program that started the recorder, if the system reports it; only on stdio, where a client starts it."""
     tool: str | None
     """The version of mcpproxy that recorded it."""
 
@@ -47,11 +47,11 @@ Origin: TypeAlias = str | tuple[str, ...] | None
 
 
 class CaptureFrames(NamedTuple):
-    """What is known of one capture."""
+    """What is known about one capture."""
 
     origin: Origin
     last: tuple[LastFrame, ...]
-    """For each client that took part, those that gave their names first, and of these the newest first."""
+    """For each client that took part; clients that gave their names come first, the newest first."""
 
 
 class CaptureLocation(NamedTuple):
@@ -67,7 +67,7 @@ class CaptureLocation(NamedTuple):
 
 
 def place_of(server: Server, state: InstallState) -> CaptureLocation | None:
-    """Where a server is recorded; None if it is not routed."""
+    """Where a server is recorded, or None if it is not routed."""
     wrapped = server.routed
     if wrapped is not None:
         name = safe_name(wrapped.name or server.name)
@@ -96,21 +96,21 @@ class ServerCaptures:
         self._redactor: Redactor | None = None
 
     def rescan(self, places: Iterable[CaptureLocation | None]) -> None:
-        """List the folders anew.
+        """List the folders again.
 
         Args:
-            places: of all servers. Some may have the same name, and thus the same folder: a capture that is certainly
-                of another one does not count.
+            places: of all servers. Some may have the same name, and thus the same folder: a capture that
+                certainly belongs to another server does not count.
         """
         self._listed.clear()
         self._origins = {self._origin_of(place) for place in places if place is not None}
 
     def last_frame(self, place: CaptureLocation, speaks_as: Sequence[str]) -> LastFrame | None:
-        """The last frame that a client exchanged with a server; None if there is none.
+        """The last frame that a client exchanged with a server, or None if there is none.
 
         Args:
             place: of the server.
-            speaks_as: beginnings of the names that the client gives; empty if they are not known.
+            speaks_as: prefixes of the names that the client gives; empty if they are not known.
         """
         own = self._origin_of(place)
         for path, size, written_ns in self._last_written_first(place.folders):
@@ -134,7 +134,7 @@ class ServerCaptures:
         return sorted(several, key=lambda capture: capture[2], reverse=True)
 
     def _origin_of(self, place: CaptureLocation) -> Origin:
-        """How the captures of a server begin: with this address, or with this command, words hashed as recorded."""
+        """How the captures of a server begin: with an address or a command, words hashed as recorded."""
         if place.listener is not None:
             return f"{HOST}:{place.listener.port}"
         if self._redactor is None:
@@ -169,7 +169,7 @@ def _captures_in(folder: Path) -> set[Path]:
 
 
 def frames_of(path: Path, written_ns: int) -> CaptureFrames | None:
-    """The last frame of each client in a capture; None if it has no frames, or cannot be read.
+    """The last frame of each client in a capture, or None if it has no frames or cannot be read.
 
     Args:
         path: the path of the capture.
@@ -187,8 +187,8 @@ def frames_of(path: Path, written_ns: int) -> CaptureFrames | None:
     if summary.frames == 0 or summary.wall_ns is None:
         return None
     wall_ns = summary.wall_ns
-    # The clock may have been wrong, but no frame is newer than the last write.
-    # Over HTTP, a message without a session or a name may be of any program.
+    # The clock may have been wrong, but no frame is newer than the last write. Over HTTP, a message without a session
+    # or a name may come from any program.
     clients = [(client, t_ns) for client, t_ns in summary.clients if client or is_stdio]
     origin = _recorder(header)
     last = [LastFrame(path, min(wall_ns + t_ns, written_ns), client or None, *origin) for client, t_ns in clients]

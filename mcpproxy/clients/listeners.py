@@ -1,4 +1,4 @@
-"""The listeners of `mcpproxy up`: which local port stands in front of which server with a URL.
+"""The listeners of `mcpproxy up`: which local port is in front of which server with a URL.
 
 Only the origin of a server (`https://example.com`) is kept here. Path and query stay in the client's file, where they
 were, because a token may be part of them.
@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 HOST: Final = "127.0.0.1"
 FIRST_PORT: Final = 16000
 PORTS: Final = 4000
-"""They are below the ports that systems give to outgoing connections, and apart from those that mcp-remote uses for
-logins, so that a port that is written into a file stays free.
+"""Below the ports that systems give to outgoing connections, and apart from those that mcp-remote uses for logins, so
+that a port written into a file stays free.
 """
 
 _PORT_OF: Final = {"http": 80, "https": 443}
@@ -29,7 +29,7 @@ class NotRoutable(ValueError):
 
 @dataclass(slots=True)
 class Listener:
-    """One local port and what is behind it."""
+    """One local port and the server behind it."""
 
     name: str
     """The server's name, for its captures."""
@@ -48,7 +48,7 @@ _MEMBERS: Final = frozenset(member.name for member in fields(Listener))
 
 
 def read_listener(stored: Any) -> Listener | None:
-    """Returns a listener as it was stored, or None if it is malformed; members that we do not know are dropped."""
+    """Returns a listener as it was stored, or None if it is malformed; unknown members are dropped."""
     if not isinstance(stored, dict):
         return None
     try:
@@ -88,7 +88,7 @@ def split_origin(url: str) -> tuple[str, str]:
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     origin = f"{parts.scheme}://{host}" + (f":{port}" if port and port != _PORT_OF[parts.scheme] else "")
     _, _, rest = url.partition("://")
-    # It holds characters that are left out when it is read, or half of a character.
+    # It has characters that are left out when it is read, or half of a character.
     if not rest.startswith(parts.netloc) or not _is_text(url):
         raise NotRoutable("its URL is malformed")
     return origin, rest[len(parts.netloc) :]
@@ -104,15 +104,15 @@ def _is_text(text: str) -> bool:
 
 
 def local_url(listener: Listener, rest: str) -> str:
-    """What a client is given instead of a server's URL."""
+    """The URL that a client gets instead of a server's own."""
     return f"http://{HOST}:{listener.port}{rest}"
 
 
 def own_url(listener: Listener, url: str) -> str:
-    """The server's own URL, for what a client was given instead.
+    """The server's own URL, for the URL that a client got instead.
 
     Raises:
-        NotRoutable: we have not written this URL: somebody has put a user name into it, for example.
+        NotRoutable: mcpproxy did not write this URL; someone added a user name to it, for example.
     """
     try:
         return listener.upstream + split_origin(url)[1]
@@ -121,7 +121,7 @@ def own_url(listener: Listener, url: str) -> str:
 
 
 def listener_of(url: str, listeners: Iterable[Listener]) -> Listener | None:
-    """The listener that a URL leads to; None if it leads elsewhere."""
+    """The listener that a URL leads to, or None if it leads elsewhere."""
     try:
         parts = urlsplit(url)
         if parts.scheme != "http" or parts.hostname not in (HOST, "localhost"):
@@ -137,7 +137,7 @@ def first_port(name: str, upstream: str) -> int:
 
 
 def free_port(name: str, upstream: str, taken: Container[int]) -> int:
-    """A port for a server: the same each time it is asked for, unless that is taken.
+    """A port for a server: the same one each time, unless it is taken.
 
     Raises:
         OSError: all are taken.

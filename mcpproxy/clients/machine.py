@@ -1,7 +1,7 @@
 """The machine as clients see it: which system, whose home, which variables, which directory.
 
 Places of configuration files are written as clients document them (`~/.cursor/mcp.json`, `%APPDATA%/Claude/…`) and
-resolved here, so a test can ask for the files of a Mac with a made-up home.
+resolved here, so a test can look up the files of a Mac with a made-up home.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Machine:
     home: Path
     environment: Mapping[str, str] = field(default_factory=dict)
     directory: Path = Path()
-    """Where the command was started: project files are looked for from here up to the root of the repository."""
+    """Where the command was started: project files are searched for from here up to the root of the repository."""
     windows_homes: tuple[Path, ...] = ()
     """Inside WSL: the homes of the Windows side, as they are mounted."""
 
@@ -49,7 +49,7 @@ class Machine:
 
     @property
     def project(self) -> Path:
-        """The root of the repository that holds the directory, or the directory itself outside of one."""
+        """The root of the repository that contains the directory, or the directory itself outside of one."""
         for folder in (self.directory, *self.directory.parents):
             if (folder / ".git").exists():
                 return folder
@@ -58,11 +58,11 @@ class Machine:
         return self.directory
 
     def resolve(self, place: str, overrides: Sequence[tuple[str, str]] = ()) -> list[Path]:
-        """The paths that a place stands for: one; of a project, one for each folder; those that exist, if it has `*`.
+        """The paths that a place stands for: one; for a project, one per folder; with `*`, those that exist.
 
         Args:
             place: begins with `~/`, `./` (the project), `/`, or a variable of Windows such as `%APPDATA%`.
-            overrides: names of variables, and the beginnings of places that their values replace.
+            overrides: names of variables, and the prefixes of places that their values replace.
         """
         for variable, front in overrides:
             value = self.environment.get(variable)
@@ -76,7 +76,7 @@ class Machine:
                 base = self.environment.get(variable.strip("%")) if self.system == "windows" else None
                 place = f"{base or self.home / folder}{place[len(variable) :]}"
         if place.startswith("./"):
-            # Clients that look in several folders of a repository look from its root down to where they were started.
+            # Clients that search several folders of a repository do so from its root down to where they were started.
             paths = [folder / place[2:] for folder in self._project_folders()]
         else:
             paths = [self.home / place[2:] if place.startswith("~/") else Path(place)]
@@ -93,7 +93,7 @@ class Machine:
             yield Machine("windows", home, {}, home)
 
     def shown(self, path: Path) -> str:
-        """A path as a person reads it: with `~` for the home directory."""
+        """A path for a person to read: with `~` for the home directory."""
         if path == self.home:
             return "~"
         try:

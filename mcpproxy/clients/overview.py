@@ -13,16 +13,16 @@ from mcpproxy.clients.state import read_state
 
 
 class RoutedServer(NamedTuple):
-    """A server whose client leads it through mcpproxy."""
+    """A server that its client routes through mcpproxy."""
 
     client: str
     """The title of the client."""
     name: str
-    """Under which it is recorded."""
+    """The name under which it is recorded."""
 
 
 def routed_servers() -> list[RoutedServer]:
-    """Every routed server that its client does not leave alone; empty if no home directory is known."""
+    """Every routed server that is enabled in its client; empty if no home directory is known."""
     try:
         machine, state = Machine.here(), read_state()
     except OSError:

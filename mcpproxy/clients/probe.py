@@ -1,4 +1,4 @@
-"""Finds out by a request without credentials whether clients can use a server with a URL as it is.
+"""Finds out, by a request without credentials, whether clients can use a server with a URL as it is.
 
 One `ping` is posted: it opens no session, and a server that requires credentials refuses it like any other request. The
 headers of the client's entry are not sent. A redirect is followed as the official SDKs follow it: within its origin.
@@ -27,27 +27,27 @@ _AT_ONCE: Final = 8
 _PORT_OF: Final = {"http": 80, "https": 443}
 
 Access = Literal["open", "denied", "oauth", "redirect", "unreachable", "unapproved"]
-"""`denied`: it requires credentials, but does not mention OAuth. `unapproved`: it got no request."""
+"""`denied`: it requires credentials, but does not mention OAuth. `unapproved`: no request was sent."""
 
 
 class Probe(NamedTuple):
-    """How a server responded."""
+    """A server's response to the probe."""
 
     access: Access
     reason: str = ""
-    """Of `redirect` and `unreachable`: where to, or why."""
+    """For `redirect` and `unreachable`: where to, or why."""
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
     """Returns redirects to the caller instead of following them."""
 
     def redirect_request(self, *_args: Any, **_more: Any) -> None:
-        """Follow none."""
+        """Follow no redirect."""
         return
 
 
 def probe(url: str) -> Probe:
-    """Ask one server."""
+    """Probe one server."""
     try:
         return run_with_timeout(2 * PROBE_S, lambda: _asked(url))
     except TimeoutError as error:
@@ -55,7 +55,7 @@ def probe(url: str) -> Probe:
 
 
 def next_url(url: str, method: str, status: int, location: str) -> str | None:
-    """The URL at which the official SDKs repeat a request that was redirected; None if they do not.
+    """The URL at which the official SDKs repeat a request that was redirected, or None if they do not.
 
     They stay within the origin, ignore credentials in the redirect, and do not let a POST become a GET, as it
     does after 301, 302 and 303.
@@ -66,7 +66,7 @@ def next_url(url: str, method: str, status: int, location: str) -> str | None:
         target = urljoin(url, location)
         before, after = urlsplit(url), urlsplit(target)
         is_same = _origin(before) == _origin(after) and after.username is None
-    except ValueError:  # it is no address
+    except ValueError:  # it is not an address
         return None
     return target if is_same else None
 
@@ -115,7 +115,7 @@ def _why(reason: object) -> str:
 
 
 def probe_all(urls: Iterable[str]) -> dict[str, Probe]:
-    """Ask several servers at the same time."""
+    """Probe several servers at the same time."""
     each = list(dict.fromkeys(urls))
     if not each:
         return {}

@@ -1,9 +1,9 @@
-"""Recovers what the records of `install` do not know, or no longer, from the clients' files and from the backups.
+"""Recovers what is missing from the records of `install`, or was lost, from the clients' files and from the backups.
 
 A routed command contains the server's own command. A routed URL contains only one of mcpproxy's ports. Which server has
 that port follows from the backups, in which the entry still has the server's own URL: a port is derived from the
-server's name and origin. The user may have copied an entry to another client, so every entry that leads to a listener
-of ours is looked for, even if the records are complete.
+server's name and origin. The user may have copied an entry to another client, so every entry that leads to one of
+mcpproxy's listeners is searched for, even if the records are complete.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from mcpproxy.clients.up_lock import running_up
 
 _BACKUP: Final = re.compile(r"\d{8}T\d{6}Z-(?P<client>.+)-[0-9a-f]{4}-(?P<file>[^/]+)").fullmatch
 _STEPS: Final = 64
-"""How far a port may be from the derived one, because those in between were taken when it was chosen."""
+"""The maximum distance of a port from the derived one; those in between were taken when it was chosen."""
 
 
 def recover(state: InstallState, machine: Machine, *, is_sure: bool = False) -> list[Server]:
-    """Recover what can be recovered of lost records, and add the entries that lead to our ports, such as copies.
+    """Recover lost records as far as possible, and add the entries that lead to mcpproxy's ports, such as copies.
 
     Args:
         state: the records.
@@ -110,7 +110,7 @@ def _is_port_of_ours(url: str) -> bool:
 def _listener(state: InstallState, server: Server, url: str, *, is_lost: bool) -> Listener | None:
     """Returns the listener of an entry, found by the newest backup in which it has the server's own URL, or None.
 
-    The entry may have been copied from another client, or, if that is all there is to go by, have got another name.
+    The entry may have been copied from another client, or, if nothing else identifies it, have been renamed.
     """
     try:
         _, rest = split_origin(url)
@@ -135,7 +135,7 @@ def _listener(state: InstallState, server: Server, url: str, *, is_lost: bool) -
 
 
 def _before(state: InstallState, server: Server) -> Iterator[Server]:
-    """Yields the servers in all backups, newest backup first; those of the server's file have that as their file."""
+    """Yields the servers in all backups, newest backup first; those in backups of the server's file have that file."""
     try:
         names = sorted(os.listdir(state.backups), reverse=True)
     except OSError:

@@ -1,7 +1,7 @@
 """Replaces a configuration file: whole or not at all, and never over a change that another program has just made.
 
 Promises:
-- At every moment the file holds the old bytes or the new ones, whenever we are killed.
+- At every moment, the file has the old bytes or the new ones, even if the process is killed.
 - Mode, owner, group, extended attributes and a symbolic link to the file stay.
 - A file that changed since it was read is not written.
 """
@@ -18,7 +18,7 @@ from mcpproxy.clients.documents.document import read_file
 
 
 class Changed(Exception):
-    """The file is not what it was when it was read."""
+    """The file has changed since it was read."""
 
 
 class NotWritable(Exception):
@@ -26,15 +26,15 @@ class NotWritable(Exception):
 
 
 def replace(path: Path, old: bytes, new: bytes) -> None:
-    """Put new bytes in place of a file.
+    """Replace a file's content with new bytes.
 
     Args:
         path: of the file; a link is followed.
-        old: what was read from it.
-        new: what it will hold.
+        old: the content that was read from it.
+        new: its new content.
 
     Raises:
-        Changed: it holds something else by now.
+        Changed: its content has changed since.
         NotWritable: it is read-only, has several hard links, or the system refuses.
     """
     try:
@@ -68,7 +68,7 @@ def remove_left(path: Path) -> None:
 
 
 def create(path: Path, data: bytes) -> None:
-    """Write a private file of ours, whole or not at all, over an older one if there is one.
+    """Write one of mcpproxy's private files, whole or not at all, over an older one if there is one.
 
     Raises:
         OSError: the system refuses.
@@ -101,7 +101,7 @@ def _copy_attributes(like: Path, fd: int) -> None:
     if not hasattr(os, "listxattr"):
         return
     for name in os.listxattr(like):
-        # Some, such as those of SELinux, are the system's to give.
+        # Some attributes, such as those of SELinux, only the system may set.
         with suppress(OSError):
             os.setxattr(fd, name, os.getxattr(like, name))
 

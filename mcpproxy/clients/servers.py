@@ -32,7 +32,7 @@ class Server:
     """Where the entry is in the file."""
     entry: dict[str, Any]
     project: str = ""
-    """The folder for which alone it counts, if a user's file holds servers of projects."""
+    """The only folder where it counts, if a user's file has servers of projects."""
 
     @property
     def scope(self) -> str:
@@ -41,7 +41,7 @@ class Server:
 
     @property
     def form(self) -> StdioForm | None:
-        """How its command is written; None if it has none that can be wrapped."""
+        """How its command is written, or None if it has no command that can be wrapped."""
         for form in self.client.stdio:
             command = self.value(form.command)
             args = [] if form.args is None else self.value(form.args, [])
@@ -53,7 +53,7 @@ class Server:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Its command with its arguments, as the client splits them; empty if it has none."""
+        """Its command with its arguments, as the client splits them; empty if it has no command."""
         form = self.form
         if form is None:
             return ()
@@ -66,7 +66,7 @@ class Server:
 
     @property
     def is_split(self) -> bool:
-        """Whether its command is a command line that the client splits into words; with arguments, it would not."""
+        """Whether its command is a command line that the client splits, which happens only without arguments."""
         form = self.form
         return form is not None and form.args is not None and self.words[:1] != (self.value(form.command),)
 
@@ -95,26 +95,26 @@ class Server:
 
     @property
     def routed(self) -> WrappedCommand | None:
-        """Our words in front of its command, if they are there."""
+        """The words of mcpproxy in front of its command, if they are there."""
         return routed(self.words)
 
     @property
     def is_disabled(self) -> bool:
-        """Whether the entry says that the client leaves it alone."""
+        """Whether the entry is disabled in the client."""
         return self.entry.get("disabled") is True or self.entry.get("enabled") is False
 
     def value(self, member: Place, default: Any = None) -> Any:
-        """A member of the entry, or a default if it is not there."""
+        """A member of the entry, or a default if it is missing."""
         return value_or(self.entry, member, default)
 
 
 @dataclass(frozen=True, slots=True)
 class ClientInventory:
-    """What one client has on this machine."""
+    """The files and servers of one client on this machine."""
 
     client: Client
     files: list[Path] = field(default_factory=list)
-    """Those of its files that exist."""
+    """Its files that exist."""
     servers: list[Server] = field(default_factory=list)
     broken: list[tuple[Path, str]] = field(default_factory=list)
     """Files that cannot be read, with the reason."""
@@ -123,7 +123,7 @@ class ClientInventory:
 
     @property
     def is_here(self) -> bool:
-        """Whether there is any trace of it."""
+        """Whether there is any trace of the client."""
         return bool(self.files or self.broken or self.elsewhere)
 
 
@@ -172,7 +172,7 @@ def _read(inventory: ClientInventory, config: ConfigFile, path: Path) -> None:
 
 
 def servers_in(document: Document, client: Client, config: ConfigFile, path: Path) -> Iterator[Server]:
-    """Every server of a file, in its order."""
+    """Every server of a file, in the file's order."""
     for pattern in config.maps:
         for place, project in _places(document.data, pattern):
             entries = value_at(document.data, place)
@@ -188,7 +188,7 @@ def servers_in(document: Document, client: Client, config: ConfigFile, path: Pat
 
 
 def _places(data: Any, pattern: Place) -> Iterator[tuple[Place, str]]:
-    """The maps of servers that a pattern names, each with the name that its `*` stands for."""
+    """The maps of servers that a pattern matches, each with the name that its `*` stands for."""
     if "*" not in pattern:
         if isinstance(value_or(data, pattern), dict | list):
             yield pattern, ""

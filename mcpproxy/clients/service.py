@@ -1,6 +1,6 @@
 """The unit that starts `mcpproxy up` with the user's session: for systemd on Linux, for launchd on macOS.
 
-It holds the command and nothing else: addresses and ports are read from our state when it runs.
+It has the command and nothing else: addresses and ports are read from the records of `install` when it runs.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ LAUNCHD: Final = f"~/Library/LaunchAgents/{LABEL}.plist"
 
 
 class NoService(Exception):
-    """This system has no service manager that we know."""
+    """This system has no supported service manager."""
 
 
 class Unit(NamedTuple):
-    """A unit as it was written."""
+    """A unit that was written."""
 
     path: Path
     start: str
@@ -59,12 +59,12 @@ def unit_path(machine: Machine) -> Path:
 
 
 def quoted(word: str) -> str:
-    """A word as systemd takes it: it reads quotes as a shell does, but `%` means something else to it."""
+    """A word as systemd reads it: quotes as in a shell, but `%` has another meaning."""
     return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
 
 
 def command_line(words: Sequence[str]) -> str:
-    """Words as `ExecStart` takes them, where `$` means something else as well."""
+    """Words as `ExecStart` reads them, where `$` has another meaning, too."""
     return " ".join(map(quoted, words)).replace("$", "$$")
 
 

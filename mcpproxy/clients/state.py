@@ -1,8 +1,8 @@
-"""What `install` remembers: a backup of every file that it changed, and what it wrote into it.
+"""The records of `install`: a backup of every file that it changed, and what it wrote into it.
 
-It is in the user's state directory (0700, files 0600), because files of clients can hold secrets. The records are kept
+It is in the user's state directory (0700, files 0600), because clients' files can contain secrets. The records are kept
 twice, the second time in the configuration directory, with a number that grows: if one copy could not be written, the
-other is the newer one. What neither copy can tell is recovered as far as possible (`mcpproxy.clients.recovery`),
+other is the newer one. What neither copy contains is recovered as far as possible (`mcpproxy.clients.recovery`),
 because mcpproxy's words in a client's file can be recognised.
 """
 
@@ -24,11 +24,11 @@ from mcpproxy.clients.listeners import PORTS, Listener, free_port, read_listener
 from mcpproxy.clients.replace import create, remove_left
 
 _VERSION: Final = 1
-"""The version of the records. Members may be added to it: members that are not known are dropped."""
+"""The version of the records. Members may be added to it: unknown members are dropped."""
 _MAX_BYTES: Final = 4 << 20
-"""Larger records are not ours: reading them would take minutes."""
+"""Larger records were not written by mcpproxy, and reading them would take minutes."""
 _LATEST_S: Final = 1e12
-"""No time in our records is later, in seconds since 1970."""
+"""The latest time that a record may have, in seconds since 1970."""
 _MAX_SERIAL: Final = 1 << 63
 
 
@@ -43,29 +43,31 @@ def digest(data: bytes) -> str:
 
 @dataclass(slots=True)
 class FileRecord:
-    """What is known of one file."""
+    """What is known about one file."""
 
     base: str
     """The digest of the file before mcpproxy wrote to it."""
     backup: str
     """The name of its copy in `backups`."""
     after: list[str] = field(default_factory=list)
-    """The digests of what mcpproxy wrote; as long as the file has one of them, its backup holds all of the original."""
+    """The digests of what mcpproxy wrote; as long as the file has one of them, its backup is the complete original."""
     at_s: float = 0.0
-    """When we last wrote it: seconds since 1970."""
+    """When mcpproxy last wrote it: seconds since 1970."""
     added: list[str] = field(default_factory=list)
-    """The places of members that we added, as JSON."""
+    """The places of members that mcpproxy added, as JSON."""
     bridged: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The places of the entries whose URL became a command, and what they were."""
     routed: list[str] | None = None
-    """The places of the commands that `install` wrapped; None if a version did that does not record them."""
+    """The places of the commands that `install` wrapped; None if they were wrapped by a version that does not record
+    them.
+    """
 
 
 _MEMBERS: Final = frozenset(member.name for member in fields(FileRecord))
 
 
 def _read_written(stored: Any) -> FileRecord | None:
-    """Returns the record of a file, or None if it is malformed; members that we do not know are dropped."""
+    """Returns the record of a file, or None if it is malformed; unknown members are dropped."""
     if not isinstance(stored, dict):
         return None
     try:
@@ -73,7 +75,7 @@ def _read_written(stored: Any) -> FileRecord | None:
     except TypeError:
         return None
     if not _is_time(written.at_s):
-        written.at_s = 0.0  # nothing that is restored depends on it
+        written.at_s = 0.0  # no restoration depends on it
     is_sound = (
         all(isinstance(text, str) for text in (written.base, written.backup))
         and written.backup == os.path.basename(written.backup)
@@ -108,7 +110,7 @@ def _is_bridged(entry: Any) -> bool:
 
 @dataclass(slots=True)
 class _Copy:
-    """What one copy of the records holds."""
+    """The content of one copy of the records."""
 
     files: dict[str, FileRecord] = field(default_factory=dict)
     listeners: list[Listener] = field(default_factory=list)
@@ -117,17 +119,17 @@ class _Copy:
     is_partial: bool = False
     """Whether records were lost before it was written."""
     is_whole: bool = True
-    """Whether all that is in it could be read."""
+    """Whether all of it could be read."""
 
     def add(self, other: _Copy) -> None:
-        """Add what only another copy tells."""
+        """Add what only another copy contains."""
         self.files = other.files | self.files
         known = {listener.port for listener in self.listeners}
         self.listeners += [listener for listener in other.listeners if listener.port not in known]
 
 
 def _read_copy(path: Path) -> _Copy | None:
-    """Returns what a copy holds, or None if it cannot be read.
+    """Returns the content of a copy, or None if it cannot be read.
 
     Raises:
         LaterRecords: it must not be overwritten.
@@ -172,7 +174,7 @@ class InstallState:
             copy: the folder of the copy; None if none is kept.
 
         Raises:
-            LaterRecords: they are not ours to change.
+            LaterRecords: a later version of mcpproxy wrote them.
         """
         self._folder = folder
         self._paths = [place / "install.json" for place in (folder, copy) if place is not None]
@@ -207,7 +209,7 @@ class InstallState:
         yield from self.backups.glob(".*")
 
     def listener(self, name: str, upstream: str, capture: str) -> Listener:
-        """The listener for a server, an existing one if there is one; a new one is kept with the next write.
+        """The listener for a server, an existing one if there is one; a new one is saved with the next write.
 
         Raises:
             OSError: no port is free.
@@ -220,20 +222,20 @@ class InstallState:
         return self.listeners[-1]
 
     def record_of(self, path: Path) -> FileRecord | None:
-        """What is known of a file, by whichever of its names."""
+        """What is known about a file, under any of its names."""
         try:
             return self.files.get(os.path.realpath(path))
         except ValueError:
             return None
 
     def before_write(self, path: Path, client: str, old: bytes, new: bytes) -> FileRecord:
-        """Back up a file that is about to change, and record what it will hold; `save` writes the record to disk.
+        """Back up a file that is about to change, and record its new content; `save` writes the record to disk.
 
         Args:
             path: of the file.
             client: the name of its client, for the name of the copy.
-            old: what it holds now.
-            new: what it will hold.
+            old: its current content.
+            new: its new content.
 
         Raises:
             OSError: the backup cannot be written, so the file must not be written either.
@@ -244,7 +246,7 @@ class InstallState:
             stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
             name = f"{stamp}-{client}-{os.urandom(2).hex()}-{path.name.lstrip('.')}"
             create(self.backups / name, old)
-            # What was known of entries still holds: the file was edited, but they may be as we wrote them.
+            # What was known about entries is kept: the file was edited, but they may be as mcpproxy wrote them.
             added, bridged = (known.added, known.bridged) if known is not None else ([], {})
             routed = known.routed if known is not None else []
             known = FileRecord(now, name, added=added, bridged=bridged, routed=routed)
@@ -254,7 +256,7 @@ class InstallState:
         return known
 
     def original(self, path: Path, data: bytes) -> bytes | None:
-        """Returns what a file held before mcpproxy first wrote to it, or None if it has been edited since."""
+        """Returns the content of a file before mcpproxy first wrote to it, or None if it has been edited since."""
         known = self.record_of(path)
         if known is None or digest(data) not in known.after:
             return None
@@ -271,7 +273,7 @@ class InstallState:
             OSError: they cannot be written.
         """
         self.listeners = [listener for listener in self.listeners if listener.users]
-        # The clock, because the numbers of a copy that cannot be read now are not known.
+        # The number comes from the clock, because that of an unreadable copy is not known.
         self._serial = max(time.time_ns(), self._serial + 1)
         stored = {
             "version": _VERSION,
@@ -313,7 +315,7 @@ def read_state() -> InstallState:
 
 
 def opened(*, is_dry: bool) -> AbstractContextManager[InstallState]:
-    """Returns the records for a command: locked, or, for a dry run, without a lock, which has to be written.
+    """Returns the records for a command: locked, or, for a dry run, unlocked, because a lock would write a file.
 
     Raises:
         OSError: as raised by `locked`.
@@ -328,7 +330,7 @@ def locked() -> Iterator[InstallState]:
     Raises:
         OSError: the folder cannot be created, or a later version of mcpproxy wrote the records.
     """
-    import fcntl  # Windows has none; there, clients are only looked for
+    import fcntl  # Windows has none; there, clients are only listed
 
     folder = state_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Which file Claude Desktop reads on Windows: as a package of the Microsoft Store, it has a folder of its own.
+"""Which file Claude Desktop reads on Windows: as a package of the Microsoft Store, it has a separate folder.
 
 The rules are those of neon-solutions/add-mcp#114, which nine reports of edits to the wrong file led to.
 """
@@ -12,7 +12,7 @@ from mcpproxy.clients.documents.edits import ConfigError
 
 
 def chosen(classic: Path, packages: Sequence[Path], inside: str) -> Path:
-    """The file that counts.
+    """The file that Claude Desktop reads.
 
     Args:
         classic: the file of an installation without the store.

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def run_with_timeout(limit_s: float, work: Callable[[], T], given_up: threading.Event | None = None) -> T:
-    """The result of some work, which is done in a thread of its own and abandoned there if it takes too long.
+    """The result of some work, which is done in a separate thread and abandoned there if it takes too long.
 
     Args:
         limit_s: how long it may take, in seconds.

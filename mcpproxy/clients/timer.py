@@ -19,18 +19,18 @@ class Job(NamedTuple):
     """What a timer runs."""
 
     command: str
-    """The command of ours; its units are called after it."""
+    """The mcpproxy command; its units are named after it."""
     description: str
     often: str
     """How often, in words."""
     calendar: str
     """The same as a calendar expression of systemd."""
     spread: str
-    """How much later it may start, so that machines do not all begin at once."""
+    """The random delay, so that machines do not all begin at the same time."""
 
     @property
     def name(self) -> str:
-        """The name of its units, without what they end in."""
+        """The name of its units, without their suffixes."""
         return f"mcpproxy-{self.command}"
 
 
@@ -40,7 +40,7 @@ JOBS: Final = (SHIP, PRUNE)
 
 
 class Timer(NamedTuple):
-    """The units as they were written."""
+    """The units that were written."""
 
     paths: list[Path]
     start: str

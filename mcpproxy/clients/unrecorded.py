@@ -56,9 +56,9 @@ def _recorder(pid: int, table: dict[int, tuple[int, str]], passing: Container[in
 
 
 def _passing(pid: int) -> str | None:
-    """The name of the server, if a process is a `run` of ours that passes where it cannot record.
+    """The name of the server, if a process is a `mcpproxy run` that passes traffic on when it cannot record.
 
-    A launcher that has such a command among its own arguments is none.
+    A launcher that has such a command among its arguments does not count.
     """
     try:
         if os.stat(f"{_PROC}/{pid}").st_uid != os.getuid():
@@ -68,7 +68,7 @@ def _passing(pid: int) -> str | None:
         with open(f"{_PROC}/{pid}/environ", "rb") as file:
             variables = [os.fsdecode(word).partition("=") for word in file.read().split(b"\0")]
         if home({name: value for name, _, value in variables}) != home():
-            return None  # that is not about the clients of this home directory
+            return None  # this is not about the clients of this home directory
     except OSError:
         return None
     arguments = [os.fsdecode(word) for word in words]
@@ -77,7 +77,7 @@ def _passing(pid: int) -> str | None:
 
 
 def _records(pid: int) -> bool:
-    """Whether a process has a capture open; True if the system does not show it."""
+    """Whether a process has a capture open; also True if the system does not show it."""
     try:
         for fd in os.listdir(f"{_PROC}/{pid}/fd"):
             try:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 _NAME: Final = "up.lock"
 _MAX_LOCK_FILE_BYTES: Final = 1 << 20
 _LOOK_S: Final = 0.05
-"""How often to look at it while waiting."""
+"""How often to check the lock while waiting."""
 _TRIES: Final = 5
 """How often the file is read while it is being rewritten."""
 
@@ -29,11 +29,11 @@ class UpLock:
     """The lock of this process."""
 
     def __init__(self, folder: Path) -> None:
-        """Take it.
+        """Acquire the lock.
 
         Raises:
             AlreadyRunning: another process has it.
-            OSError: the file cannot be made.
+            OSError: the file cannot be created.
         """
         import fcntl  # Windows has none; there, `up` cannot run yet
 
@@ -71,7 +71,7 @@ def running_up(folder: Path) -> RunningUp | None:
     try:
         import fcntl
 
-        # It is not created: whoever only looks writes nothing.
+        # The file is not created here: a check writes nothing.
         fd = os.open(folder / _NAME, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (ImportError, OSError):
         return None

@@ -8,17 +8,19 @@ SHELL: Final = r"\$\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}"
 BARE: Final = r"\$(?P<name>[A-Za-z_]\w*)"
 ENV: Final = r"\$\{env:(?P<name>\w+)\}"
 ENV_OR_EMPTY: Final = r"\$\{env:(?P<name>[^}]+)(?P<default>)\}"
-"""Of editors that replace an unset variable by an empty text."""
+"""The form of editors that replace an unset variable with an empty text."""
 FOLDERS: Final = r"(?P<name>\$\{(?:userHome|workspaceFolder|workspaceFolderBasename|pathSeparator|/)\})"
-"""What editors define; doctor knows the values by the whole variable, as no variable of an environment is named so."""
+"""Variables that editors define; doctor looks up their values by the whole text, which cannot be the name of an
+environment variable.
+"""
 EDITOR: Final = (
     r"\$\{(?:input|command|config|extensionInstallFolder|workspaceFolder|workspaceFolderBasename):[^}]*\}",
     r"\$\{(?:file\w*|relativeFile\w*|lineNumber|columnNumber|selectedText|execPath|defaultBuildTask|cwd)\}",
 )
-"""What only an editor knows: inputs, settings, and the file that is open."""
+"""Variables that only an editor knows: inputs, settings, and the open file."""
 
-# Of mcporter, as its env.ts has them. In `env`, a whole value may be a variable, which is empty if unset; elsewhere an
-# unset variable is an error. A value in `env` that does not begin with `$` has no variables.
+# The forms of mcporter, as in its env.ts. In `env`, a whole value may be a variable, which is empty if unset; elsewhere
+# an unset variable is an error. A value in `env` that does not begin with `$` has no variables.
 DIRECT: Final = r"\A\$env:(?P<name>.+)\Z"
 WHOLE: Final = r"\A\$\{(?P<name>[A-Za-z_]\w*)(?::-|:|-)?(?P<default>[^}]*)\}\Z"
 LEADING: Final = rf"\A{SHELL}"

@@ -1,8 +1,8 @@
 """The `mcpproxy run` prefix of a server's command: adds, recognises and removes it.
 
-It carries everything: no variable and no directory is relied on, because clients strip the environment. No word of it
-contains a blank or a sign of the shell, unless the path of this installation does: one client joins the words for
-`/bin/sh -c`.
+It carries everything: it relies on no variable and no directory, because clients strip the environment. None of its
+words contains a blank or a shell metacharacter, unless the path of this installation does: one client joins the words
+for `/bin/sh -c`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ _SAFE: Final = re.compile(r"[\w./@:+=,%-]+")
 _PROGRAM: Final = re.compile(r"(?:.*[/\\])?mcpproxy(?:\.exe)?(?:[@=].*)?")
 _INTERPRETER: Final = re.compile(r"(?:.*/)?(?:python|pypy)[^/]*")
 _OPTIONS: Final = re.compile(r"((-[XW] ?\S+|-[^XWm-]\S*)( |$))*(-m)?")
-"""What an interpreter takes before our name, its words joined by blanks."""
+"""Options of an interpreter before mcpproxy's name, joined by blanks."""
 PASSES: Final = "--if-unrecordable=pass"
-"""What we write for `run`: a full disk, or a lost home directory, must not take the servers of all clients away."""
+"""The option that `install` writes for `run`: a full disk, or a lost home directory, must not take the servers of all
+clients away.
+"""
 _FLAGS: Final = frozenset({"--summary", "--help", "-h"})
 _BEFORE: Final = 8
 """Words that may come before `run`: `uv tool run --from DIR mcpproxy`, `python -P -m mcpproxy`."""
@@ -39,28 +41,28 @@ class NoProgram(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WrappedCommand:
-    """A server's command with our words in front of it."""
+    """A server's command with mcpproxy's words in front of it."""
 
     program: str
     """The first word."""
     name: str
-    """The value of `--name`; empty if it is not there."""
+    """The value of `--name`; empty if it is missing."""
     capture: str
-    """The value of `--capture`; empty if it is not there."""
+    """The value of `--capture`; empty if it is missing."""
     inner: tuple[str, ...]
     """The server's own command."""
     count: int
-    """How many words are ours."""
+    """How many words are mcpproxy's."""
     passes: bool
     """Whether the server starts unrecorded if no capture can be created."""
     machine: str
-    """The value of `--machine`; empty if it is not there."""
+    """The value of `--machine`; empty if it is missing."""
     machine_at: int | None
     """The index of the word that holds it, perhaps after a `=`."""
 
     @property
     def is_there(self) -> bool:
-        """Whether the program exists; a bare name is looked for by the client."""
+        """Whether the program exists; a bare name is found by the client."""
         try:
             return not os.path.isabs(self.program) or os.access(self.program, os.X_OK)
         except ValueError:  # no file can have such a name
@@ -69,7 +71,7 @@ class WrappedCommand:
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """Writes our words."""
+    """Writes mcpproxy's words."""
 
     program: tuple[str, ...]
     """The command of this installation, absolute."""
@@ -79,13 +81,13 @@ class Wrapper:
     """The name of this machine in captures; empty for the default."""
 
     def words(self, name: str) -> tuple[str, ...]:
-        """What comes before the command of the server of this name."""
+        """The words in front of the command of the server of this name."""
         plain = safe_name(name)
         where = () if self.capture is None else ("--capture", self.folder_of(name))
         return (*self.program, "run", "--name", plain, *where, *self._machine_words, PASSES, "--")
 
     def folder_of(self, name: str) -> str:
-        """What `--capture` says for the server of this name; empty for the default."""
+        """The value of `--capture` for the server of this name; empty for the default."""
         return "" if self.capture is None else f"{self.capture / safe_name(name)}{os.sep}"
 
     @property
@@ -132,13 +134,13 @@ def is_recorder(words: Sequence[str]) -> bool:
         return False
     if at == 1:
         return True
-    # The kernel puts an interpreter in front of a script. Its options are all that may come in between.
+    # The kernel puts an interpreter in front of a script. Only its options may come in between.
     between = " ".join(words[1 : at - 1])
     return _INTERPRETER.fullmatch(words[0]) is not None and _OPTIONS.fullmatch(between) is not None
 
 
 def _place_of_run(words: Sequence[str]) -> int | None:
-    """Which word of a command is the `run` of ours; None if it is not there."""
+    """The index of the word `run` of mcpproxy in a command, or None if it is not there."""
     for at, word in enumerate(words[: _BEFORE + 1]):
         if word == "run" and at and _PROGRAM.fullmatch(words[at - 1]):
             return at
@@ -146,7 +148,7 @@ def _place_of_run(words: Sequence[str]) -> int | None:
 
 
 def routed(words: Sequence[str]) -> WrappedCommand | None:
-    """Our words in a command, of any version and at any path; None if it is not wrapped."""
+    """The words of mcpproxy in a command, of any version and at any path; returns None if it is not wrapped."""
     at = _place_of_run(words)
     if at is None:
         return None

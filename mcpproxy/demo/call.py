@@ -47,7 +47,7 @@ def _no_constant(name: str) -> None:
 
 
 def is_id(value: object) -> bool:
-    """Whether it can be an id or a progress token: a string or an integer (MCP, basic/index)."""
+    """Whether a value can be an id or a progress token: a string or an integer (MCP, basic/index)."""
     return isinstance(value, str | int) and not isinstance(value, bool)
 
 
@@ -101,7 +101,7 @@ class Call:
 
     @property
     def meta(self) -> Json:
-        """Its `_meta`; empty if there is none."""
+        """Its `_meta`, or an empty object if there is none."""
         meta = self.params.get("_meta")
         return meta if isinstance(meta, dict) else {}
 

@@ -2,7 +2,7 @@
 
     python -P -m mcpproxy.demo.client -- COMMAND [ARGUMENT...]
 
-It speaks the handshake era first and the modern one after it, over one connection. It waits for each response before it
+It uses the handshake era first and then the modern one, over one connection. It waits for each response before it
 continues (except for the one that a faulty server never sends), so that the order of a recording is the order of the
 script. Nothing waits for ever: a server that does not respond is abandoned at the deadline, a server that does not end
 is killed.
@@ -64,7 +64,7 @@ class Conversation:
         return self._last_id
 
     def ask(self, method: str, params: Json | None = None) -> Json:
-        """Send a request, and wait for the response, even if it has the id as a string."""
+        """Send a request, and wait for the response, even one that has the id as a string."""
         number = self.request(method, params)
         return self.receive(lambda message: "method" not in message and str(message.get("id")) == str(number))
 
@@ -169,7 +169,7 @@ def talk(
 
     Args:
         argv: the server's command.
-        stderr: where its stderr goes; None for ours.
+        stderr: where its stderr goes; None for this process's own.
         answer_s: how long a response may take.
         end_s: how long it may take to end after its stdin was closed, and again after TERM.
         pace: called before each message of the client; an exception from it ends the conversation.

@@ -1,4 +1,4 @@
-"""The deliberate faults of the demo server, which give a recording of it something to show."""
+"""The deliberate faults of the demo server, which make its recordings worth looking at."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -7,7 +7,7 @@ from mcpproxy.demo.call import Json, encode
 
 
 class Fault(NamedTuple):
-    """A deliberate fault: what is written in place of a correct response."""
+    """A deliberate fault: what is written instead of a correct response."""
 
     description: str
     """What the server does, for the user."""

@@ -9,7 +9,7 @@ from analysis.protocol.error_codes import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from mcpproxy.demo.call import HANDSHAKE, MODERN, Call, CancelledError, Json, RefusalError, ToolError
 
 SINCE: Final = {"annotations": "2025-03-26", "title": "2025-06-18", "outputSchema": "2025-06-18"}
-"""Members of tools, resources and prompts that older revisions do not define, and the revision that brought them."""
+"""Members of tools, resources and prompts that older revisions do not define, and the revision that introduced them."""
 
 NOTES: Final = {
     "groceries": "milk\nbread\ncoffee\n",
@@ -32,7 +32,7 @@ class Tool(NamedTuple):
     """Call and checked arguments → structured content or text."""
     output: Json | None = None
     slow: bool = False
-    """Whether other requests are served meanwhile."""
+    """Whether other requests are served while it runs."""
 
 
 def _failing(reason: str) -> NoReturn:
@@ -140,7 +140,7 @@ def call_tool(call: Call) -> Json:
         raise RefusalError(INVALID_PARAMS, f"unknown tool: {call.params['name']}")
     arguments = call.params.get("arguments", {})
     problem = _argument_problem(tool, arguments)
-    # Older revisions count wrong arguments as errors of the protocol, later ones as something for the model to read.
+    # In older revisions, wrong arguments are protocol errors; in later ones, they are results for the model to read.
     if problem and call.revision < HANDSHAKE[-1]:
         raise RefusalError(INVALID_PARAMS, problem)
     try:

@@ -1,7 +1,7 @@
 """Plays the demo at the pace of a person at work: `python -P -m mcpproxy.demo.play DIRECTORY`.
 
-One session is there at once; then others are recorded live, one after the other, into captures below the directory. It
-goes on until its stdin ends, however that ends, and then removes the directory.
+One session exists from the start; then others are recorded live, one after the other, into captures below the
+directory. It goes on until its stdin ends, however that ends, and then removes the directory.
 """
 
 import os
@@ -23,11 +23,11 @@ PACE_S: Final = 0.9
 PAUSE_S: Final = 4.0
 """Pause between two sessions."""
 MAX_DEMO_SESSIONS: Final = 50
-"""Sessions: a forgotten demo must not fill the disk."""
+"""The maximum number of sessions: a forgotten demo must not fill the disk."""
 
 
 class _Over(Exception):
-    """The viewer is gone."""
+    """The viewer has gone."""
 
 
 def play(directory: Path, over: threading.Event) -> None:

@@ -2,8 +2,8 @@
 
     python -P -m mcpproxy.demo.server [--faulty]
 
-It serves both eras on one connection, each request by its own: the handshake revisions from `initialize` on, and the
-modern revision by each request's `_meta`. Its tools, resources and prompt are in `notebook`.
+It serves both eras on one connection, each request in its own era: the handshake revisions from `initialize` on, and
+the modern revision by each request's `_meta`. Its tools, resources and prompt are in `notebook`.
 
 With `--faulty` it commits the faults of the table in `faults`, each once. Without, it keeps every rule that an observer
 can check, and interoperates with the official SDK.
@@ -127,7 +127,7 @@ class Server:
         """Serve.
 
         Args:
-            write: takes whole lines; called by several threads, one at a time.
+            write: receives whole lines; called by several threads, one at a time.
             faulty: whether to commit the faults.
         """
         self._write = write
@@ -137,7 +137,7 @@ class Server:
         self._threads: list[threading.Thread] = []
 
     def receive(self, line: bytes) -> None:
-        """Take one line, without its LF."""
+        """Process one line, without its LF."""
         try:
             message = decode(line)
         except ValueError:
@@ -190,7 +190,7 @@ class Server:
             return None
         assert isinstance(message, dict)
         if "method" not in message:
-            return None  # a response, and this server sends no requests
+            return None  # a response, although this server sends no requests
         if "id" not in message:
             self._take_notification(message)
             return None
@@ -237,7 +237,7 @@ class Server:
         return {"resultType": "complete", **result, **hints, "_meta": {SERVER_INFO_KEY: INFO}}
 
     def _revision_of(self, call: Call) -> str:
-        """The era of a request, by its own words; a bare one belongs to the session, if there is one."""
+        """The revision that a request names; one that names none belongs to the session, if there is one."""
         named = call.meta.get(VERSION_KEY)
         bare = named is None and call.method != "server/discover"
         if bare and (self.revision is not None or call.method in {"initialize", "ping"}):

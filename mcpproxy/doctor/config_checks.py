@@ -90,7 +90,7 @@ def _listed(missing: Iterable[Missing]) -> str:
 
 
 def check_environment(server: Server, variables: Mapping[str, str], given: Mapping[str, str]) -> Iterator[Diagnosis]:
-    """What a server misses of the environment.
+    """What a server lacks in its environment.
 
     Args:
         server: the entry.
@@ -104,7 +104,7 @@ def check_environment(server: Server, variables: Mapping[str, str], given: Mappi
 
 
 def check_proxy(client: Client, url: str, variables: Mapping[str, str]) -> Iterator[Diagnosis]:
-    """Whether a client would ask the proxy for a server on this machine."""
+    """Whether a client would use the proxy for a server on this machine."""
     name = addresses.host(url)
     variable = addresses.loopback_proxy(name, variables)
     if variable and client.proxies_loopback:

@@ -25,11 +25,11 @@ class Obstacle(NamedTuple):
 def obstacle(
     capture: str, name: str, command: Sequence[str], variables: Mapping[str, str], folder: Path
 ) -> Obstacle | None:
-    """What keeps a recorder from creating its capture; None if nothing does.
+    """What keeps a recorder from creating its capture, or None if nothing does.
 
     Args:
-        capture: what `--capture` says; empty if it is not there.
-        name: what `--name` says; empty if it is not there.
+        capture: the value of `--capture`; empty if it is missing.
+        name: the value of `--name`; empty if it is missing.
         command: of the server.
         variables: the environment of the recorder.
         folder: where the recorder starts.
@@ -47,7 +47,7 @@ def obstacle(
 
 
 def _rehearse(place: str) -> None:
-    """Do what the recorder does, in the nearest directory that exists already.
+    """Try what the recorder would do, in the nearest existing directory.
 
     Raises:
         CannotCreate: it would fail there.
@@ -77,7 +77,7 @@ def _rehearse(place: str) -> None:
 
 
 def _check_lengths(existing: str, missing: str) -> None:
-    """Refuse names that are too long for the file system: such a directory looks as if it only had to be made.
+    """Refuse names that are too long for the file system: such a directory looks as if it only had to be created.
 
     Raises:
         CannotCreate: one of them is.

@@ -1,4 +1,4 @@
-"""How the words of a command would look in the file of a client, for advice."""
+"""How the words of a command would look in a client's file, for advice."""
 
 from __future__ import annotations
 

@@ -38,14 +38,14 @@ from mcpproxy.doctor.verdicts import (
 from mcpproxy.wording.units import duration, nanoseconds
 
 MAX_ATTEMPT_S: Final = 60.0
-"""How long an attempt takes at most, whatever the client allows."""
+"""The maximum duration of an attempt, regardless of what the client allows."""
 PATIENCE_S: Final = 10.0
-"""How long it takes at least before a server is given up: one that answers late is told from one that never does."""
+"""The minimum wait before a server is given up, to distinguish one that answers late from one that never does."""
 HTTP_S: Final = 20.0
 
 
 class Result(NamedTuple):
-    """What was found about one server."""
+    """The findings about one server."""
 
     name: str
     client: str | None
@@ -53,7 +53,7 @@ class Result(NamedTuple):
     diagnoses: tuple[Diagnosis, ...]
     """What fails first, if anything does; the rest are remarks."""
     timings_ms: Mapping[str, float]
-    """Of an answered attempt: `first_byte`, `initialize`, `tools_list`, each counted from the start."""
+    """For an answered attempt: `first_byte`, `initialize`, `tools_list`, each counted from the start."""
     tools: int | None = None
 
     @property
@@ -63,7 +63,7 @@ class Result(NamedTuple):
 
     @property
     def is_examined(self) -> bool:
-        """Whether anything is known of the server: of one that needs consent, only its entry was read."""
+        """Whether anything is known about the server: if one needs consent, only its entry was read."""
         return self.fails or not any(diagnosis.verdict.leaves_unexamined for diagnosis in self.diagnoses)
 
 
@@ -76,7 +76,7 @@ def examine(
         server: the entry.
         machine: where the client runs.
         recorder: the command of mcpproxy.
-        url: of a server that is routed to a listener of ours: its own; else that of the entry is used.
+        url: the server's own, if it is routed to one of mcpproxy's listeners; otherwise that of the entry is used.
         is_named: whether the user has named this server, and so agreed to start it.
     """
     trust = trust_in(server, machine)
@@ -105,7 +105,7 @@ def overridden(server: Server, used: Server, machine: Machine) -> Result:
 
 
 def lost_route(server: Server, machine: Machine) -> Result:
-    """The result for an entry that may lead to a port of ours, although nothing is known of it any more."""
+    """The result for an entry that may lead to one of mcpproxy's ports, of which nothing is known any longer."""
     port = urlsplit(server.url[1]).port if server.url is not None else None
     evidence = f"127.0.0.1:{port} may be a port of mcpproxy, but no record of `install` says of which server"
     advice = f"write the server's own URL into {machine.shown(server.file)}"
@@ -154,18 +154,18 @@ def _examine(server: Server, machine: Machine, recorder: Sequence[str], url: str
         server.client.start_s,
         server.client.id,
         diagnoses,
-        # Of the entry's own words: the values of its variables may be secrets.
+        # From the entry's own words: the values of its variables may be secrets.
         apart=entry_text.split_entry_text(server, programs.split(words[0])),
     )
 
 
 def _naming(server: Server) -> str:
-    """The command that starts a server by its name."""
+    """The command that examines a server by its name."""
     return f"mcpproxy doctor {server.client.id} {shlex.quote(server.name)}"
 
 
 def _untrusted(server: Server, machine: Machine, trust: Trust) -> Diagnosis:
-    """What to say of a server that the user has not approved."""
+    """The diagnosis of a server that the user has not approved."""
     how = _naming(server)
     if trust.distrust:
         return Diagnosis(NotTrusted, trust.distrust, f"approve it in {server.client.title}, or start it anyway: {how}")
@@ -174,7 +174,7 @@ def _untrusted(server: Server, machine: Machine, trust: Trust) -> Diagnosis:
 
 
 def _cut_route(server: Server, *, is_listener: bool) -> Diagnosis | None:
-    """What keeps the client from reaching the server through mcpproxy, if it is routed; None if nothing does."""
+    """What keeps the client from reaching a routed server through mcpproxy, or None if nothing does."""
     if server.routed is not None and not server.routed.is_there:
         return Diagnosis(NotFound, f"{server.routed.program}, which routes it, is missing", "run `mcpproxy install`")
     if is_listener and server.url is not None:
@@ -191,7 +191,7 @@ def _cut_route(server: Server, *, is_listener: bool) -> Diagnosis | None:
 def _unrecorded(
     server: Server, command: Sequence[str], given: Mapping[str, str], values: Mapping[str, str], folder: Path
 ) -> Diagnosis | None:
-    """What keeps the recorder in front of a server from creating its capture, if it is routed; None if nothing does."""
+    """What keeps the recorder in front of a routed server from creating its capture, or None if nothing does."""
     if server.routed is None:
         return None
     running = next((note for note in unrecorded() if note.name == server.routed.name), None)
@@ -237,8 +237,8 @@ def of_command(
         recorder: the command of mcpproxy.
         start_s: how long the client waits, in seconds.
         client: the name of the client.
-        remarks: what is known already.
-        apart: the advice if the first word turns out to hold the arguments as well; by default, how to type them.
+        remarks: diagnoses so far.
+        apart: the advice if the first word turns out to contain the arguments as well; by default, how to type them.
     """
     unfit = next(
         (text for text in (*words, str(folder), *given, *given.values()) if not programs.is_passable(text)), None
@@ -271,7 +271,7 @@ def of_command(
 
 
 def slowness(took_s: float | None, allowed_s: float) -> Diagnosis | None:
-    """What to say of the time that a server took, in seconds, until it had answered; None if it was quick."""
+    """The diagnosis of how long a server took to answer, in seconds, or None if it was quick."""
     if took_s is None or took_s <= allowed_s / 2:
         return None
     evidence = f"it took {_text(took_s)}, while the client allows {_text(allowed_s)}"

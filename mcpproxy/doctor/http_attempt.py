@@ -37,7 +37,7 @@ _ACCEPT: Final = {"Accept": "application/json, text/event-stream", "Content-Type
 
 
 class HttpAttempt(NamedTuple):
-    """What came of one conversation."""
+    """The outcome of one conversation."""
 
     diagnosis: Diagnosis | None
     initialize_s: float | None = None
@@ -99,7 +99,7 @@ def _conversation(url: str, headers: Mapping[str, str], limit_s: float, *, is_ss
 
 
 def _streamable(url: str, headers: Mapping[str, str], limit_s: float, began: float, reply: _Reply) -> HttpAttempt:
-    """What comes of a conversation whose `initialize` got this reply."""
+    """The outcome of a conversation whose `initialize` got this reply."""
     diagnosis = _of_status(reply, url)
     if diagnosis is not None:
         return HttpAttempt(_other_transport(diagnosis, url, headers, limit_s) or diagnosis)
@@ -175,7 +175,7 @@ def _request(number: int, method: str, params: dict[str, Any]) -> bytes:
 
 
 def _ask(method: str, url: str, headers: Mapping[str, str], body: bytes | None, limit_s: float) -> _Reply:
-    """One request. Of an event stream, the first event; its rest is not waited for."""
+    """Send one request; of an event stream, only the first event is waited for."""
     accept = {"Accept": "text/event-stream"} if method == "GET" else _ACCEPT
     request = urllib.request.Request(url, body, {**accept, **headers}, method=method)  # noqa: S310 # http and https only
     try:
@@ -219,7 +219,7 @@ def _of_status(reply: _Reply, url: str) -> Diagnosis | None:
 
 
 def _redirected(reply: _Reply, url: str) -> Diagnosis:
-    """What to say of a redirect that the SDKs do not follow."""
+    """The diagnosis of a redirect that the SDKs do not follow."""
     location = reply.headers.get("Location", "")
     try:
         target = urljoin(url, location)
@@ -242,7 +242,7 @@ def _redirected(reply: _Reply, url: str) -> Diagnosis:
 
 
 def _shown(url: str) -> str:
-    """A URL without what may be a secret in it: credentials, query and fragment."""
+    """A URL without its possible secrets: credentials, query and fragment."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 

@@ -1,7 +1,7 @@
-"""Ends what servers leave behind: processes that have put themselves out of the reach of their recorder.
+"""Ends processes that servers leave behind, out of the reach of their recorder.
 
-A server may fork and call `setsid`, and end: its child then belongs to nobody. On Linux, such children become ours, so
-that they can be found. Other systems have no such way; there, a daemon stays.
+A server may fork, call `setsid` and exit, so that its child has no parent. On Linux, such children become children of
+this process, so that they can be found. Other systems have no such way; there, a daemon stays.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _LOOK_S: Final = 0.01
 
 
 def adopt() -> None:
-    """Make processes whose parent ends ours, from now on; without effect where the system cannot do it."""
+    """Adopt processes whose parent ends, from now on; has no effect where the system cannot do this."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_children() -> None:
-    """Kill all children of this process, and theirs, which become ours."""
+    """Kill all children of this process, and their children, which it adopts."""
     until = time.monotonic() + _ENDING_S
     while children := list(_children()):
         for pid in children:
@@ -45,6 +45,6 @@ def _children() -> Iterator[int]:
     own = os.getpid()
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
-            # The name, in parentheses, may hold anything; state and parent follow it.
+            # The name, in parentheses, may contain anything; state and parent follow it.
             if int((folder / "stat").read_bytes().rpartition(b")")[2].split()[1]) == own:
                 yield int(folder.name)

@@ -1,8 +1,8 @@
 """Starts a server that has a command, through the recorder, and speaks to it as a client would, to its end.
 
-The few messages are written here and not by the official SDK: it is not among the packages that users have (it brings
-a dozen more), and it hides what is looked for, such as lines on stdout that are not messages and the time of the first
-byte.
+The few messages are written here and not by the official SDK: it is not among mcpproxy's dependencies (it brings a
+dozen more packages), and it hides what doctor looks for, such as lines on stdout that are not messages and the time of
+the first byte.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NOISE_LINES: Final = 5
 """How many lines on stdout that are not messages are kept."""
 _LINE: Final = 16 << 20
 _TEXT: Final = 1000
-"""How much is kept of a line that is shown."""
+"""How much of a line is kept to be shown."""
 _STDERR_LINE: Final = 4096
 _LINES: Final = 100
 _END_S: Final = 5.0
@@ -50,12 +50,12 @@ _END_S: Final = 5.0
 
 _running: Final[set[subprocess.Popen[bytes]]] = set()
 interrupted: Final = threading.Event()
-"""Set once nothing is to be started any more."""
+"""Set once nothing may be started any longer."""
 
 
 @dataclass(slots=True)
 class Attempt:
-    """What came of one start."""
+    """The outcome of one start."""
 
     launch_error: str = ""
     """Why the recorder could not start it."""
@@ -71,13 +71,13 @@ class Attempt:
     """The result of `initialize`."""
     tools: int | None = None
     error: str = ""
-    """What an error response says."""
+    """The text of an error response."""
     noise: list[str] = field(default_factory=list)
     """Lines on stdout that are not messages."""
     is_closed: bool = False
-    """Whether it closed its stdout, and went on."""
+    """Whether it closed its stdout, and kept running."""
     status: int | None = None
-    """The exit status, if it ended before it was asked to."""
+    """The exit status, if it ended by itself."""
     stderr: list[str] = field(default_factory=list)
     """Its last lines on stderr."""
 
@@ -155,7 +155,7 @@ class _Reader:
             thread.start()
 
     def _read(self, reading: Callable[[IO[bytes]], None], stream: IO[bytes]) -> None:
-        # The stream may be closed meanwhile.
+        # The stream may be closed in the meantime.
         with contextlib.suppress(OSError, ValueError):
             reading(stream)
 
@@ -168,7 +168,7 @@ class _Reader:
         self._put(None)
 
     def _put(self, line: bytes | None) -> bool:
-        """Hand a line on; False once no more are wanted. A server that prints without end has to wait meanwhile."""
+        """Queue a line, blocking a server that prints without end; returns False once no more lines are wanted."""
         while not self.is_done:
             with contextlib.suppress(queue.Full):
                 self.lines.put(line, timeout=0.1)
@@ -234,7 +234,7 @@ def _ask(
     method: str,
     params: dict[str, Any],
 ) -> dict[str, Any] | None:
-    """The response to a request; None if none came in time."""
+    """The response to a request, or None if none came in time."""
     _send(process, {"jsonrpc": "2.0", "id": number, "method": method, "params": params}, until)
     while (left := until - time.monotonic()) > 0:
         try:
@@ -261,12 +261,12 @@ def _ask(
 
 
 def _send(process: subprocess.Popen[bytes], message: dict[str, Any], until: float = 0.0) -> None:
-    """Send a message; where the server does not read, wait until a time at most, or drop the message."""
+    """Send a message; if the server does not read, wait no longer than a deadline, then drop the message."""
     assert process.stdin is not None
     data, fd = json.dumps(message).encode() + b"\n", process.stdin.fileno()
     if len(data) > select.PIPE_BUF:
-        return  # it would be an answer to an id that is longer than a page
-    # A pipe takes so few bytes at once or not at all.
+        return  # it would be a response to an id that is longer than a page
+    # A pipe accepts so few bytes all at once or not at all.
     with contextlib.suppress(OSError, ValueError):
         os.set_blocking(fd, False)
         while True:
@@ -289,7 +289,7 @@ def _error_text(answer: dict[str, Any]) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Close its stdin, then terminate it: the recorder's guard ends what the server has started."""
+    """Close its stdin, then terminate it: the recorder's guard ends the processes that the server has started."""
     with contextlib.suppress(OSError):
         if process.stdin is not None:
             process.stdin.close()

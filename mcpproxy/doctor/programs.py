@@ -36,7 +36,7 @@ _FIRST_LINE: Final = 256
 
 
 def diagnose(command: str, variables: dict[str, str], folder: Path, home: Path) -> Diagnosis | None:
-    """What keeps a command from being started; None if nothing does.
+    """What keeps a command from being started, or None if nothing does.
 
     Args:
         command: the first word, as the client starts it.
@@ -47,7 +47,7 @@ def diagnose(command: str, variables: dict[str, str], folder: Path, home: Path) 
     path = variables.get("PATH", _DEFAULT_PATH)
     if "/" in command:
         file = folder / command
-        if not os.path.exists(file):  # which, unlike `Path.exists`, takes any text
+        if not os.path.exists(file):  # which, unlike `Path.exists`, accepts any text
             return Diagnosis(NotFound, f"{command} does not exist")
     else:
         program = shutil.which(command, path=path)
@@ -60,7 +60,7 @@ def diagnose(command: str, variables: dict[str, str], folder: Path, home: Path) 
 
 
 def of_command_line(command: str, variables: dict[str, str], folder: Path, home: Path) -> Diagnosis | None:
-    """The verdict on a command that is not found because it holds its arguments as well; None if it does not.
+    """The verdict on a command that is not found because it contains its arguments as well, or None if it does not.
 
     Args:
         command: a word that names no program.
@@ -105,7 +105,7 @@ def _not_found(command: str, path: str, home: Path) -> Diagnosis:
 
 
 def _shown(path: str) -> str:
-    """A PATH as a person can read it."""
+    """A PATH for a person to read."""
     folders = list(dict.fromkeys(filter(None, path.split(os.pathsep))))
     if len(folders) <= SHOWN_FOLDERS:
         return ", ".join(folders) or "an empty PATH"
@@ -124,7 +124,7 @@ def _found_elsewhere(command: str, home: Path) -> Iterator[str]:
 
 
 def _interpreter(file: Path, path: str, home: Path) -> Diagnosis | None:
-    """What the first line of a script names, if it is not there."""
+    """The interpreter in the first line of a script, if it is missing."""
     try:
         with file.open("rb") as opened:
             first = opened.readline(_FIRST_LINE)

@@ -1,7 +1,7 @@
 """Whether the user has told a client to trust a server of a project, as far as the client's files say so.
 
-Anyone who can write to a repository chooses what its servers run. So approval counts only if it is outside of the
-project: in the user's own files.
+Anyone who can write to a repository chooses what its servers run. So approval counts only if it is outside the project:
+in the user's own files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LABELS: Final = frozenset({"scope", "extensionName", "description"})
 
 
 class Trust(NamedTuple):
-    """What the files of a client say about one server."""
+    """What a client's files say about one server."""
 
     is_approved: bool
     """Whether it is the user's own, or the user has approved it."""
@@ -39,7 +39,7 @@ def trust_in(server: Server, machine: Machine) -> Trust:
 
 
 def _claude(server: Server, machine: Machine) -> Trust:
-    """Approvals are in the user's file for each project, or in settings: those of the project need a trusted folder."""
+    """Approvals are in the user's file for each project, or in settings; those of the project need a trusted folder."""
     own = value_or(_own_data(server, machine, "~/.claude.json", "json"), ("projects", str(machine.project)))
     names = ("settings.json", "settings.local.json")
     outside = [own, _own_data(server, machine, "~/.claude/settings.json")]
@@ -116,6 +116,6 @@ def _digest(entry: dict[str, Any]) -> str:
 
 
 def _own_data(server: Server, machine: Machine, place: str, form: Any = "jsonc") -> Any:
-    """What a file of the user's says; None if there is none."""
+    """The data of a file of the user's, or None if there is none."""
     paths: list[Path] = machine.resolve(place, server.client.overrides)
     return data_of(paths[0], form) if paths else None

@@ -28,7 +28,7 @@ class Missing(NamedTuple):
 
 
 def values_of(machine: Machine) -> dict[str, str]:
-    """The values that a client on this machine has: its environment, and what it defines, as written in an entry."""
+    """The values of variables, as written in an entry: the client's environment, and what it defines itself."""
     return {
         **machine.environment,
         "${userHome}": str(machine.home),
@@ -73,7 +73,7 @@ def unset(entry: Any, client: Client, values: Mapping[str, str]) -> Iterator[Mis
 
 
 def empty(entry: Any, client: Client, values: Mapping[str, str]) -> Iterator[Missing]:
-    """The variables in an entry that have no value, and for which the client passes on nothing."""
+    """The variables in an entry that have no value, for which the client passes nothing on."""
     for member, text in _texts(entry):
         for match in _matches(text, _forms(client, member)):
             if match["name"] not in values and _value(match, values) == "":
@@ -105,7 +105,7 @@ def _forms(client: Client, member: str) -> tuple[str, ...]:
 
 
 def _replaced(text: str, client: Client, member: str, replace: Any) -> str:
-    """A text with each variable replaced once: what a value holds is no variable."""
+    """A text with each variable replaced once: variables in a value are not replaced."""
     parts, end = [], 0
     for match in _matches(text, _forms(client, member)):
         parts += [text[end : match.start()], replace(match)]

@@ -14,11 +14,11 @@ class Verdict:
     """One fault, or one thing that is likely to become one. The docstring of each subclass is its page."""
 
     id: ClassVar[str]
-    """Never used again for anything else; the name of its page as well, with `-` for `/`."""
+    """Never reused for anything else; also the name of its page, with `-` for `/`."""
     fails: ClassVar[bool] = True
     """Whether the server cannot be used; False for a remark."""
     leaves_unexamined: ClassVar[bool] = False
-    """Whether it is the reason that the server was neither started nor sent a request, so nothing is known of it."""
+    """Whether it is the reason that the server was neither started nor sent a request, so nothing is known about it."""
 
     @classmethod
     def title(cls) -> str:
@@ -37,6 +37,6 @@ class Diagnosis(NamedTuple):
 
     verdict: type[Verdict]
     evidence: str
-    """What was seen. It may hold text of the server, so it is untrusted."""
+    """What was observed. It may contain the server's text, so it is untrusted."""
     advice: str = ""
-    """What to do about this very case, if there is more to say than the page does."""
+    """What to do in this case, if there is more to say than the page does."""

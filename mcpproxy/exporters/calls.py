@@ -24,11 +24,11 @@ MAX_TRACEPARENT_CHARS: Final = 256
 MAX_TIMED_SESSIONS: Final = 10_000
 """The most sessions whose first and last times are kept."""
 MAX_CANCELLED_CALLS: Final = 10_000
-"""Cancelled calls that can still be answered; of more, the export does not say whether the first were."""
+"""The most cancelled calls that wait for a late response; beyond that, the oldest is exported without one."""
 
 
 class Origin(NamedTuple):
-    """What an export needs to refer to a request from another."""
+    """The data with which an export refers from one request to another."""
 
     seq: int
     """Number of its frame."""
@@ -45,7 +45,7 @@ class EndedCall(NamedTuple):
     call: Call
     session: Session
     seen_ns: int
-    """When the reading knew that it had ended."""
+    """When the reading noticed that it had ended."""
 
     @property
     def ended_ns(self) -> int:
@@ -100,7 +100,7 @@ class Calls:
     def __init__(
         self, fold: Fold, only: Filter | None = None, look: Callable[[MessageContext], None] = lambda _: None
     ) -> None:
-        """Prepare.
+        """Start without calls.
 
         Args:
             fold: the state of the conversation, as its reading keeps it.
@@ -112,7 +112,7 @@ class Calls:
         self._times: OrderedDict[int, Span] = OrderedDict()
 
     def on_step(self, step: Step) -> list[EndedCall]:
-        """Take the next step; returns the calls that it ends. The last step ends those that are open."""
+        """Process the next step; returns the calls that it ends. The last step ends those that are open."""
         ended: list[EndedCall] = []
         now_ns = self.fold.t_ns
         for context in step.messages:
@@ -122,7 +122,7 @@ class Calls:
                 ended += self._ended(context.cancelled, now_ns)
         at = -1 if step.item is None or isinstance(step.item, Damage) else step.item.seq
         for call in step.changed:
-            # What a notification had cancelled has ended then.
+            # A call that a notification had cancelled ended at that moment.
             mark = call.cancellation
             if call.response is not None:
                 ended += self._ended(call, now_ns) if mark is None else []
@@ -153,16 +153,16 @@ class Calls:
 
 
 class FinalCalls:
-    """Holds cancelled calls back until it is known whether they are answered late."""
+    """Holds back cancelled calls until it is known whether they are answered late."""
 
     def __init__(self) -> None:
         self._cancelled: dict[Call, EndedCall] = {}
 
     def take(self, ended: Iterable[EndedCall], step: Step) -> list[EndedCall]:
-        """The calls of which nothing more will be known.
+        """Add ended calls; returns those about which nothing more will be known.
 
         Args:
-            ended: those that the step ends.
+            ended: the calls that the step ends.
             step: the step; the last one ends the wait for late responses.
         """
         final = []
@@ -183,7 +183,7 @@ class FinalCalls:
 
 
 def names(call: EndedCall, fold: Fold) -> tuple[Peer, Peer]:
-    """The client and the server of a call, each as it names itself; text of the peers, and not sanitised."""
+    """The client and the server of a call, each as it names itself. Untrusted text."""
     session = call.session
     client = session.client or fold.client or Peer("unknown client", "")
     server = session.server or fold.server or Peer(fold.name or "unknown server", "")

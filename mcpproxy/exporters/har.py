@@ -1,8 +1,9 @@
 """HAR 1.2: the HTTP exchanges of a capture, as browsers and HTTP debuggers read them.
 
 An event stream is the text of its body, reassembled from its events; the member `_mcp` of an entry says when each
-message crossed, for which HAR has no place. Values that the recorder has replaced by hashes stay replaced; cookies are
-only in the headers. Bodies are decoded, as HAR requires, so a `Content-Encoding` in the headers describes the transfer.
+message crossed, for which HAR has no place. Values that the recorder has replaced with hashes stay replaced; cookies
+are only in the headers. Bodies are decoded, as HAR requires, so a `Content-Encoding` in the headers describes the
+transfer.
 
 Format: http://www.softwareishard.com/blog/har-12-spec/
 """
@@ -27,9 +28,9 @@ from mcpproxy.wording.units import utc
 MAX_EXPORTED_BODY_BYTES: Final = 16 << 20
 """Bytes of a body that are exported; the rest of a longer one is left out, and a comment says so."""
 HELD: Final = 256 << 20
-"""Bytes of unfinished bodies of all exchanges."""
+"""The most bytes of unfinished bodies, over all exchanges."""
 MAX_OPEN_EXCHANGES: Final = 15_000
-"""Unfinished exchanges; the oldest is written as it is."""
+"""The most unfinished exchanges; beyond that, the oldest is written as it is."""
 COPY: Final = 1 << 20
 _GAVE_UP: Final = "the client closed it before the response"
 _NO_TIME: Final = "1970-01-01T00:00:00.000000Z"
@@ -48,7 +49,7 @@ class Entries:
     """The entries of one capture, each once its exchange has ended."""
 
     def __init__(self, capture: str, fold: Fold, only: Filter | None = None) -> None:
-        """Prepare.
+        """Start without entries.
 
         Args:
             capture: the id of the capture.
@@ -70,7 +71,7 @@ class Entries:
         return self._fold.transport == "http"
 
     def on_step(self, step: Step) -> list[HarEntry]:
-        """Take the next step; returns the entries that it completes. The last step completes those that are open."""
+        """Process the next step; returns the entries that it completes. The last step completes those that are open."""
         item = step.item
         for context in step.messages:
             number = context.message.frames[0].exchange
@@ -135,7 +136,7 @@ class Entries:
             if exchange.is_unanswered or known.status is None:
                 error = error or _GAVE_UP
             elif known.settled is not None:
-                ended_by = "complete"  # it closed a stream that had brought all it wanted
+                ended_by = "complete"  # it closed a stream that had delivered all it wanted
         entry = {
             "startedDateTime": _date(start_ns),
             "time": times.send + times.wait + times.receive,
@@ -199,7 +200,7 @@ class _Exchange:
         self._event_id: str | None = None
 
     def begin(self, t_ns: int) -> None:
-        """A record of it came."""
+        """Note the stamp of its first record."""
         if self.begun_ns < 0:
             self.begun_ns = t_ns
 
@@ -219,12 +220,12 @@ class _Times:
     """When an exchange began, and its phases in milliseconds."""
 
     def __init__(self, times: object, begun_ns: int, *, has_body: bool) -> None:
-        """Take the recorded times.
+        """Read the recorded times.
 
         Args:
-            times: the member of its record.
+            times: the member of the exchange's record.
             begun_ns: the stamp of its first record, in case the request's own is unknown.
-            has_body: whether a byte of a response's body came; if not, nothing was received, and it waited to the end.
+            has_body: whether a byte of a response's body arrived; if not, the whole time was spent waiting.
         """
         known = times if isinstance(times, dict) else {}
         head, *later = (_stamp(known.get(name)) for name in _PHASES)
@@ -264,7 +265,7 @@ def _request(request: dict[str, Any], exchange: _Exchange, origin: str) -> dict[
     posted: dict[str, Any] = {}
     if body.pieces:
         kind = _value(headers, "content-type") or "application/json"
-        # HAR has no encoding for what is posted; what is not UTF-8 is escaped, and does not come back as it was.
+        # HAR has no encoding for request bodies; bytes that are not UTF-8 are escaped, and cannot be restored.
         text = b"\n".join(body.pieces).decode("utf-8", "backslashreplace")
         posted["postData"] = {"mimeType": kind, "text": text, **_cut(body)}
     return {
@@ -352,7 +353,7 @@ def _date(t_ns: int) -> str:
 
 
 def dumped(value: object) -> bytes:
-    """A value as JSON, whatever text a capture has put into it."""
+    """A value as JSON, regardless of what text a capture has put into it."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -365,7 +366,7 @@ class HarFile:
     """Sorts entries by their beginning, as a HAR file requires; they arrive in the order of their ends."""
 
     def __init__(self, spool: BinaryIO) -> None:
-        """`spool` is an empty private file that takes the entries meanwhile."""
+        """`spool` is an empty private file, which stores the entries until then."""
         self._spool = spool
         self._places: list[tuple[int, int, int]] = []
 
@@ -373,7 +374,7 @@ class HarFile:
         return len(self._places)
 
     def add(self, entry: HarEntry) -> None:
-        """Take an entry."""
+        """Add an entry."""
         self._places.append((entry.start_ns, self._spool.tell(), len(entry.text)))
         self._spool.write(entry.text)
 

@@ -39,7 +39,7 @@ _GAP: Final = re.compile(" {3,}")
 
 
 class ListedFinding(NamedTuple):
-    """A finding as it is listed: whatever differs only in the frame is the same."""
+    """A finding as it is listed: findings that differ only in the frame count as the same."""
 
     level: Level
     rule: str
@@ -57,14 +57,14 @@ class CaptureFacts(NamedTuple):
     findings: Mapping[ListedFinding, Sequence[int]]
     """The first frame of each and how often it occurs, the worst first; `FINDINGS` at most."""
     found: int
-    """How many there are, those that are not listed among them."""
+    """How many there are, including those that are not listed."""
 
 
 def facts_of(path: Path) -> CaptureFacts:
     """Check a capture.
 
     Args:
-        path: of the capture.
+        path: the path of the capture.
 
     Raises:
         CaptureError: it cannot be read.
@@ -85,7 +85,7 @@ def facts_of(path: Path) -> CaptureFacts:
 
 
 def _worst(findings: Mapping[ListedFinding, list[int]]) -> dict[ListedFinding, list[int]]:
-    """The first `FINDINGS`. What is dropped can only come after these again, so their counts are right."""
+    """The first `FINDINGS`. A dropped one could only return after these, so their counts are right."""
     return dict(sorted(findings.items(), key=lambda item: (-item[0].level, item[1][0]))[:FINDINGS])
 
 
@@ -95,10 +95,10 @@ class MarkdownExport:
     def __init__(
         self, path: Path, fold: Fold, facts: CaptureFacts, only: Filter | None = None, times: Times = "rel"
     ) -> None:
-        """Prepare.
+        """Create an export to which no step has been fed yet.
 
         Args:
-            path: of the capture, for its name.
+            path: the path of the capture, for its name.
             fold: the state of the conversation, as its reading keeps it.
             facts: what is known about the whole capture.
             only: selects the messages; None for all.

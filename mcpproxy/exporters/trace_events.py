@@ -1,8 +1,8 @@
 """Trace events: calls on a timeline, for Perfetto and Chromium (the JSON of the Trace Event Format).
 
 Each server is a process. Calls overlap, which slices of a thread must not, so each is an async pair `b`/`e` with an id
-of its own. Beside them, each session has a thread for each direction, with a short slice for each message; arrows lead
-from a request of the client to the requests that it leads the server to send. Counters show how many requests
+of its own. In addition, each session has a thread for each direction, with a short slice for each message; arrows lead
+from a request of the client to the requests of the server that it causes. Counters show how many requests
 wait, and how many bytes they hold. Times are microseconds since the first capture opened; captures whose wall clock is
 known share one axis.
 
@@ -24,7 +24,7 @@ from mcpproxy.exporters.har import dumped
 from mcpproxy.exporters.otlp.conventions import text
 
 SLICE_NS: Final = 1_000
-"""How long the slice of a message is drawn, unless the next one comes before."""
+"""How long the slice of a message is drawn, unless the next one begins earlier."""
 MAX_TRACE_THREADS: Final = 10_000
 """Threads that get a name; sessions beyond that share the last."""
 _CATEGORY: Final = "mcp"
@@ -33,7 +33,7 @@ Event = dict[str, Any]
 
 
 class Processes:
-    """Numbers the servers: those of one name are one process, whatever capture they are in."""
+    """Numbers the servers: those of one name are one process, regardless of the capture."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -57,14 +57,14 @@ class CaptureEvents:
         offset_ns: int,
         only: Filter | None = None,
     ) -> None:
-        """Prepare.
+        """Start without events.
 
         Args:
             capture: the id of the capture.
             fold: the state of the conversation, as its reading keeps it.
-            name: that of its server.
-            processes: those of the whole file.
-            number: of the capture in the file, from 0; keeps its ids and threads apart from those of others.
+            name: the name of its server.
+            processes: the processes of the whole file.
+            number: the number of the capture in the file, from 0; separates its ids and threads from those of others.
             offset_ns: when it opened, on the axis of the file.
             only: selects calls; None for all, and for messages that are not calls.
         """
@@ -84,7 +84,7 @@ class CaptureEvents:
         self._events: list[Event] = []
 
     def on_step(self, step: Step) -> list[Event]:
-        """Take the next step; returns the events that are known with it."""
+        """Process the next step; returns the events that it completes."""
         if self._is_new:
             self._is_new = False
             self._meta("process_name", 0, self._name)
@@ -102,7 +102,7 @@ class CaptureEvents:
     # ---- messages
 
     def _update(self, context: MessageContext) -> None:
-        """A message crossed."""
+        """Draw a message, and count a request as waiting."""
         message = context.message
         if isinstance(message, Request) and message.id.pairs:
             size = len(message.frames[0].raw)
@@ -148,7 +148,7 @@ class CaptureEvents:
     # ---- calls
 
     def _end(self, ended: EndedCall) -> None:
-        """Nobody waits for a call any more."""
+        """Count a call, which no longer waits."""
         self.count += 1
         size = self._waiting.pop((ended.call.request.seq, ended.call.request.index), None)
         if size is not None:
@@ -191,7 +191,7 @@ class CaptureEvents:
 
 
 def _cancellation(call: Call) -> Event:
-    """What the slice of a call says of its cancellation, as it ends there."""
+    """What the slice of a call says about its cancellation, where it ends."""
     if call.cancelled_ns is None:
         return {}
     cancelled: Event = {"cancelled": "cancelled" if call.abandoned_ns is None else "abandoned"}
@@ -221,7 +221,7 @@ def file_pieces(events: Iterable[list[Event]], captures: list[str]) -> Iterator[
     """The whole file, piece by piece.
 
     Args:
-        events: of all captures.
+        events: the events of all captures.
         captures: their ids, complete once all events have come.
     """
     yield b'{"displayTimeUnit":"ms","traceEvents":['

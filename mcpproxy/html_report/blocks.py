@@ -40,7 +40,7 @@ def _element(name: str, json: str) -> str:
 
 
 class Payloads:
-    """The payloads of a report, compressed as they are added: memory holds only what the file will hold."""
+    """The payloads of a report, compressed as they are added: memory holds no more than the file will."""
 
     def __init__(self) -> None:
         self.count = 0

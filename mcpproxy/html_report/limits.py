@@ -13,7 +13,7 @@ HEADS: Final = 20_000
 """HTTP exchanges with the fields of their heads."""
 STDERR_LINES: Final = 20_000
 STDERR_CHARACTERS: Final = 1_000
-"""Of one line."""
+"""Characters of one line."""
 SESSIONS: Final = 200
 """Sessions in the start-up path."""
 LATENCIES: Final = 200
@@ -31,10 +31,10 @@ FIRST_ROWS: Final = 8
 
 
 def level(sizes: Iterable[tuple[int, int]], budget: int) -> int:
-    """The largest cut at which everything fits: how much of each thing may be kept, so that small things stay whole.
+    """The largest cut at which everything fits: how much of each item may be kept, so that small items stay whole.
 
     Args:
-        sizes: each size and how many things have it, the smallest first.
+        sizes: each size and how many items have it, the smallest first.
         budget: what all of them may take together.
     """
     counted = list(sizes)

@@ -1,8 +1,8 @@
 """The file: a skeleton, a style sheet, scripts and blocks of data, and the policy that lets nothing else run or load.
 
-The policy allows exactly our style sheet and our script, by their hashes, and no other source of anything: no network,
-no images, no frames, no forms. It comes before everything that it governs. Nothing from a capture is in the markup:
-scripts read it from the blocks and set it as text.
+The policy allows exactly the page's style sheet and script, by their hashes, and no other source of anything: no
+network, no images, no frames, no forms. It comes before everything that it governs. Nothing from a capture is in the
+markup: scripts read it from the blocks and set it as text.
 """
 
 from base64 import b64encode

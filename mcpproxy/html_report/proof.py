@@ -25,7 +25,7 @@ class Findings:
     def __init__(self, traffic: Traffic) -> None:
         """`traffic`: its rows are marked with the findings about them."""
         self.levels: Counter[str] = Counter()
-        """How many there are of each level."""
+        """How many findings there are of each level."""
         self._traffic = traffic
         self._ranking = Ranking()
         self._shown: dict[str, list[dict[str, Any]]] = {}
@@ -36,12 +36,12 @@ class Findings:
         self._ranking.begin()
 
     def add(self, capture: int, located: LocatedFinding, examination: CaptureCheck) -> None:
-        """Note a finding.
+        """Record a finding.
 
         Args:
             capture: the place of its capture among those of the report.
             located: the finding.
-            examination: the examination that found it; it knows where the other records are that prove it.
+            examination: the examination that found it; it knows where the other proving records are.
         """
         finding = located.finding
         self._ranking.count_finding(located)
@@ -117,7 +117,7 @@ def _marked(shown: Excerpt) -> list[str]:
 
 
 def _characters(text: str, begin: int, width: int) -> int:
-    """Where `width` cells of a text end, from `begin` on; combining marks stay with their letter."""
+    """The end of `width` cells of a text, from `begin` on; combining marks stay with their letter."""
     end, used = begin, 0
     while end < len(text) and (used < width or not cells(text[end])):
         used += cells(text[end])

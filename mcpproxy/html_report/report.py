@@ -42,7 +42,7 @@ class Report:
         self.examined: list[CheckOutcome] = []
         """The outcome of each examination."""
         self.redacted: list[bool] = []
-        """Of each capture, whether it is a redacted copy."""
+        """By capture, whether it is a redacted copy."""
         self.left_out: list[str] = []
         sizes = rows.sizes()
         cut = min(limits.FRAME_BYTES, limits.level(sizes, limits.PAYLOAD_BYTES))
@@ -109,7 +109,7 @@ class Report:
         # Records follow the last frame, too: how the streams, the server and the capture ended.
         is_whole = row.frames <= self._most
         for step, found in examination.to_end():
-            # Rows come first: a finding is noted in the row of its frame.
+            # Rows come first, because a finding is noted in the row of its frame.
             if step.end is not None:
                 traffic.finish(step, is_whole=is_whole)
             elif is_whole or traffic.frames < self._most:
@@ -143,7 +143,7 @@ class Report:
 
 
 def _calls(rows: ReportRows, captures: Sequence[CaptureRow], last: Sequence[int]) -> dict[str, list[Any]]:
-    """The requests by column, those of frames that have rows."""
+    """The requests by column, if their frames have rows."""
     names = (
         *("capture", "session", "request", "response", "by", "method", "name", "state", "bad", "from", "to"),
         *("took_ns", "late"),

@@ -1,6 +1,6 @@
-"""The traffic of a report: a row for each line that `show` would print, in columns, and the payloads beside them.
+"""The traffic of a report: a row for each line that `show` would print, in columns, and the payloads next to them.
 
-The words are those of `show` and `tui` (`mcpproxy.wording.lines`), and sanitised by them. Payloads are exact; the
+The words are those of `show` and `tui` (`mcpproxy.wording.lines`), and sanitised there. Payloads are exact; the
 page escapes them when it shows them.
 """
 
@@ -33,7 +33,7 @@ NONE: Final = -1
 
 
 class _Row(NamedTuple):
-    """What a row says about a message or remark."""
+    """The content of a row about a message or remark."""
 
     kind: str
     """request, response, notification, batch, other (not a message) or remark."""
@@ -62,7 +62,7 @@ class Traffic:
         """Begin without rows.
 
         Args:
-            payloads: takes the payloads.
+            payloads: receives the payloads.
             cut: bytes that are kept of each payload.
         """
         self.payloads = payloads
@@ -91,7 +91,7 @@ class Traffic:
         return number
 
     def mark(self, capture: int, seq: int, rule: str, level: Level) -> None:
-        """Note that a finding is about a record."""
+        """Record that a finding is about a record."""
         row = self.rows.get((capture, seq))
         if row is not None:
             self.columns["level"][row] = max(self.columns["level"][row], int(level))
@@ -100,7 +100,7 @@ class Traffic:
                 self.columns["rules"][row] = " ".join([*rules, rule])
 
     def settle(self, row: int, status: Status, facts: Iterable[Fact]) -> None:
-        """Say in the row of a request what became of it without a response."""
+        """Note in the row of a request how it ended without a response."""
         self.columns["facts"][row] = _plain(facts)
         self.columns["word"][row] = f"{status.word}{status.text}"
         self.columns["is_bad"][row] = status.is_bad
@@ -113,7 +113,7 @@ class CaptureTraffic:
         """Begin without rows.
 
         Args:
-            traffic: gets the rows.
+            traffic: receives the rows.
             capture: its place among the captures of the report.
             fold: the state of the conversation, as its reading keeps it.
         """
@@ -125,10 +125,10 @@ class CaptureTraffic:
         self._open: dict[tuple[int, int | None], int] = {}
         """Rows of requests without a response so far."""
         self._headless: set[int] = set()
-        """HTTP exchanges that are open."""
+        """Open HTTP exchanges, whose heads are not written yet."""
 
     def on_step(self, step: Step) -> None:
-        """Process the next step, not the last."""
+        """Process the next step, unless it is the last."""
         item = step.item
         if isinstance(item, Frame):
             self.frames += 1
@@ -149,7 +149,7 @@ class CaptureTraffic:
 
         Args:
             last: it.
-            is_whole: whether all before it were taken; otherwise the end, and what has no response, get no row.
+            is_whole: whether all earlier steps were processed; if not, the end and unanswered requests get no row.
         """
         for number in sorted(self._headless):
             self._add_head(number)
@@ -165,7 +165,7 @@ class CaptureTraffic:
                 self._settle(call, waited_ns(fold, call.request) if may_come else None)
 
     def _settle(self, call: Call, waits_ns: int | None = None) -> None:
-        """Say what became of a request without a response, if it has a row and expects one.
+        """Record how a request without a response ended, if it has a row and expects one.
 
         Args:
             call: the request's.

@@ -23,7 +23,7 @@ class CaptureLines:
         """The whole line of the next record.
 
         Raises:
-            Wrong: no reader would accept it, because it is too long.
+            InvalidLine: no reader would accept it, because it is too long.
         """
         self._seq += 1
         line = seal(self._seq - 1, t_ns, rec, middle)
@@ -43,7 +43,7 @@ class CaptureLines:
         Args:
             form: what was imported, as `--from` names it.
             transport: `stdio` or `http`.
-            name: of the conversation.
+            name: the name of the conversation.
             observed_start: whether it begins when the server does.
             wall_ns: the wall clock at stamp 0.
         """

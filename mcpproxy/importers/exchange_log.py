@@ -1,6 +1,6 @@
 """HTTP exchanges as other tools log them: whole, with the times of a few moments. Turns them into conversations.
 
-A log of a browser holds much besides MCP. A server is an origin to which JSON-RPC is posted; of its exchanges,
+A browser's log holds much besides MCP. A server is an origin to which JSON-RPC is posted; of its exchanges,
 those at the paths that speak MCP are kept, and those for documents that describe it (`/.well-known/`). Everything else
 is left out and counted.
 """
@@ -37,7 +37,7 @@ class StreamEvent(NamedTuple):
     """A piece of an event stream."""
 
     at_ns: int | None
-    """When it came, in nanoseconds since 1970; None if the log does not say."""
+    """When it arrived, in nanoseconds since 1970; None if the log does not say."""
     raw: bytes
 
 
@@ -49,7 +49,7 @@ class LoggedExchange:
     """Where in the log it is, to name it in errors: `entry 3`."""
     begun_ns: int
     answered_ns: int
-    """When the head of the response came."""
+    """When the head of the response arrived."""
     ended_ns: int
     url: str
     method: bytes
@@ -64,7 +64,7 @@ class LoggedExchange:
     peer: str = ""
     """The address of the client; empty if unknown."""
     events: list[StreamEvent] = field(default_factory=list)
-    """The events of a stream, if the log has them apart."""
+    """The events of a stream, if the log has them separately."""
     lacks_body: bool = False
     """Whether the request had a body that the log does not hold."""
     lacks_answer: bool = False
@@ -92,7 +92,7 @@ class LoggedExchange:
 
 
 class Servers(NamedTuple):
-    """What a log holds."""
+    """The content of a log."""
 
     cases: list[Case]
     """The conversation with each server."""
@@ -110,7 +110,7 @@ def servers(log: Sequence[LoggedExchange], form: str) -> Servers:
         form: what was imported, as `--from` names it.
 
     Raises:
-        Wrong: an exchange does not fit into a capture; the message begins with its place.
+        InvalidLine: an exchange does not fit into a capture; the message begins with its place.
     """
     kept: dict[str, list[LoggedExchange]] = {origin: [] for origin in map(_spoken_at, log) if origin}
     paths: dict[str, set[bytes]] = {origin: set() for origin in kept}
@@ -143,10 +143,10 @@ def _check_size(logged: LoggedExchange) -> None:
 
 
 def checked_time(value: object, place: str, name: str, unit_ns: int) -> int:
-    """A time of a log as nanoseconds.
+    """A time in a log, in nanoseconds.
 
     Raises:
-        Wrong: it is not a time.
+        InvalidLine: it is not a time.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MAX_NS / unit_ns:
         raise InvalidLine(f"{place}: expected a number of {name}")
@@ -157,7 +157,7 @@ def checked_token(value: bytes, place: str) -> bytes:
     """The method of a request.
 
     Raises:
-        Wrong: it is not one.
+        InvalidLine: it is not a valid method.
     """
     if not _TOKEN(value):
         raise InvalidLine(f"{place}: expected an HTTP method")
@@ -165,7 +165,7 @@ def checked_token(value: bytes, place: str) -> bytes:
 
 
 def is_web(url: str) -> bool:
-    """Whether a URL is one of HTTP, and can be read; logs of browsers also hold `blob:`, `data:` and the like."""
+    """Whether a URL is one of HTTP, and can be parsed; browsers' logs also hold `blob:`, `data:` and the like."""
     return _origin(url) != ""
 
 
@@ -203,7 +203,7 @@ def _target(url: str) -> bytes:
 
 
 def _clean(fields: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Only what can be a field: HTTP/2 has names such as `:path`, which cannot."""
+    """The fields with valid names: HTTP/2 has others, such as `:path`."""
     return [(name, value.strip()) for name, value in fields if _TOKEN(name)]
 
 

@@ -1,7 +1,7 @@
 """HAR 1.2, as browsers, HTTP debuggers and `mcpproxy export` write it.
 
-HAR holds decoded bodies, so the capture has no `Content-Encoding`. It does not say when an event of a stream came: that
-is known from our own `_mcp`, or from `_eventSourceMessages`, which some browsers add.
+HAR holds decoded bodies, so the capture has no `Content-Encoding`. It does not say when an event of a stream arrived:
+that is known from our own `_mcp`, or from `_eventSourceMessages`, which some browsers add.
 """
 
 import re
@@ -32,21 +32,21 @@ _STREAM_END: Final = re.compile(rb"(?:\r\n|\n|\r){2}")
 
 
 class Entries(NamedTuple):
-    """What a file holds."""
+    """The content of a file."""
 
     log: list[LoggedExchange]
     """The HTTP exchanges."""
     others: int
-    """How many entries are not of HTTP."""
+    """How many entries are not HTTP."""
     unreadable: list[str]
-    """The places of entries whose URL cannot be read."""
+    """The places of entries whose URL cannot be parsed."""
 
 
 def read(file: BinaryIO) -> Entries:
     """The entries of a file.
 
     Raises:
-        Wrong: it is not HAR, or too large; the message begins with the place.
+        InvalidLine: it is not HAR, or too large; the message begins with the place.
     """
     text = file.read(MAX_HAR_BYTES + 1)
     if len(text) > MAX_HAR_BYTES:
@@ -137,7 +137,7 @@ def _content(content: dict[str, Any], place: str) -> bytes:
 
 
 def _events(entry: dict[str, Any], answer: bytes, begun_ns: int) -> list[StreamEvent]:
-    """The events of a stream with their times, if anything in the entry has those."""
+    """The events of a stream, with their times if the entry holds them in any form."""
     sent = entry.get("_eventSourceMessages")
     if not answer and isinstance(sent, list):
         return [_event(message) for message in sent if isinstance(message, dict)]

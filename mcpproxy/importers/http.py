@@ -37,7 +37,7 @@ def request_of(raw: bytes) -> tuple[Head, bytes]:
     """Parses a request's head and content.
 
     Raises:
-        Wrong: it has no head.
+        InvalidLine: it has no head.
     """
     start, fields, head, body = _parts(raw)
     match = _REQUEST(start)
@@ -50,7 +50,7 @@ def response_of(raw: bytes) -> tuple[ResponseHead, bytes]:
     """Parses a response's head and content.
 
     Raises:
-        Wrong: it has no head.
+        InvalidLine: it has no head.
     """
     start, fields, _, body = _parts(raw)
     match = _STATUS(start)
@@ -259,7 +259,7 @@ class _Exchange(ExchangeRecorder):
 
     @property
     def is_cut(self) -> bool:
-        """Whether less has come of the response than its head announces."""
+        """Whether less of the response has arrived than its head announces."""
         head, received = self._response_head, self._received
         if head is None or received is None:
             return False
@@ -300,7 +300,7 @@ class _Exchange(ExchangeRecorder):
         return not endpoints or not self._target or self._target.partition(b"?")[0] in endpoints
 
     def takes_address(self, text: str) -> bool:
-        """The first address counts, and that of a POST is its own."""
+        """The same, but never for a POST, whose key is that of its own target."""
         return self.uri_key is None and super().takes_address(text)
 
     def flag(self, name: str, where: str) -> None:
@@ -308,7 +308,7 @@ class _Exchange(ExchangeRecorder):
 
 
 def _finish(work: Iterator[None] | None) -> None:
-    """Decode what has arrived at once: here nobody waits meanwhile."""
+    """Decode at once what has arrived: nothing here waits for it."""
     deque(work or (), maxlen=0)
 
 

@@ -1,4 +1,4 @@
-"""Traces of mcp-tape: lines of JSON, first about the session, then a parsed message each, and how the server ended.
+"""Traces of mcp-tape: lines of JSON, the first about the session, then one for each message, and the server's exit.
 
     {"v":1,"type":"meta","startedAt":"…","label":"files",…}
     {"t":"2026-11-20T10:15:02.123Z","dir":"in","raw":{"jsonrpc":"2.0",…}}
@@ -30,7 +30,7 @@ class Trace:
     """One trace."""
 
     def __init__(self, lines: Iterable[bytes], name: str) -> None:
-        """`name` is that of the conversation, unless the trace has one."""
+        """`name` is the name of the conversation, unless the trace has one."""
         self._lines, self._name = numbered(lines), name
         self._exit: int | None = None
 
@@ -38,7 +38,7 @@ class Trace:
         """The lines of a capture.
 
         Raises:
-            Wrong: a line is not one of a trace; the output so far is not a valid capture.
+            InvalidLine: a line is not one of a trace; the output so far is not a valid capture.
         """
         tape, pipes, frames = CaptureLines(), Pipes(), self._frames()
         held, is_whole = beginning(frames)

@@ -22,7 +22,7 @@ SECOND: Final = 1_000_000_000
 
 
 class Flows:
-    """What a file holds."""
+    """The content of a file."""
 
     def __init__(self) -> None:
         self.log: list[LoggedExchange] = []
@@ -36,7 +36,7 @@ def read(file: BinaryIO) -> Flows:
     """The flows of a file.
 
     Raises:
-        Wrong: it is not a flow file; the message begins with the place.
+        InvalidLine: it is not a flow file; the message begins with the place.
     """
     flows, total = Flows(), 0
     for number, (flow, size) in enumerate(_netstrings(file)):
@@ -143,7 +143,7 @@ def _netstrings(file: BinaryIO) -> Iterator[tuple[Any, int]]:
     """The values of a file, each with its size.
 
     Raises:
-        Wrong: it is not a sequence of netstrings.
+        InvalidLine: it is not a sequence of netstrings.
     """
     offset = 0
     while first := file.read(1):

@@ -1,6 +1,6 @@
 """Plain frames, one JSON object per line: `{"t":…,"dir":"c2s","raw":"…"}`, as a logger of a few lines writes them.
 
-All lines of a file are one conversation, as on stdio. It is streamed, whatever its length. The file does not say
+All lines of a file are one conversation, as on stdio. It is streamed, regardless of its length. The file does not say
 whether it begins where the server did: it does if the client opens it; otherwise it is treated as an excerpt, so that
 nothing that may have come before is reported as missing.
 """
@@ -37,10 +37,10 @@ class Line(NamedTuple):
 
 
 def records(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
-    """The lines of a capture; `name` is that of the conversation. Blank lines are skipped.
+    """The lines of a capture; `name` is the name of the conversation. Blank lines are skipped.
 
     Raises:
-        Wrong: a line is not a frame; the output so far is not a valid capture.
+        InvalidLine: a line is not a frame; the output so far is not a valid capture.
     """
     tape, pipes, frames = CaptureLines(), Pipes(), _frames(lines)
     held, is_whole = beginning(frames)

@@ -34,7 +34,7 @@ def object_of(line: bytes) -> dict[str, Any]:
     """Parses a line as a JSON object.
 
     Raises:
-        Wrong: it is not one.
+        InvalidLine: it is not one.
     """
     if len(line) > MAX_INPUT_LINE_BYTES:
         raise InvalidLine(f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
@@ -51,7 +51,7 @@ def raw_of(values: dict[str, Any]) -> bytes:
     """The exact bytes in `raw_b64`, or else in `raw`.
 
     Raises:
-        Wrong: both are missing.
+        InvalidLine: both are missing.
     """
     raw, encoded = values.get("raw"), values.get("raw_b64")
     if encoded is not None:

@@ -12,7 +12,7 @@ from mcpproxy.wire.lines import LineSplitter, Piece
 Pipe = Literal["c2s", "s2c", "stderr"]
 
 STDERR_PIECE: Final = 64 << 10
-"""Bytes of a line of stderr that one record holds at most."""
+"""The most bytes of a line of stderr that one record holds."""
 
 
 class Pipes:

@@ -38,7 +38,7 @@ _SIDES: Final[dict[Kind, tuple[Pipe, ...]]] = {
     "sse": ("s2c",),
     "end": ("c2s", "s2c"),
 }
-"""Which side can do it, over HTTP."""
+"""Which sides can have such a frame, over HTTP."""
 
 
 class Step(NamedTuple):
@@ -109,7 +109,7 @@ class Case:
         entries = self._of_stdio(pipes) if self.transport == "stdio" else self._of_http(exchanges)
         t_ns = 0
         for index, entry in entries:
-            # What only the end shows may belong to a much earlier frame.
+            # Records that only the end reveals may belong to a much earlier frame.
             t_ns = max(t_ns, self.steps[index].t_ns)
             yield index, tape.line(t_ns, entry.rec, entry.middle)
         totals = pipes.totals() if self.transport == "stdio" else exchanges.totals()
@@ -210,7 +210,7 @@ class _Course:
         """The next frame.
 
         Raises:
-            Wrong: it is not a frame, or not allowed here.
+            InvalidLine: it is not a frame, or not allowed here.
         """
         if not isinstance(frame, dict):
             raise InvalidLine("expected an object")

@@ -1,7 +1,7 @@
 """One HTTP exchange and its two bodies, converted into records.
 
 This module decides which bodies are kept: JSON-RPC, the events of a stream and `.well-known` documents, and, where a
-message was due, the text of a response that is none (`mcpproxy.recorder.response_text`); of everything else only size
+message was due, the text of a response that is not one (`mcpproxy.recorder.response_text`); of all others only size
 and hash. A body is a copy of bytes already forwarded, so nothing here can delay traffic.
 """
 
@@ -37,7 +37,7 @@ ENDPOINTS: Final = 2
 MAX_ENDPOINT_BYTES: Final = 8192
 MAX_CODING_CHARS: Final = 64
 PLACES: Final = 256
-"""How many paths besides the server's URL are remembered as those of messages."""
+"""How many paths, in addition to the server's URL, are remembered as places of messages."""
 STREAM_BYTES: Final = 1 << 40
 """The largest decoded size of a stream with a content coding."""
 SNIFFED: Final = b'"jsonrpc"'
@@ -47,7 +47,7 @@ _STREAM: Final = b"text/event-stream"
 _FAILURE: Final = 400
 _MESSAGES: Final = frozenset({"request", "notification", "response", "error", "batch"})
 _SILENT: Final = frozenset({202, 204, 205})
-"""Statuses that say all by themselves."""
+"""Statuses whose responses need no text to be understood."""
 _METADATA: Final = re.compile(rb'(?i)\bresource_metadata="?([^",\s]++)').search
 _JSON: Final = (b"application/json", b"application/json-rpc", b"")
 
@@ -64,12 +64,12 @@ class ExchangeRecorder:
         self._is_announced = False
         self._endpoints: list[str] = []
         self._replaced: dict[tuple[str, bytes], bytes] = {}
-        """What was forwarded in place of an address, by where it stood and what was sent."""
+        """The address that was forwarded instead, by the place of the original and the original itself."""
         self._rewritten: dict[str, str] = {}
         self._outcome: tuple[str, str | None] | None = None
         self.flags: list[str] = []
         self.missing: list[str] = []
-        """`request` and `response`, if what is imported lacks their bodies; nothing that is recorded does."""
+        """`request` and `response`, if an import lacks their bodies; a recording never does."""
         self.uri_key: str | None = None
         self.metadata: str | None = None
         self._text: str | None = None
@@ -117,7 +117,7 @@ class ExchangeRecorder:
             self.end(*self._outcome)
 
     def rewrite(self, rewritten: Rewritten) -> None:
-        """An address of the response, which is to come, was not forwarded as sent."""
+        """An address in the response, which is yet to come, was not forwarded as sent."""
         self._replaced[rewritten.place, rewritten.sent] = rewritten.forwarded
         self._rewritten.setdefault(rewritten.place, self.recorder.clean(rewritten.forwarded))
 
@@ -197,7 +197,7 @@ class ExchangeRecorder:
         return self.path == self.recorder.endpoint
 
     def carries_mcp(self) -> bool:
-        """Whether messages are due there: at that URL, at an announced address, and where one has passed before."""
+        """Whether a message is due: at that URL, at an announced address, or where one has passed before."""
         places = self.recorder.mcp_places
         return self.is_endpoint() or self.path in places or (self.uri_key or "") in places
 
@@ -226,11 +226,11 @@ class ExchangeRecorder:
             self._oauth = cleaner.oauth_error(body)
 
     def is_metadata(self) -> bool:
-        """Whether it asks for a document that describes the server (RFC 8615)."""
+        """Whether the request is for a document that describes the server (RFC 8615)."""
         return self._target.startswith(_WELL_KNOWN)
 
     def flag(self, name: str, where: str) -> None:
-        """Something leads the client past the recorder."""
+        """Flag something in the response that could lead the client past the recorder."""
         if name not in self.flags:
             self.flags.append(name)
         self.recorder.warn(name, where)
@@ -246,7 +246,7 @@ class ExchangeRecorder:
             self._record("response")
 
     def takes_address(self, text: str) -> bool:
-        """Whether an announced address is the one that a client uses, which is the first."""
+        """Store the key of an announced address if it is the first, which the client uses; returns whether it is."""
         if self._is_announced:
             return False
         try:
@@ -478,7 +478,7 @@ class BodyRecorder:
 
     def _keep_text(self, *, is_cut: bool) -> None:
         if self._dir == "s2c":
-            # A fault of ours costs this text, never the record of the exchange.
+            # A bug in mcpproxy costs this text, never the record of the exchange.
             with suppress(Exception):
                 self._exchange.keep_text(bytes(self._held[: MAX_BODY_TEXT_BYTES + 1]), is_cut=is_cut)
 
@@ -540,7 +540,7 @@ class BodyRecorder:
         try:
             if not (parts or other):
                 verdict = judge_before_forwarding(raw, self._dir, unit, whole=whole)
-        except Exception as error:  # noqa: BLE001 - a fault of ours costs a frame its verdict, never its record
+        except Exception as error:  # noqa: BLE001 - a bug in mcpproxy costs a frame its verdict, never its record
             fault = type(error).__name__
             recorder.faults.in_verdict(error)
         self._has_frames = True

@@ -38,7 +38,7 @@ class Faults:
         """Start without faults.
 
         Args:
-            writer: of the capture.
+            writer: the writer of the capture.
             tell: shows one line to the user.
         """
         self.missed: dict[Direction | None, UnrecordedTraffic] = {

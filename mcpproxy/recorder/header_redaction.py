@@ -1,4 +1,4 @@
-"""Redacts HTTP heads and targets: keeps whatever holds no credential, and hashes of the rest.
+"""Redacts HTTP heads and targets: keeps everything that holds no credential, and hashes of the rest.
 
 A header's value is kept if its name is on a short list, because most others may hold a token, a cookie or an account.
 Addresses are cleaned everywhere, as `captures.addresses` says. What the body contains in plain text anyway (`Mcp-Name`,

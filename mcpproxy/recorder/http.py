@@ -1,6 +1,7 @@
 """The HTTP recorder: turns what the relay shows it into a capture.
 
-    bytes handed on ─→ Conversation ─→ Exchange ─→ BodyRecorder ─→ Writer.place ─→ (at most 10 ms) ─→ in the kernel
+    bytes handed on ─→ ConnectionRecorder ─→ ExchangeRecorder ─→ BodyRecorder ─→ Writer.stage
+                    ─→ (at most 10 ms) ─→ in the kernel
 
 Forward first: records carry the stamp of the callback that forwarded the bytes, and are numbered in that order as soon
 as the turn of the loop is over, so their order is the order of events. One task writes them in batches, through
@@ -84,9 +85,9 @@ class HttpRecorder:
         """Create the capture and write its header.
 
         Args:
-            url: of the upstream.
+            url: the URL of the upstream.
             tell: shows one line to the user.
-            name: of the server; None for its host, with its port if it names one.
+            name: the server's name; None for its host, with the port if the URL names one.
             capture: a new file, or a directory; None for the default directory.
             listen: where clients reach us.
             via: the HTTP proxy between us and the upstream.
@@ -112,7 +113,7 @@ class HttpRecorder:
         redactor = Redactor(load_key(config_directory(), tell))
         self.hash = redactor.hash
         self.secret_hash: Callable[[bytes], str] | None = redactor.hash
-        """Makes what stands for a secret in the text of a response; None if that is stored as it is."""
+        """Makes the replacement for a secret in the text of a response; None to store the text as it is."""
         kept = frozenset(segment.encode() for segment in keep_path)
         self.clean = lru_cache(TARGETS)(lambda address: clean_address(address, redactor.hash, kept))
         self.redacted = FieldRedactor(redactor.hash, self.clean)
@@ -171,7 +172,7 @@ class HttpRecorder:
                 if not done:
                     self.writer.degrade()
                 await written
-            except Exception as error:  # noqa: BLE001 - a bug of ours costs records; without this task, all that follow
+            except Exception as error:  # noqa: BLE001 - a bug costs records; without this task, all that follow
                 self.faults.in_event(error)
 
     def stage(self, entries: Sequence[PendingRecord], at_ns: int) -> None:
@@ -200,7 +201,7 @@ class HttpRecorder:
         return ConnectionRecorder(self, self._connections, peer)
 
     def failed(self, error: Exception) -> "Unrecorded":
-        """A bug of ours: one connection is no longer recorded, and its traffic is only counted."""
+        """A bug in mcpproxy: one connection is no longer recorded, and its traffic is only counted."""
         self.faults.in_recording("a connection", error)
         return Unrecorded(self.faults.missed)
 
@@ -239,7 +240,7 @@ class HttpRecorder:
         # In the loop: all other work is over by now, and this wait is limited by the time allowed for the end.
         try:
             self.writer.close(closing)
-        except Exception as error:  # noqa: BLE001 - a bug of ours must not change how the session ends
+        except Exception as error:  # noqa: BLE001 - a bug in mcpproxy must not change how the session ends
             self.faults.in_event(error)
 
 
@@ -270,7 +271,7 @@ class Unrecorded:
         self._count("c2s", events, http1.Head)
 
     def response(self, _at_ns: int, events: Sequence[ResponseEvent]) -> None:
-        """Pieces of responses went on."""
+        """Pieces of responses were forwarded."""
         self._count("s2c", events, response.ResponseHead)
 
     def _count(self, direction: Direction, events: Sequence[object], head: type) -> None:
@@ -283,7 +284,7 @@ class Unrecorded:
         """We ourselves answered."""
 
     def ended(self, _at_ns: int, _by: EndedBy, _error: str | None) -> None:
-        """The connection is over."""
+        """The connection has ended."""
 
 
 class ConnectionRecorder:
@@ -315,7 +316,7 @@ class ConnectionRecorder:
             del self._work[0]
 
     def _do(self, work: Iterator[None]) -> None:
-        """Start work if none waits before it; the rest is done piece by piece, in the order in which it arrived."""
+        """Start the work unless other work is waiting; the rest is done piece by piece, in order of arrival."""
         self._work.append(work)
         if len(self._work) == 1:
             self.catch_up()
@@ -358,7 +359,7 @@ class ConnectionRecorder:
         return None
 
     def response(self, at_ns: int, events: Sequence[ResponseEvent]) -> None:
-        """Pieces of responses went on."""
+        """Pieces of responses were forwarded."""
         self._do(self._came_back(at_ns, events))
 
     def _came_back(self, at_ns: int, events: Sequence[ResponseEvent]) -> Iterator[None]:
@@ -404,7 +405,7 @@ class ConnectionRecorder:
         yield from ()
 
     def ended(self, at_ns: int, by: EndedBy, error: str | None) -> None:
-        """The connection is over."""
+        """The connection has ended."""
         self._do(self._ended(at_ns, by, error))
 
     def _ended(self, at_ns: int, by: EndedBy, error: str | None) -> Iterator[None]:

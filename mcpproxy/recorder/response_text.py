@@ -3,7 +3,7 @@
 A gateway's page, a line such as `Invalid session` or an OAuth error is the first thing that people want to read when a
 call is refused. Such bodies often repeat the request, so keyed hashes replace, as everywhere in a capture:
 
-- every value that the exchange's heads are not stored with: credentials, cookies, session ids, values of queries and
+- every value that is left out of the exchange's stored heads: credentials, cookies, session ids, values of queries and
   segments of paths; as they were sent, and as pages and JSON texts spell them
 - what follows the word `Bearer`
 - values of members and parameters whose names are those of secrets, in JSON and wherever a text spells them alike
@@ -30,7 +30,7 @@ from mcpproxy.wire.framing import Fields
 
 MAX_BODY_TEXT_BYTES: Final = 64 << 10
 OAUTH_MEMBERS: Final = ("error", "error_description", "error_uri")
-"""What an OAuth error says for people (RFC 6749 §5.2, RFC 6750 §3)."""
+"""The members of an OAuth error that are meant for people (RFC 6749 §5.2, RFC 6750 §3)."""
 MAX_OAUTH_MEMBER_CHARS: Final = 2048
 SHORTEST_SECRET: Final = 4
 """Shorter values are parts of other words: replacing them would hide what a page says, and hide no secret."""
@@ -39,7 +39,7 @@ SHORTEST_VALUE: Final = 6
 SHORTEST_FIELD: Final = 8
 """The same for fields that are not known to hold one, such as `http` in `X-Forwarded-Proto`."""
 MAX_SECRET_SPELLINGS: Final = 256
-"""With more of them, nothing is kept: to look for them all would take too long."""
+"""With more of them, nothing is kept: searching for all of them would take too long."""
 _TEXT: Final = re.compile(rb"(?i)\s*(?:text/(?!event-stream)|application/(?:[\w.-]*\+)?(?:json|xml)|$)").match
 _CHARSET: Final = re.compile(
     rb'(?i);\s*charset\s*=\s*"?(utf-?(?:8|16(?:[lb]e)?)|us-ascii|iso-8859-\d{1,2}|latin-?1|windows-\d{3,4}|shift_jis'
@@ -55,12 +55,12 @@ MAX_WORD_CHARS: Final = 20
 MAX_NUMBER_DIGITS: Final = 7
 """Digits of a number that is kept: a status, a size, a year or a count."""
 MAX_SECRET_PLACES: Final = 4096
-"""With more places of secrets, nothing is kept."""
+"""If secrets occur in more places than this, nothing is kept."""
 _LONG_ENTITY: Final = re.compile(r"&#(?:\d{7}|x[0-9a-fA-F]{6})")
 _COOKIES: Final = frozenset({b"cookie", b"set-cookie"})
 _CREDENTIALS: Final = frozenset({b"authorization", b"proxy-authorization"})
 _GIVEN_OUT: Final = frozenset({b"set-cookie", b"mcp-session-id"})
-"""Fields of responses that give out credentials; the values of others are no secrets, only not needed."""
+"""Fields of responses that give out credentials; the values of others are not secret, only not needed."""
 _SECRET_NAME: Final = re.compile(
     r"(?i)token|secret|passw|pwd|auth[_-]?key|api[_-]?key|access[_-]?key|private[_-]?key|credential|authori[sz]ation"
     r"|cookie|signature|session[_-]?id|assertion|verifier"
@@ -86,9 +86,9 @@ class Cleaner:
         """Find out what is secret.
 
         Args:
-            target: of the request, as sent.
-            request: its header fields.
-            response: those of the response.
+            target: the request's target, as sent.
+            request: the header fields of the request.
+            response: the header fields of the response.
             hashed: makes a keyed hash of a secret; None to replace nothing.
             clean: makes an address without secrets.
         """
@@ -96,7 +96,7 @@ class Cleaner:
         self._secrets: list[bytes] = []
         """What may stand for a secret, in lower case, the longest first."""
         self._longest = 0
-        """Bytes of the longest."""
+        """Bytes of the longest of them."""
         self._has_too_many = False
         if hashed is not None:
             self._find(target, request, response, clean)
@@ -129,7 +129,7 @@ class Cleaner:
         if hashed is None:
             return text
         raw = text.encode("utf-8", "replace")
-        # A search for each is many times as fast as a pattern of all, and the traffic of others waits for it.
+        # Searching for each is many times as fast as one pattern for all, and other traffic waits for it.
         lower = raw.lower()
         places = list(
             islice((span for secret in self._secrets for span in _places(lower, secret)), MAX_SECRET_PLACES + 1)
@@ -146,7 +146,7 @@ class Cleaner:
         return _ODD_WORD.sub(partial(_without_odd_word, hashed), text)
 
     def body(self, body: bytes, media_type: bytes, *, is_cut: bool = False) -> str | None:
-        """The text of a body, or of its beginning, without credentials; None if the body is not text.
+        """The text of a body, or of its beginning, without credentials; returns None if the body is not text.
 
         Args:
             body: without transfer and content codings.
@@ -163,7 +163,7 @@ class Cleaner:
         if document is not None and (cleaned := _cleaned(document, self._hash)) != document:
             # Otherwise the text stays as it was sent.
             text = dumps(cleaned).decode()
-        # In the text, too: a parser drops members that come twice, and texts may hold JSON.
+        # In the text, too: a parser drops duplicate members, and texts may hold JSON.
         text = self.text(_without_members(text, self._hash))
         if self._is_spelt_in(text):
             return None
@@ -180,7 +180,7 @@ class Cleaner:
         return any(secret in view for view in lower for secret in self._secrets)
 
     def oauth_error(self, body: bytes) -> dict[str, str] | None:
-        """The members of an OAuth error that speak to people; None if there are none."""
+        """The members of an OAuth error that are meant for people, or None if there are none."""
         document = None if self._has_too_many else _document(body)
         if not isinstance(document, dict) or not isinstance(document.get("error"), str):
             return None

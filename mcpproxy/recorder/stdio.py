@@ -115,7 +115,7 @@ class Channel:
             try:
                 lines = self._lines.feed_complete(data)
                 pieces = self._lines.feed(data) if lines is None else []
-            except Exception as error:  # noqa: BLE001 - a fault of ours costs frames their verdict, never their record
+            except Exception as error:  # noqa: BLE001 - a bug costs frames their verdict, never their record
                 lines, pieces = None, []
                 entries = self._uncut(data, error)
             else:
@@ -131,7 +131,7 @@ class Channel:
         direction = self._dir
         try:
             middles = self._recorder.middles(direction, lines)
-        except Exception:  # noqa: BLE001 - a fault of ours costs a frame its verdict, never its record
+        except Exception:  # noqa: BLE001 - a bug in mcpproxy costs a frame its verdict, never its record
             middles = [self._middle(line) for line in lines]
         try:
             first = self._writer.try_append_batch("frame", middles, direction, map(len, lines), self)
@@ -155,7 +155,7 @@ class Channel:
         try:
             verdict = self._recorder.judge(raw, self._dir, whole=whole)
             return frame_members(self._dir, raw, verdict, delim=delim, whole=whole)
-        except Exception as error:  # noqa: BLE001 - a fault of ours costs a frame its verdict, never its record
+        except Exception as error:  # noqa: BLE001 - a bug in mcpproxy costs a frame its verdict, never its record
             self._recorder.faults.in_verdict(error)
             return faulty_members(self._dir, raw, error, delim=delim, whole=whole)
 
@@ -223,7 +223,7 @@ class Channel:
             return [entry for piece in self._lines.finish() for entry in self._entries(piece, whole=False)]
 
     def failed(self, error: Exception) -> None:
-        """A bug of the writer: this direction is no longer recorded."""
+        """A bug in the writer: this direction is no longer recorded."""
         self._recorder.faults.in_recording(self._dir, error)
 
 
@@ -295,7 +295,7 @@ class StderrTap:
             return [entry for piece in self._lines.finish() for entry in self._entries(piece, whole=False)]
 
     def failed(self, error: Exception) -> None:
-        """A bug of the writer: stderr is no longer recorded."""
+        """A bug in the writer: stderr is no longer recorded."""
         self._faults.in_recording("stderr", error)
 
 
@@ -320,7 +320,7 @@ class Recorder:
         Args:
             argv: what will be run; redacted before it is stored.
             environment: the environment it will be run with; redacted likewise.
-            name: of the server; None to guess it from `argv`.
+            name: the server's name; None to guess it from `argv`.
             capture: a new file, or a directory; None for the default directory.
             ring_bytes: how large a capture may grow before its oldest segments are deleted.
             fsync: when to sync.
@@ -421,7 +421,7 @@ class Recorder:
         """A write hangs."""
         try:
             self.writer.degrade()
-        except Exception as error:  # noqa: BLE001 - a bug of ours costs records, never the session
+        except Exception as error:  # noqa: BLE001 - a bug in mcpproxy costs records, never the session
             self.faults.in_event(error)
 
     def stop(self) -> None:
@@ -444,15 +444,15 @@ class Recorder:
         try:
             self.writer.post(*rest, ended)
             return self._close(cause, status, signum)
-        except Exception as error:  # noqa: BLE001 - a bug of ours must not change how the session ends
+        except Exception as error:  # noqa: BLE001 - a bug in mcpproxy must not change how the session ends
             self.faults.in_event(error)
             return False
 
     def _post(self, rec: str, middle: bytes) -> None:
-        """Record an event. Posted, not added: the thread that receives the signals must never wait for a disk."""
+        """Record an event. Posted, not appended: the thread that receives the signals must never wait for a disk."""
         try:
             self.writer.post(PendingRecord(rec, middle))
-        except Exception as error:  # noqa: BLE001 - a bug of ours costs a record, never the session
+        except Exception as error:  # noqa: BLE001 - a bug in mcpproxy costs a record, never the session
             self.faults.in_event(error)
 
     def _close(self, ending: str, status: int | None, signum: int | None) -> bool:
@@ -481,7 +481,7 @@ class Recorder:
 def _rest(tap: Channel | StderrTap) -> list[PendingRecord]:
     try:
         return tap.rest()
-    except Exception as error:  # noqa: BLE001 - a bug of ours must not change how the session ends
+    except Exception as error:  # noqa: BLE001 - a bug in mcpproxy must not change how the session ends
         tap.failed(error)
         return []
 

@@ -1,7 +1,7 @@
 """Servers that run without a capture, as `run --if-unrecordable pass` lets them: their relay, and the note about them.
 
-The note is for other commands to find, as the user would otherwise believe that the server is recorded. It is in the
-runtime directory, which is rarely on the disk that is full; if it cannot be written either, only the process shows it.
+Other commands look for the note, as the user would otherwise believe that the server is recorded. It is in the runtime
+directory, which is rarely on the disk that is full; if it cannot be written either, only the process shows it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Note(NamedTuple):
     """A server that runs without a capture. All texts are untrusted."""
 
     pid: int
-    """Of its `run`."""
+    """The pid of its `run`."""
     name: str
-    """The server's, as its captures would have it."""
+    """The server's name, as its captures would have it."""
     since_ns: int
     """When it began, in nanoseconds since 1970."""
     why: str
@@ -55,7 +55,7 @@ class Unseen:
         """Nothing is counted."""
 
     def portion(self, data: bytes) -> int:
-        """All at once."""
+        """All of it at once."""
         return len(data)
 
     def chunk(self, data: bytes) -> None:
@@ -91,7 +91,7 @@ class Bystander:
 
 
 _numbers = count()
-"""Of the notes of this process: `up` has one for each of its servers that is not recorded."""
+"""Numbers of this process's notes: `up` has one for each of its servers that is not recorded."""
 
 
 @contextmanager
@@ -109,7 +109,7 @@ def noted(name: str, why: str) -> Iterator[None]:
 
 
 def notes() -> Iterator[Note]:
-    """The notes about processes that are still running, of this home directory; those about others are removed."""
+    """The notes for this home directory about processes that still run; those about ended processes are removed."""
     for folder in _folders():
         try:
             names = os.listdir(folder)
@@ -127,12 +127,12 @@ def notes() -> Iterator[Note]:
 
 
 def own_folders() -> list[str]:
-    """The folders that notes were written to, which stay when these are gone."""
+    """The folders that notes were written to, which outlast the notes."""
     return [folder for folder in _folders() if _is_own(folder)]
 
 
 def _folders() -> Iterator[str]:
-    """Where notes may be: clients strip the environment, so a recorder may know less of these than we do."""
+    """Where notes may be: clients strip the environment, so a recorder may know fewer of these folders than we do."""
     named = os.environ.get("XDG_RUNTIME_DIR", "")
     known = [named] if os.path.isabs(named) else []
     for folder in dict.fromkeys((*known, f"/run/user/{os.getuid()}")):
@@ -172,9 +172,9 @@ def _write(note: Note) -> str | None:
 
 
 def _read(path: str) -> tuple[Note | None, str | None]:
-    """Returns a note, or None if it is malformed or its process has ended; and the home directory that it is about."""
+    """Returns a note, or None if it is malformed or its process has ended, and the home directory that it is for."""
     try:
-        # Whatever else stands in its place must not be waited for.
+        # If something else is in its place, opening it must not wait.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
             told: Any = json.loads(
                 file.read(16 * _MAX_REASON_CHARS) if S_ISREG(os.fstat(file.fileno()).st_mode) else b""

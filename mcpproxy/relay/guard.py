@@ -151,7 +151,7 @@ def _wind_up(server: Process | None, survivor: CaptureCompleter | None) -> None:
 
 
 def _fork() -> int | None:
-    """Like `os.fork`; None if the system cannot create a process."""
+    """Like `os.fork`, but returns None if the system cannot create a process."""
     try:
         return os.fork()
     except OSError:

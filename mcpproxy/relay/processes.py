@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import signal
     from typing import Final
 else:
-    # `signal` makes enumerations of all numbers and takes 3 ms for it; this is the same without.
+    # `signal` builds enums of all signal numbers, which takes 3 ms; this module does not.
     import _signal as signal
 
 LOOK_S: Final = 0.02
@@ -38,7 +38,7 @@ def sleeps_at(thread: int, fd: int) -> bool | None:
     A thread that sleeps in a read holds nothing it has read before. This is certain, however busy the machine is.
 
     Args:
-        thread: as the system numbers it.
+        thread: the system's id of the thread.
         fd: the descriptor.
     """
     try:
@@ -85,7 +85,7 @@ def _stat(pid: int) -> tuple[int, str] | None:
 def _table_from_ps() -> dict[int, tuple[int, str]]:
     """The same from POSIX `ps`, for systems without /proc; start times have a resolution of one second.
 
-    Empty if there is no `ps` that can say this; what it or the shell says about that is not for the client's stderr.
+    Empty if no `ps` supports this; error messages from it or from the shell are kept out of the client's stderr.
     """
     command = "{ LC_ALL=C ps -A -o pid= -o ppid= -o stat= -o lstart=; } 2>/dev/null"
     with os.popen(command) as output:  # noqa: S605 - a fixed command
@@ -98,7 +98,7 @@ def _table_from_ps() -> dict[int, tuple[int, str]]:
 
 
 def start_time(pid: int) -> str | None:
-    """When a live process started, as the system counts it; None if it is not alive."""
+    """When a live process started, as the system counts it, or None if it is not alive."""
     known = _stat(pid) if _is_proc_ours() else process_table().get(pid)
     return None if known is None else known[1]
 
@@ -127,7 +127,7 @@ def alive(processes: list[Process]) -> list[Process]:
 
 
 def _is_in(table: dict[int, tuple[int, str]], process: Process) -> bool:
-    """Whether a table has a process: not another one of its pid, nor one of which nothing is known."""
+    """Whether a table has this very process, not another one with its pid."""
     known = table.get(process.pid)
     return known is not None and known[1] == process.start
 

@@ -88,10 +88,10 @@ class Pump:
     """Moves one direction until one of its ends is closed."""
 
     def __init__(self, name: str, source: int, sink: int, tap: Tap, finish: Callable[[], None]) -> None:
-        """Prepare; nothing moves before `start`.
+        """Create a pump that moves nothing until `start`.
 
         Args:
-            name: of the thread.
+            name: the name of the thread.
             source: descriptor to read, blocking or not; flags are never changed.
             sink: descriptor to write, likewise.
             tap: sees what crosses.
@@ -108,9 +108,9 @@ class Pump:
         """Bytes forwarded so far."""
         self.chunks = 0
         self.thread = 0
-        """The system's number of the thread that reads."""
+        """The system's id of the thread that reads."""
         self.broken = False
-        """The stream has no reader any more, or cannot be written."""
+        """The stream no longer has a reader, or cannot be written."""
         self.unwritable: int | None = None
         """The errno with which writing failed, if not because the reader is gone: a full device, for example."""
         self.done = threading.Event()
@@ -180,10 +180,10 @@ class Pump:
             return taken
 
     def _take_over(self, task: Callable[..., None], *args: object) -> bool:
-        """Give the stream to a new thread; the lock is held. False if the system cannot create a thread."""
+        """Give the stream to a new thread, with the lock held; returns False if the system cannot create a thread."""
         tapping = self.tapping
         self._turn += 1
-        # The call that still runs delays nobody any more, so there is no reason to supervise it.
+        # The call that still runs no longer delays anything, so there is no reason to supervise it.
         self.tapping = False
         thread = threading.Thread(target=task, args=(self._turn, *args), name=self.name, daemon=True)
         try:
@@ -230,7 +230,7 @@ class Pump:
                 return
 
     def _move(self, turn: int, chunk: bytes) -> bool:
-        """Show a chunk and forward it, in portions if the tap needs time; False if the stream is no longer ours."""
+        """Show a chunk and forward it, in portions if need be; returns False if the stream is no longer ours."""
         while len(chunk) > UNDIVIDED and (count := self._portion(chunk)) < len(chunk):
             portion, chunk = chunk[:count], chunk[count:]
             self._rest = chunk
@@ -242,7 +242,7 @@ class Pump:
     def _portion(self, chunk: bytes) -> int:
         try:
             return self.tap.portion(chunk) if self._wanted else len(chunk)
-        except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the session
+        except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the session
             self._give_up(error)
             return len(chunk)
 
@@ -258,7 +258,7 @@ class Pump:
                 self.tap.chunk(chunk)
             except StopRelaying:
                 self.stop()
-            except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the session
+            except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the session
                 self._give_up(error)
         else:
             self.tap.missed.add(chunk)
@@ -269,7 +269,7 @@ class Pump:
         return True
 
     def _give_up(self, error: Exception) -> None:
-        """The tap has failed and is shown nothing more; even if it fails to report that, traffic continues."""
+        """Show nothing more to a tap that has failed; even if it fails to report that, traffic continues."""
         self._wanted = False
         try:
             self.tap.failed(error)
@@ -277,7 +277,7 @@ class Pump:
             return
 
     def _tapped(self, turn: int, call: Callable[..., None], *args: object) -> bool:
-        """Call the tap, supervised by the rescuer, if the stream is ours; False if it is not, or no longer."""
+        """Call the tap, supervised by the rescuer; returns False if the stream is not, or is no longer, ours."""
         if not self._wanted or self._turn != turn:
             return self._turn == turn
         self._held = b"" if call == self.tap.ended else None
@@ -289,7 +289,7 @@ class Pump:
             call(*args)
         except StopRelaying:
             self.stop()
-        except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the session
+        except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the session
             self._give_up(error)
         with self._lock:
             if self._turn != turn:
@@ -298,7 +298,7 @@ class Pump:
         return True
 
     def _hand_on(self, turn: int, chunk: bytes) -> bool:
-        """Write all of it; False if the reader is gone, or if the stream is no longer ours."""
+        """Write all of it; returns False if the reader is gone, or if the stream is no longer ours."""
         # Only a write that can block says anything about the receiver; otherwise it was this thread that did not run.
         can_block = len(chunk) > select.PIPE_BUF or not self._room.poll(0)
         began_ns = time.monotonic_ns()
@@ -386,7 +386,7 @@ class Rescuer:
     def _sound_alarm(self) -> None:
         try:
             self._on_stuck()
-        except Exception:  # noqa: BLE001 - a bug of the recorder must not hold the session up
+        except Exception:  # noqa: BLE001 - a bug in the recorder must not hold up the session
             return
 
     def _watch(self) -> None:

@@ -1,4 +1,4 @@
-"""Waits for signals, one at a time, and says where each came from.
+"""Waits for signals, one at a time, and reports where each came from.
 
 All relevant signals are blocked in every thread and received by the main thread with `sigwaitinfo`, so no Python code
 ever runs inside a handler. If the system has only `sigwait`, origin and timeouts are emulated: the origin by checking
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import signal
     from typing import Final
 else:
-    # `signal` makes enumerations of all numbers and takes 3 ms for it; this is the same without.
+    # `signal` builds enums of all signal numbers, which takes 3 ms; this module does not.
     import _signal as signal
 
 FORWARDED: Final = (

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import signal
     from typing import Final, NoReturn
 else:
-    # `signal` makes enumerations of all numbers and takes 3 ms for it; this is the same without.
+    # `signal` builds enums of all signal numbers, which takes 3 ms; this module does not.
     import _signal as signal
 
 NOT_FOUND: Final = 127
@@ -131,13 +131,13 @@ def spawn(
 
     Args:
         argv: the command; a name without a slash is looked up in PATH as execvp does.
-        environment: its variables.
+        environment: its environment variables.
         stdio: what becomes its descriptors 0, 1 and 2; None leaves that descriptor closed.
         dispositions: signals to reset to default or ignored in it.
         mask: its signal mask.
         announce: called in the child before it becomes the command, so that the recipient knows it from its
             first instant, even if we are killed in the next.
-        files: how many files it may open; None for as many as we.
+        files: how many files it may open; None for as many as we may.
 
     Raises:
         SpawnError: it cannot be run.

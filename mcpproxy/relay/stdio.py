@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import signal
     from typing import Final, Protocol
 else:
-    # `signal` makes enumerations of all numbers and takes 3 ms for it; this is the same without.
+    # `signal` builds enums of all signal numbers, which takes 3 ms; this module does not.
     import _signal as signal
 
     Protocol = object
@@ -84,7 +84,7 @@ class Observer(Protocol):
         """The server, or its tree, was signalled."""
 
     def stuck(self) -> None:
-        """A tap hangs: taps must not wait any more."""
+        """A tap hangs: from now on, taps must not wait."""
 
 
 class StdioRelay:
@@ -102,7 +102,7 @@ class StdioRelay:
         survivor: CaptureCompleter | None = None,
         files: int | None = None,
     ) -> None:
-        """Prepare.
+        """Create a relay that has not started its server yet.
 
         Args:
             taps: 0, 1 and 2 → the taps of the client's, the server's and the error stream.
@@ -370,10 +370,10 @@ class StdioRelay:
         return not _events_of(said.sink) & select.POLLERR
 
     def _wait_for_heirs(self) -> None:
-        """Wait until those to whom the server has handed its pipes let go of one, or the client of both.
+        """Wait until the processes to which the server has handed its pipes let go of one, or the client of both.
 
-        They are no children of ours, and without us nobody would signal them, either: whoever ends us, or leaves, only
-        ends their stdin.
+        They are not our children, and without us no one would signal them either: a signal to us, or a client that
+        leaves, only ends their stdin.
         """
         while self._is_handed_on():
             arrival = self._waiting.wait(ORPHAN_LOOK_S)
@@ -397,8 +397,8 @@ class StdioRelay:
     def _deliver_the_rest(self) -> None:
         """Forward what the server wrote before it ended and is still in its pipes.
 
-        Do not wait for what a descendant may write later. If our own side wanted the end, stdout must not be forwarded
-        any more: what cannot be recorded is not delivered.
+        Do not wait for what a descendant may write later. If our own side wanted the end, stdout must no longer
+        be forwarded: what cannot be recorded is not delivered.
         """
         for number, limit_s in ((1, UNREAD_S if self._cause == "signal" else None), (2, UNREAD_S)):
             pump = self._pumps.get(number)
@@ -492,7 +492,7 @@ def _waiting_bytes(fd: int) -> int:
 
 
 def _forbid_core_dumps() -> None:
-    """A core dump of ours would hold traffic. Call it only after the spawn: limits are inherited."""
+    """Our core dump would contain traffic. Call it only after the spawn: limits are inherited."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

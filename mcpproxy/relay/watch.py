@@ -15,7 +15,7 @@ class ReaderWatch:
     """Watches a descriptor that we write to: without a reader a pipe polls as broken, and a socket as hung up."""
 
     def __init__(self, fd: int, on_gone: Callable[[], None]) -> None:
-        """Prepare; `on_gone` is called once at most, in the thread of the watch."""
+        """Create a watch; `on_gone` is called at most once, in its thread."""
         self._fd = fd
         self._on_gone = on_gone
         self._woken, self._wake = os.pipe()

@@ -34,9 +34,9 @@ Times: TypeAlias = Literal["rel", "delta", "abs"]
 """Since the capture opened, since the line before, or local wall clock."""
 
 MAX_LISTED_REVISIONS: Final = 16
-"""Revisions that are told apart: there are hardly more than two in a capture."""
+"""Revisions that are distinguished: a capture rarely has more than two."""
 HELD_ITEMS: Final = 1000
-"""Items for which the heading waits to learn who is talking, unless the capture is followed live."""
+"""Items for which the heading waits until the participants are known, unless the capture is followed live."""
 MAX_OPEN_POSTS: Final = 10_000
 """Open exchanges that are remembered as POSTs."""
 _BODY: Final = 12
@@ -86,7 +86,9 @@ class Conversation:
         """
         self.session = session
         self.waits = Waits(session)
-        """The requests that wait in it; used only if `live`, because nothing waits in a session that has ended."""
+        """The requests that wait in the session; used only if `live`, because nothing waits in a session that has
+        ended.
+        """
         self._style = style or Style()
         self._width = max(width, NARROWEST)
         self._times = times
@@ -99,9 +101,9 @@ class Conversation:
         self._held: list[ConversationItem] | None = []
         """Things whose lines wait for the heading; None once it is written."""
         self._heading: Heading | None = None
-        """What the heading says: what was known when it was due, whatever a filter selects after that."""
+        """The heading, with what was known when it was due, regardless of what a filter selects after that."""
         self._revisions: set[str] = set()
-        """The first revisions that sessions speak."""
+        """The first revisions that sessions use."""
         self._caught_up = False
         self._posts: set[int] = set()
         self._failed: set[tuple[int, int | None]] = set()
@@ -135,7 +137,7 @@ class Conversation:
         yield from self._under_heading(things, was_held=was_held)
 
     def catch_up(self) -> Iterator[str]:
-        """The lines that were held back, as all that a growing capture holds so far was fed."""
+        """The lines that were held back, because everything in a growing capture so far was fed."""
         was_held = self._held is not None
         return self._under_heading(self.due_now(), was_held=was_held)
 
@@ -172,7 +174,7 @@ class Conversation:
         held = self._held
         if held is not None and self._heading is None:
             self._note_heading()
-        # Without a filter, a capture without any line has its heading, too.
+        # Without a filter, even a capture without lines gets its heading.
         if held or (held is not None and self._only is None):
             self._held = None
             return held
@@ -191,9 +193,9 @@ class Conversation:
     def things(self, step: Step) -> tuple[ConversationItem, ...]:
         """The things that a step shows; nothing is written yet.
 
-        What only carries a stream shows nothing: its beginning, its end, and events without data. A filter that selects
-        such an event shows it. The last step shows what only the end does: that the capture was not closed, and
-        requests without a response.
+        The records of a stream that carry no message show nothing: its beginning, its end, and events without data. A
+        filter that selects such an event shows it. The last step shows what only the end reveals: that the capture was
+        not closed, and requests without a response.
         """
         item, context = step.item, step.messages
         self._abandoned.take(step)
@@ -232,7 +234,7 @@ class Conversation:
         return late if self._only is not None else (*late, ConversationItem(self._last_ns, remark))
 
     def _new_revisions(self, step: Step) -> Iterator[ConversationItem]:
-        """Where a session begins to speak a revision that the heading does not name."""
+        """Where a session begins to use a revision that the heading does not name."""
         for message, session in ((context.message, context.session) for context in step.messages):
             revision = session.revision
             # `initialize` only proposes one.
@@ -263,7 +265,7 @@ class Conversation:
         return is_selected
 
     def _failures(self, ended: Iterable[Call | None]) -> tuple[ConversationItem, ...]:
-        """The requests that a filter selects now that they have failed; without `live`, it knew so before."""
+        """The requests that a filter selects now that they have failed; without `live`, that was known before."""
         if self._only is None or not self._live:
             return ()
         failed = [call for call in ended if call is not None and not self._selects_alone(call) and self._selects(call)]
@@ -271,14 +273,14 @@ class Conversation:
         return tuple(_left(call.request.t_ns, call) for call in failed)
 
     def _note_settled(self, ended: Iterable[Call]) -> None:
-        """Note for the end the requests that ended with their HTTP exchange, and have no line that says so."""
+        """For the end, note the requests that ended with their HTTP exchange without a line that says so."""
         for call in filter(self._is_left, ended):
             self._settled_count[call.outcome] += 1
             if self._settled_count[call.outcome] <= UNANSWERED_LINES:
                 self._settled.append(call)
 
     def _is_left(self, call: Call) -> bool:
-        """Whether the end counts a request without a response."""
+        """Whether a request without a response is counted at the end."""
         return (
             call.request.method not in ENDLESS
             and (call.request.seq, call.request.index) not in self._failed
@@ -333,7 +335,7 @@ class Conversation:
         by = {outcome: [one for one in open_ if one.outcome is outcome] for outcome in Outcome}
         yield from self._all_of(Outcome.FAILED, by[Outcome.FAILED], "failed")
         if self._abandoned.calls:
-            # Those that were answered late, or left by closing the HTTP exchange, have a line of their own already.
+            # Those that were answered late, or left by closing the HTTP exchange, already have their own line.
             abandoned = [one for one in by[Outcome.CANCELLED] if one.abandoned_ns is not None]
             head = abandoned_text(self._abandoned.calls, self._abandoned.late)
             yield from self._listed(head, [Unanswered(one.request, fate(one)) for one in abandoned])
@@ -358,7 +360,7 @@ class Conversation:
         yield from self._counted(both, state, self._settled_count[outcome] - len(settled))
 
     def _counted(self, left: Sequence[Call], state: str, more: int = 0) -> Iterator[ConversationItem]:
-        """How many requests have a state, and the first of them; `more` have it that are not given."""
+        """How many requests have a state, and the first of them; `more` is the number of those not given."""
         if left:
             unanswered = [Unanswered(call.request, fate(call)) for call in left]
             yield from self._listed(f"{count_text(len(left) + more, 'request')} {state}", unanswered, more)
@@ -372,7 +374,7 @@ class Conversation:
             yield ConversationItem(self._last_ns, Remark("·", f"and {more:,} more"))
 
     def _doubt(self) -> str:
-        """Why responses that seem to be missing may not be; empty if they are."""
+        """Why responses that seem to be missing may not be, or an empty text if they are."""
         if self.session.is_clear:
             return ""
         causes = [
@@ -390,7 +392,7 @@ class Conversation:
             yield from (f"{'':<{_BODY}}{line}" for frame in whole_of(thing.what) for line in message_lines(frame))
 
     def heading(self) -> Iterator[str]:
-        """Who talks to whom, in which revision, and where it is recorded, as far as known: one line, more if narrow."""
+        """Who talks to whom, in which revision, and where it is recorded, as far as known, in one or more lines."""
         date = self._wall(0, "%Y-%m-%d") if self._times == "abs" else None
         return heading_lines(self._heading or heading_of(self.session), self._style, self._width, date, self._file)
 
@@ -410,7 +412,7 @@ class Conversation:
         return units.since_start(t_ns)
 
     def _wall(self, t_ns: int, form: str) -> str | None:
-        """Local wall-clock time; None if the header has no valid one."""
+        """Local wall-clock time, or None if the header has no valid one."""
         if self.session.wall_ns is None:
             return None
         try:

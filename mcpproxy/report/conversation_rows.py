@@ -26,13 +26,13 @@ USUAL: Final = 96
 """The column where the right-hand numbers end, unless the text before them is longer."""
 
 ROOMY: Final = 56
-"""Cells after the time and the arrow from which on columns stay aligned even if text is cut."""
+"""With at least this many cells after the time and the arrow, columns stay aligned even if text is cut."""
 
 _TIME: Final = 8
 _GLYPH: Final = 3
 _STATUS: Final = 14
 _SUBJECT: Final = 16
-"""Cells of a subject before which other things give way."""
+"""Cells of a subject that are kept; other things give way first."""
 _ERROR: Final = _TIME + 2 + _GLYPH
 """The indent, in cells, of an error text on a separate line."""
 _FRAME: Final = 4
@@ -49,7 +49,7 @@ class Batch(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """A request without a response, as it stood when that had to be said: one may come later."""
+    """A request without a response, in its state when the line was due: a response may come later."""
 
     request: Request
     status: Status
@@ -57,7 +57,7 @@ class Unanswered(NamedTuple):
 
 
 Item: TypeAlias = MessageContext | Batch | Unanswered | Remark
-"""What has a line: a message; its batch, which precedes it; a request left open; anything else."""
+"""What gets a line: a message; its batch, which precedes it; a request left open; anything else."""
 
 
 class ConversationRow(NamedTuple):
@@ -97,7 +97,7 @@ def lay_out(row: ConversationRow, clock: str, width: int) -> list[list[Span]]:
     head = [Span(f"{clock:>{_TIME}}  {number}", "dim"), row.glyph, Span(" " * (_GLYPH - len(glyph)))]
     room = max(0, width - max(_TIME, len(clock)) - 2 - len(number) - _GLYPH)
     is_roomy = room >= ROOMY and not row.problem
-    # What needs a line of its own goes below the numbers, where it has more room to be read.
+    # What needs a separate line goes below the numbers, where it has more room.
     below: list[Span] = []
     problem = [Span("  "), Span(row.problem, "bad")] if row.problem else []
     if row.problem and room - len(row.problem) - 2 < _least(row):
@@ -120,7 +120,7 @@ def _body_and_tail(row: ConversationRow, room: int, *, is_roomy: bool) -> tuple[
     """The body, and the numbers after it, in so many cells.
 
     What gives way if room is short, in this order: the text, the columns, the size, the latency, the subject, and the
-    outcome, which tells whether a call has failed.
+    outcome, which shows whether a call has failed.
 
     Args:
         row: the row.
@@ -162,7 +162,7 @@ def row_of(item: Item, width: int) -> ConversationRow:
         return ConversationRow(Span(item.glyph, item.role), subject, error=item.detail, exchange=item.exchange)
     frame, size, line, latency = frame_of(item), size_of(item), line_of(item), ""
     width -= _FRAME + 1 + (0 if frame.exchange is None else _EXCHANGE + 1)
-    # The line of the batch stands above those of its messages.
+    # The line of the batch is above those of its messages.
     is_inside = isinstance(item, MessageContext) and item.message.index is not None
     said = _said(line, width - 8 if is_inside else width)
     if isinstance(item, MessageContext) and item.answered is not None:
@@ -189,21 +189,21 @@ def frame_of(item: MessageContext | Batch | Unanswered) -> Frame:
 
 
 def line_of(item: MessageContext | Batch | Unanswered) -> Line:
-    """What the line of an item says."""
+    """The content of the line of an item."""
     if isinstance(item, Batch):
         return lines.batch(item.frame, item.holds)
     return lines.line_of(item) if isinstance(item, MessageContext) else lines.ended(item.request, item.status)
 
 
 def size_of(item: MessageContext | Batch | Unanswered) -> int | None:
-    """The bytes that its line is about; None if another line says them."""
+    """The bytes that its line is about, or None if another line says them."""
     if isinstance(item, Batch):
         return len(item.frame.raw)
     return bytes_in(item.message.frames) if isinstance(item, MessageContext) and item.message.index is None else None
 
 
 class _Said(NamedTuple):
-    """What a line says, in the order in which it is written; see `ConversationRow`."""
+    """The content of a line, in the order in which it is written; see `ConversationRow`."""
 
     subject: list[Span]
     outcome: Span | None = None

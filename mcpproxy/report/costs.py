@@ -11,11 +11,11 @@ from mcpproxy.wording.wrapping import wrapped
 
 WIDTH: Final = 80
 SHOWN: Final = 20
-"""Rules that are listed one by one."""
+"""Rules that are listed individually."""
 
 
 def cost_lines(costs: Mapping[str, Cost], every: Collection[str], frames: int, took_ns: int) -> Iterator[str]:
-    """A table of the most expensive rules, and those that were not run at all.
+    """A table of the most expensive rules, and the rules that never ran.
 
     Args:
         costs: of the rules that could run, by id.

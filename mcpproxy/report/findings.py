@@ -1,6 +1,6 @@
 """Findings as text, in the style of compiler messages: the problem, the side at fault, and the exact place.
 
-Grouped by capture, then by rule, the worst first; of one rule and session a limited number is shown, and the rest is
+Grouped by capture, then by rule, the worst first; for each rule and session, a limited number is shown, and the rest is
 counted. While a capture is followed, each finding is printed as it arrives. The end says what to fix first.
 """
 
@@ -26,7 +26,7 @@ from mcpproxy.wording.wrapping import wrapped
 SHOWN: Final = 20
 """Findings shown of one rule and session."""
 SHOWN_OF_RULE: Final = 200
-"""The same of one rule, however many sessions there are, unless fewer are wanted."""
+"""The same for one rule over all sessions, unless fewer are wanted."""
 WIDTH: Final = 80
 
 _ROLES: Final[dict[Level, Role]] = {Level.ERROR: "bad", Level.WARNING: "accent", Level.NOTE: "plain"}
@@ -83,8 +83,8 @@ class TextReporter(Reporter):
             named: rules whose notes are always shown.
             live: whether each finding is printed as it arrives.
             width: cells of a line; 40 at least.
-            wraps: whether the totals keep to that, too; other outputs than a terminal get them on one line.
-            encoding: of the output; with replacement characters, carets would point elsewhere.
+            wraps: whether the totals keep to that, too; outputs other than a terminal get them on one line.
+            encoding: of the output; with replacement characters, carets would point to the wrong place.
             most: findings shown of one rule.
             paged: whether the rule's page is printed above, so that no reference to it is needed.
         """
@@ -107,10 +107,10 @@ class TextReporter(Reporter):
         """Notes that were not requested."""
         self._has_shown = False
         self._columns = [0] * 5
-        """The widest so far of what stands in front of a place, and of each cell of a place."""
+        """The greatest widths so far of what precedes a place, and of each cell of a place."""
 
     def begin(self, capture: Path) -> Iterable[str]:
-        """Forget the capture before."""
+        """Forget the previous capture."""
         self._groups, self._path = {}, capture
         self._ranking.begin()
         return ()
@@ -134,7 +134,7 @@ class TextReporter(Reporter):
             yield "\n"
 
     def finish(self, ended: CheckOutcome) -> Iterable[str]:
-        """The groups of a capture; nothing if it has none."""
+        """The groups of a capture, or nothing if it has none."""
         self._ranking.finish(ended)
         if self._live:
             for rule, group in self._groups.items():
@@ -158,7 +158,7 @@ class TextReporter(Reporter):
             yield from self._group(group, ended)
 
     def close(self, totals: Totals) -> Iterable[str]:
-        """What to fix first, and the totals, on one line; nothing if nothing could be checked."""
+        """What to fix first, and the totals, on one line, or nothing if nothing could be checked."""
         if ranked := list(self._ranking.lines(self._style, self._width)):
             yield from (f"{line}\n" for line in (*ranked, ""))
         if totals.captures:
@@ -180,7 +180,7 @@ class TextReporter(Reporter):
 
     @staticmethod
     def _followers(group: _Group, ended: CheckOutcome) -> Iterator[str]:
-        """What follows from the findings of a group, and was therefore not reported."""
+        """The findings that follow from those of a group, and were therefore not reported."""
         counts = Counter[str]()
         for (cause, _, rule), count in ended.followers.items():
             if cause == group.shown[0].finding.rule:
@@ -206,7 +206,7 @@ class TextReporter(Reporter):
         used = sum(len(span.text) for span in head)
         row = _place(entry, sessions=sessions)
         longest, *widths = self._columns
-        # Numbers end where the longest ends, and everything else begins where the others begin.
+        # Numbers are right-aligned, and everything else is left-aligned.
         padded = [f"{cell:<{width}}" for cell, width in zip(row[:-1], widths, strict=False)]
         where = "  ".join(cell for cell in (*padded, f"{row[-1]:>{widths[-1]}}") if cell)
         if len(where) > self._width:
@@ -232,7 +232,7 @@ class TextReporter(Reporter):
             yield self._style.paint([Span(" " * (6 + shown.indent)), Span("^" * shown.carets, "bad")]) + "\n"
 
     def _excerpt(self, located: LocatedFinding) -> tuple[Excerpt | None, str]:
-        """The excerpt, if available, and the place to name beside it, if any."""
+        """The excerpt, if available, and the place to name next to it, if any."""
         finding = located.finding
         raw = payload_at(located.place) if located.place is not None else None
         if not raw:
@@ -259,7 +259,7 @@ def _times(entry: LocatedFinding, ended: CheckOutcome) -> int:
 
 
 def _head(entry: LocatedFinding, times: int) -> list[Span]:
-    """What stands in front of the place."""
+    """The text before the place."""
     finding = entry.finding
     head = [Span(f"  {finding.level!s:<7}  ", _ROLES[finding.level]), Span(finding.rule)]
     return [*head, Span(f"  ×{times:,}")] if times > 1 else head
@@ -273,7 +273,7 @@ def _place(entry: LocatedFinding, *, sessions: bool) -> list[str]:
 
 
 def summary(totals: Totals) -> str:
-    """The totals on one line: how many of what, in how much, and who caused them."""
+    """The totals on one line: how many findings of each level, in how much traffic, and who caused them."""
     errors, warnings, notes = (totals.at(level) for level in (Level.ERROR, Level.WARNING, Level.NOTE))
     counts = _counted(errors, warnings, notes) or "no findings"
     text = f"{counts} in {count_text(totals.frames, 'frame')} of {count_text(totals.sessions, 'session')}."
@@ -291,7 +291,7 @@ def summary(totals: Totals) -> str:
 
 
 def where_notes_are(hidden: int) -> str:
-    """How to see notes that were only counted; empty if there are none."""
+    """How to see notes that were only counted, or an empty text if there are none."""
     return f" Show {'it' if hidden == 1 else 'them'} with --notes." if hidden else ""
 
 

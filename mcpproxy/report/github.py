@@ -1,7 +1,7 @@
 """Findings as GitHub Actions annotations: workflow commands on stdout, and the totals in words.
 
 A line of output that begins with `::` is a command to the runner, so untrusted text must not begin or end one: it is
-made visible first, and then escaped as the runner reads it.
+made visible first, and then escaped by the runner's rules.
 """
 
 import os
@@ -24,8 +24,8 @@ class GithubReporter(Reporter):
         """Prepare.
 
         Args:
-            notes: whether notes become annotations, of which a step may have ten.
-            named: rules whose notes always do.
+            notes: whether notes become annotations; a step may have ten.
+            named: rules whose notes always become annotations.
         """
         self._least = Level.NOTE if notes else Level.WARNING
         self._named = named
@@ -34,7 +34,7 @@ class GithubReporter(Reporter):
         self._has_shown = False
 
     def report(self, located: LocatedFinding) -> Iterable[str]:
-        """A command, which is a line."""
+        """A workflow command, which is one line."""
         finding = located.finding
         if located.accepted:
             return
@@ -55,11 +55,11 @@ class GithubReporter(Reporter):
             yield f"::warning title=forgotten,file={_value(relative(ended.capture))}::{_data(kind.text)}\n"
 
     def unreadable(self, capture: Path, why: str) -> Iterable[str]:
-        """An error annotation: a failing step should say why where people look."""
+        """An error annotation: a failing step should say why in the place where people look."""
         yield f"::error title=cannot be checked,file={_value(relative(capture))}::{_data(sanitise(why, None))}\n"
 
     def close(self, totals: Totals) -> Iterable[str]:
-        """The totals, for the log; nothing if nothing could be checked."""
+        """The totals, for the log, or nothing if nothing could be checked."""
         if totals.captures:
             yield f"{summary(totals)}{where_notes_are(0 if self._has_shown else self._hidden)}\n"
 
@@ -71,7 +71,7 @@ def relative(path: Path) -> str:
     """
     try:
         here = os.getcwd()
-    except OSError:  # it has been removed
+    except OSError:  # the working directory has been removed
         return str(path)
     for full, above in ((os.path.abspath(path), here), (os.path.realpath(path), os.path.realpath(here))):
         inside = os.path.join(above, "")

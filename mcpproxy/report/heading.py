@@ -22,7 +22,7 @@ class Heading(NamedTuple):
 
 
 def heading_of(fold: Fold) -> Heading:
-    """What is known now."""
+    """The heading with what is known now."""
     client, server = fold.client, fold.server
     peers = f"{peer_text(client) if client else '?'} → {peer_text(server) if server else '?'}"
     return Heading(
@@ -34,7 +34,7 @@ def heading_of(fold: Fold) -> Heading:
 
 
 def heading_lines(heading: Heading, style: Style, width: int, date: str | None, file: str) -> Iterator[str]:
-    """The heading: one line, more if narrow.
+    """The heading: one line, or more if narrow.
 
     Args:
         heading: of the capture.

@@ -1,9 +1,10 @@
 """Findings as JUnit XML: a suite for each capture, with a failing case for each rule that has findings.
 
-A capture without such findings has one passing case, so that it does not look unchecked; one that held nothing to check
-has one skipped case. Notes are output of a passing case unless requested. What fails the command makes no difference: a
-report written with `--fail-on never` still counts the findings. The format is the one that Jenkins, GitLab and most
-viewers read, and untrusted text in it is made visible first: XML has no way to write a control character.
+A capture without such findings has one passing case, so that it does not look unchecked; a capture with nothing to
+check has one skipped case. Notes are output of a passing case unless requested. The level that fails the command makes
+no difference: a report written with `--fail-on never` still counts the findings. The format is the one that Jenkins,
+GitLab and most viewers read, and untrusted text in it is made visible first: XML has no way to write a control
+character.
 """
 
 from collections import Counter
@@ -17,7 +18,7 @@ from mcpproxy.check_run.result import CheckOutcome, LocatedFinding, Reporter, To
 from mcpproxy.sanitise import sanitise
 
 SHOWN: Final = 20
-"""Findings of each kind that a case lists; the rest is counted."""
+"""Findings of each kind that a case lists; the others are counted."""
 CLEAN: Final = "no findings"
 """The case of a capture in which no case fails."""
 UNREADABLE: Final = "can be read"
@@ -65,7 +66,7 @@ class JunitReporter(Reporter):
         self._sums: Counter[str] = Counter()
 
     def begin(self, capture: Path) -> Iterable[str]:  # noqa: ARG002
-        """Forget the cases of the capture before."""
+        """Forget the cases of the previous capture."""
         self._cases = {}
         return ()
 

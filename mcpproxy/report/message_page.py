@@ -29,12 +29,12 @@ from mcpproxy.wording.spans import Span, Style
 _NAME: Final = 11
 """Cells of the label before a value."""
 _MEMBER: Final = len("observed_start") + 1
-"""The same before a member of a record."""
+"""Cells of the label before a member of a record."""
 _WAYS: Final = {"client": "client → server", "server": "server → client"}
 
 
 _Key: TypeAlias = tuple[int, int]
-"""Number of a frame, and place in a batch; -1 outside of one."""
+"""Number of a frame, and place in a batch; -1 if not in a batch."""
 
 
 class Messages:
@@ -58,7 +58,7 @@ class Messages:
         self._answers: dict[_Key, MessageContext] = {}
         """By request, the response."""
         self._end: End | None = None
-        """Why nothing follows; None so far."""
+        """Why nothing follows; None until the end."""
 
     def on_step(self, step: Step) -> None:
         """Process the next step."""
@@ -108,7 +108,7 @@ class Messages:
                 yield from [""] if printed else []
                 printed.add(part_key)
                 yield from self._facts(part, by_frame, style)
-                # A batch is shown below the first of its messages: once is enough.
+                # A batch is shown once, below the first of its messages.
                 frames = [frame for frame in part.message.frames if frame.seq not in bodies]
                 bodies.update(frame.seq for frame in frames)
                 yield from [""] if frames else []
@@ -162,14 +162,14 @@ class Messages:
                 yield style.paint([Span(f"  {'' if number else 'http':<{_NAME}}", "dim"), *spans])
 
     def facts(self, context: MessageContext) -> Iterator[Fact]:
-        """What a message has to do with others: what became of a request, what a response answers."""
+        """How a message relates to others: what became of a request, what a response answers."""
         call = self._calls.get(_key(context.message)) if isinstance(context.message, Request) else None
         may_come = call is not None and call.is_open and self._end == "open"
         return facts(context, call, waited_ns(self.fold, call.request) if call is not None and may_come else None)
 
 
 def _record(record: Record, style: Style) -> Iterator[str]:
-    """What a record other than a frame says: its line in the list and, if that leaves something out, its members."""
+    """The text of a record that is not a frame: its line in the list and, if that leaves anything out, its members."""
     line = remark_on(record, ended=False)
     remark = line or Remark("·", sanitise(record.rec, 60))
     yield style.paint([Span(f"record {record.seq}", "accent"), Span(f"  {remark.text}", remark.role)])

@@ -1,7 +1,7 @@
-"""What all printing to stdout shares: its width and encoding, and one JSON object per line.
+"""Shared by all that print to stdout: its width and encoding, and one JSON object per line.
 
-A stdout that is not UTF-8 does not end a command. Text for people keeps its encoding, with something legible for what
-that does not have; what programs read is UTF-8 wherever it goes.
+A stdout that is not UTF-8 does not end a command. Text for people keeps its encoding, with something legible for
+characters that it lacks; what programs read is always UTF-8.
 """
 
 import codecs
@@ -20,14 +20,14 @@ from mcpproxy.wording.cells import WHOLE, cells
 from mcpproxy.wording.json_lines import escaped, harmless
 
 LEGIBLE: Final = "mcpproxy.legible"
-"""The name of our error handler for characters that an encoding does not have."""
+"""The name of mcpproxy's error handler for characters that an encoding lacks."""
 
-# One cell each, if something may be aligned with them.
+# One cell each, as something may be aligned with them.
 _INSTEAD: Final = {"→": ">", "←": "<", "…": "~", "·": "-", "●": "*", "○": "o", "✝": "+", "▲": "!", "■": "#", "✗": "x"}
 _INSTEAD.update({"–": "-", "×": "x", "≤": "<=", "≥": ">=", "±": "+/-", "§": "section "})
 
 # Invisible characters that JSON allows in a string: controls, bidirectional signs, format characters and others without
-# a glyph, and line ends that are not line ends to JSON.
+# a glyph, and line ends that JSON does not treat as such.
 _HIDDEN: Final = re.compile(
     "[\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
@@ -46,13 +46,13 @@ def width_of_stdout(widest: int = WHOLE) -> int:
 
 
 def set_up(form: str) -> None:
-    """Make stdout accept all output of a format: `text`, or one that programs read."""
+    """Make stdout accept all output of a format: `text`, or a format that programs read."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding=None if form == "text" else "utf-8", errors=LEGIBLE)
 
 
 def _legible(error: UnicodeError) -> tuple[str, int]:
-    """The replacement for characters that stdout's encoding does not have."""
+    """The replacement for characters that stdout's encoding lacks."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(_INSTEAD.get(char) or escape(char) for char in error.object[error.start : error.end]), error.end
@@ -69,8 +69,8 @@ def is_aligned(text: str, encoding: str) -> bool:
 def json_line(row: Mapping[str, Any]) -> str:
     """One object as a line of JSON.
 
-    Text that is not valid Unicode (a file's name, say) is written with escapes, and so is what a terminal that shows
-    it later could act on without a trace: to a program it means the same.
+    Text that is not valid Unicode (a file's name, say) is written with escapes, and so are characters that a terminal
+    showing it later could act on invisibly: to a program they mean the same.
     """
     try:
         return for_stdout(_HIDDEN.sub(_escaped, orjson.dumps(row, default=str).decode())) + "\n"
@@ -81,7 +81,7 @@ def json_line(row: Mapping[str, Any]) -> str:
 
 
 def for_stdout(line: str) -> str:
-    """One line of JSON, with escapes in place of all that could act on a terminal where stdout is one.
+    """One line of JSON; if stdout is a terminal, with escapes for everything that could act on one.
 
     Programs get the text as it is.
     """

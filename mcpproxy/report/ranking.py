@@ -17,7 +17,7 @@ from mcpproxy.wording.cells import WHOLE, cells
 from mcpproxy.wording.spans import Role, Span, Style
 
 LINES: Final = 5
-"""Rules that are listed: what people take in at a glance."""
+"""Rules that are listed: as many as people can read at a glance."""
 _LEAST: Final = 5
 """Cells of a capture's name: its last four characters are random, and enough for every reading command."""
 
@@ -61,7 +61,7 @@ class BrokenRule:
 
     @property
     def impact_text(self) -> str:
-        """The same in words."""
+        """The impact in words."""
         return _WORDS[self.impact]
 
     @property
@@ -80,7 +80,7 @@ class Ranking:
         """Rule, session and side of the findings in this capture."""
 
     def begin(self) -> None:
-        """A capture is opened."""
+        """Begin with a capture."""
         self._captures += 1
         self._listed.clear()
 
@@ -101,7 +101,7 @@ class Ranking:
         return sorted(self._rules.values(), key=_weight)
 
     def lines(self, style: Style, width: int) -> Iterator[str]:
-        """The top of the ranking, one line each; none if there is no choice to make."""
+        """The top of the ranking, one line each, or none if there is no choice to make."""
         if len(self._rules) < 2:
             return
         first = self.ranked()[:LINES]
@@ -132,7 +132,7 @@ class Ranking:
 
 
 def _weight(rule: BrokenRule) -> tuple[int, ...]:
-    """What comes first: the worst effect, the worst level, the most findings; then the cause, and what it led to."""
+    """The sort key: worst effect, worst level and most findings first; then the cause before what it led to."""
     return -rule.impact, -rule.level, -rule.count, rule.capture, rule.first.finding.frame
 
 
@@ -151,7 +151,7 @@ def _aligned(column: list[str]) -> list[str]:
 
 
 def _end_of(capture: Path, width: int) -> str:
-    """The end of a capture's name, by which it can be named, in at most `width` cells."""
+    """The end of a capture's name, which is enough to name it in a command, in at most `width` cells."""
     name = sanitise(str(capture), None).removesuffix(SUFFIX)
     if len(name) <= width and cells(name) <= width:
         return name

@@ -42,7 +42,7 @@ class SarifReporter(Reporter):
         """Notifications about what made the run fail, and about forgotten requests."""
 
     def report(self, located: LocatedFinding) -> Iterable[str]:
-        """A result; findings in the baseline are marked as suppressed."""
+        """Write a result; findings in the baseline are marked as suppressed."""
         yield self._opening() if not self._count else ",\n"
         self._count += 1
         yield _json(self._result(located))

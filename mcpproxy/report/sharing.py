@@ -11,7 +11,7 @@ PLACES: Final = 3
 """How many places of a kind the text names."""
 _FRAMES: Final = 10
 NOTHING_FOUND: Final = "no likely secrets found; no scan finds every secret, so look at it before you publish it"
-"""What is said of a capture without a likely secret; it must not sound like a promise."""
+"""The text for a capture without a likely secret; it must not sound like a promise."""
 
 
 def account_lines(account: Account) -> Iterator[str]:

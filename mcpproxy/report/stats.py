@@ -46,16 +46,16 @@ NARROWEST: Final = 32
 NAME: Final = 24
 """Cells that a name keeps: with less room, columns are dropped."""
 LONG: Final = 40
-"""Cells that a name may take: with less room, the shape is dropped."""
+"""Cells that a name may use: with less room, the shape is dropped."""
 SIDE_BY_SIDE: Final = 60
-"""The width from which details are shown beside their figure, and not below."""
+"""The width from which details are shown next to their figure, not below it."""
 
 _COLUMNS: Final = {"n": 7, "err": 5, "p50": 8, "p95": 8, "p99": 8, "max": 8, "total": 8}
 """The columns and their cells, unless a value needs more."""
 _DROPPED: Final = ("total", "p99", "p95", "max", "p50", "err")
 """Columns that may be dropped, least important first; the first gives way to shapes, too."""
 _SORTED: Final[dict[Sort, str]] = {"n": "n", "errors": "err", "p95": "p95", "max": "max", "total": "total"}
-"""The column by which rows are sorted: it is never left out."""
+"""The column by which rows are sorted, which is never left out."""
 _SHAPE: Final = SHAPE + 2
 _MARGIN: Final = 22
 _VALUE: Final = len("23 h 59 min")
@@ -186,13 +186,13 @@ def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> I
         row.server: [latency for latency in stats.latency if latency.server == row.server] for row in stats.latency
     }
     several = len(servers) > 1 and stats.by != "server"
-    # No server takes room from the others.
+    # Each server gets its own share of rows.
     room = max(FEWEST, MAX_LATENCY_ROWS // len(servers)) if several else MAX_LATENCY_ROWS
     if not several:
         servers = {None: stats.latency}
     left_out = sum(max(0, len(rows) - room) for rows in servers.values())
     if left_out == 1:
-        # A line about one row takes as much room as the row.
+        # A line that says that one row is left out needs as much room as the row.
         room, left_out = room + 1, 0
     groups = {server: rows[:room] for server, rows in servers.items()}
     names = [_name(row, stats.by) for rows in groups.values() for row in rows]
@@ -226,7 +226,7 @@ def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> I
 
 
 def _values(row: Latency) -> dict[str, str]:
-    """What a row has in each column."""
+    """The values of a row by column."""
     return {
         "n": _count(row.calls),
         "err": _share(row.error_share),
@@ -241,8 +241,8 @@ def _values(row: Latency) -> dict[str, str]:
 def _columns(
     names: list[str], width: int, widths: Mapping[str, int], sort: Sort | None, *, has_blocks: bool
 ) -> tuple[list[str], bool]:
-    """The columns for which there is room beside names, and whether there is some for shapes."""
-    longest = max(map(cells, names)) + 3  # two blanks before it, and one behind
+    """The columns that fit next to the names, and whether shapes fit, too."""
+    longest = max(map(cells, names)) + 3  # two blanks before it, and one after
     dropped = [name for name in _DROPPED if sort is None or name != _SORTED[sort]]
     columns = list(_COLUMNS)
 
@@ -323,7 +323,7 @@ def _explained(count: Count) -> str:
 
 
 def _some(words: list[str]) -> list[str]:
-    """A few of them, and how many more there are."""
+    """A few items, and how many more there are."""
     rest = len(words) - MAX_NAMES_PER_LINE
     return words if rest <= 0 else [*words[:MAX_NAMES_PER_LINE], f"{rest:,} more"]
 
@@ -392,7 +392,7 @@ def _parts(startup: Startup) -> list[str]:
         ("ready", startup.ready_ms, startup.ready_sessions),
         ("first list", startup.first_list_ms, startup.first_list_sessions),
     )
-    # Medians of different sessions may sum up to more than the median of all.
+    # The medians of different sessions may add up to more than the overall median.
     counts = [
         f"{name} {_ms(value)}" + (f" (of {count_text(seen, 'session')})" if seen < startup.sessions else "")
         for name, value, seen in parts
@@ -401,7 +401,7 @@ def _parts(startup: Startup) -> list[str]:
     if startup.silent and counts:
         at = 1 if startup.process_ms is not None and len(counts) > 1 else 0
         where = f" in {count_text(startup.silent, 'session')}" if startup.silent < startup.sessions else ""
-        counts[at] += f", start of the process included{where}"
+        counts[at] += f", including the start of the process{where}"
     return [*counts, *([f"medians of {startup.sessions:,} sessions"] if startup.sessions > 1 else [])]
 
 
@@ -426,7 +426,7 @@ def _count(value: int) -> str:
 def _share(share: float | None) -> str:
     if share is None:
         return "–"
-    # Some are not none, and not all are not all.
+    # A share above 0 is at least 1%, and one below 1 is at most 99%.
     percent = min(max(round(share * 100), 1 if share else 0), 100 if share == 1 else 99)
     return f"{percent}%"
 

@@ -49,7 +49,7 @@ class Waits:
     """The waiting requests of one session."""
 
     def __init__(self, fold: Fold) -> None:
-        """Begin with no requests.
+        """Start without requests.
 
         Args:
             fold: the session; its caller passes each step of its reading to `on_step`.
@@ -100,7 +100,7 @@ class Waits:
         return waited_ns(self._fold, wait.request)
 
     def text(self, wait: Wait) -> str:
-        """One line about it: since when it waits, what has happened since, and whether the server is running."""
+        """One line about it: how long it has waited, what has happened since, and whether the server is running."""
         request = wait.request
         began = time.strftime("%H:%M:%S", time.localtime(((self._fold.wall_ns or 0) + request.t_ns) // 10**9))
         heard = f"the server has sent {count_text(wait.messages, 'message') if wait.messages else 'nothing'} since"

@@ -30,7 +30,7 @@ class Account:
     left_out: int = 0
     """Records of the original that the user left out of the copy."""
     unknown_left_out: int = 0
-    """How many of these have a type that this version does not know, so that they could not be judged."""
+    """How many of these have a type unknown to this version, so that they could not be judged."""
     out_of_order: int = 0
     """Records of the original whose number is not above the one before them; the copy lacks them."""
     is_damaged: bool = False
@@ -73,7 +73,7 @@ class Account:
 
     @property
     def kinds(self) -> dict[str, tuple[int, int]]:
-        """By kind, how many replacements there are and of how many different secrets."""
+        """Kind → how many replacements there are, and of how many different secrets."""
         counts: Counter[str] = Counter()
         for (kind, _), count in self.replaced.items():
             counts[kind] += count

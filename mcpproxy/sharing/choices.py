@@ -68,7 +68,8 @@ class ShareChoices:
         Args:
             keep: patterns of what stays although it looks like a secret.
             redact: patterns of what is replaced although it does not.
-            review: asked once for each secret, by kind, text and place, whether it is replaced; None replaces all.
+            review: called once for each secret, with kind, text and place; returns whether to replace it. None replaces
+                all.
 
         Raises:
             InvalidPattern: a pattern cannot be used.

@@ -25,9 +25,9 @@ def compare(before: Marks, copy: Path, account: Account) -> None:
     """Add to the account which findings the copy keeps, hides and creates.
 
     Args:
-        before: those of the original.
+        before: the findings of the original.
         copy: the copy.
-        account: of the share.
+        account: the account of the share.
     """
     reading = Reading(iter(Capture(copy)), Rules())  # our own lock on the copy must not make it a live capture
     new = marks_of(finding for each in reading.to_end() for finding in each.findings)

@@ -1,7 +1,7 @@
 """Makes the lines of a redacted copy: numbers and stamps stay, and every record is redacted and sealed again.
 
-A frame in parts is redacted as a whole, and has as many parts as before; until its last part is there, what comes
-between them waits, `HELD` bytes at most.
+A frame in parts is redacted as a whole, and has as many parts as before; until its last part arrives, the records in
+between wait, up to `HELD` bytes.
 """
 
 from collections import Counter
@@ -77,7 +77,7 @@ class Copier:
             frames: redacts frames and stderr.
             records: redacts everything else.
             account: counts what is done.
-            reading: of what is copied, as it was; nothing of it has been read yet.
+            reading: the reading of the original, from which nothing has been read yet.
             held: the most bytes of lines that wait.
         """
         self._frames = frames
@@ -85,7 +85,7 @@ class Copier:
         self._account = account
         self._reading = reading
         self.findings: Marks = Counter()
-        """What the rules of the reading find; empty if it has none."""
+        """The findings of the reading's rules; empty if it has no rules."""
         self._held = held
         self._parts: dict[_Stream, _Parts] = {}
         self._waiting: list[tuple[Record, bytes]] = []
@@ -144,7 +144,7 @@ class Copier:
             self._give_up(parts)
 
     def _end_parts(self, stream: _Stream, frame: Frame) -> None:
-        """A frame whose end was never recorded."""
+        """Finish the parts of a frame whose end was never recorded."""
         parts = self._parts.pop(stream, None)
         if parts is not None and not parts.is_given_up:
             self._fill(parts, self._redacted(frame).raw)
@@ -168,7 +168,7 @@ class Copier:
         left = len(parts.slots)
         for slot, record in parts.slots:
             end = at + -(-(len(raw) - at) // left)
-            while at < end < len(raw) and raw[end] & 0xC0 == 0x80:  # inside of a character
+            while at < end < len(raw) and raw[end] & 0xC0 == 0x80:  # inside a character
                 end -= 1
             self._place(slot, record, raw[at : end if left > 1 else len(raw)])
             at, left = end, left - 1
@@ -252,7 +252,7 @@ class Copier:
         return seal(record.seq, record.t_ns, "frame", middle)
 
     def _giant(self, record: Record, frame: Frame, parts: _Parts | None) -> tuple[bytes, tuple[int, int]]:
-        """The bytes of a frame in parts; fills its parts, and says how many parts and bytes the record declares."""
+        """Fill the parts of a frame; returns its bytes, and how many parts and bytes the record declares."""
         count, size = (record.members.get(name) for name in ("parts", "size"))
         count, size = (value if type(value) is int else 0 for value in (count, size))
         if parts is None:

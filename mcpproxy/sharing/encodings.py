@@ -1,6 +1,6 @@
 """Encoded text: base64, percent-encoding and hexadecimal that spell a secret, or something personal.
 
-Base64 is also opened behind a sign of its own alphabet (`v1-…`, `a/b/…`), and when it is wrapped into lines. Each
+Base64 is also decoded after one of `+/_-` (`v1-…`, `a/b/…`), and when it is wrapped into lines. Each
 character is decoded a bounded number of times, so the time is linear in the text.
 """
 
@@ -18,9 +18,9 @@ from mcpproxy.sharing.patterns import credentials, people
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
 
 SIGNS_BEFORE: Final = 4
-"""How many signs of its alphabet are taken for the end of something else, in front of base64 that has such signs."""
+"""How many of `+/_-`, counted from the start of a word, may precede the base64 in it."""
 TOGETHER: Final = 1 << 16
-"""Characters of decoded texts that are searched for tokens of services at once: a search of each takes longer."""
+"""How many characters of decoded texts are searched together for tokens of services: one search each takes longer."""
 
 _BASE64_WORD: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20,}+={0,2}")
 _BASE64_PIECE: Final = re.compile(r"[A-Za-z0-9]{20,}+={0,2}")
@@ -34,12 +34,12 @@ _HEX_WORD: Final = re.compile(
 _PERCENT_WORD: Final = re.compile(r"(?<![A-Za-z0-9%._~+-])[A-Za-z0-9._~+-]*+%[A-Za-z0-9%._~+-]++")
 _STANDARD: Final = bytes.maketrans(b"-_", b"+/")
 _BETWEEN: Final = "\n\x1f\n"
-"""What separates decoded texts that are searched together."""
+"""The separator of decoded texts that are searched together."""
 _BLANKS: Final = dict.fromkeys(map(ord, "\r\n\t"))
 
 
 class _Decoded(NamedTuple):
-    """A stretch of a text, and what it spells."""
+    """A stretch of a text, and the text that it encodes."""
 
     start: int
     end: int
@@ -48,7 +48,7 @@ class _Decoded(NamedTuple):
 
 
 def encoded(text: str, search: Callable[[str], Iterable[Secret]]) -> Iterator[Secret]:
-    """What spells a secret or something personal, in no particular order; it may overlap.
+    """The stretches that spell a secret or something personal, in no particular order; they may overlap.
 
     Args:
         text: the text.
@@ -70,7 +70,7 @@ def encoded(text: str, search: Callable[[str], Iterable[Secret]]) -> Iterator[Se
 
 
 def _with_tokens(given: list[_Decoded], search: Callable[[str], Iterable[Secret]]) -> Iterator[Secret]:
-    """Those that spell a token of a service."""
+    """The stretches that spell a token of a service."""
     starts = [0, *accumulate(len(one.text) + len(_BETWEEN) for one in given)]
     found = search(_BETWEEN.join(one.text for one in given)) if given else ()
     for index in {bisect_right(starts, token.start) - 1 for token in found}:
@@ -79,7 +79,7 @@ def _with_tokens(given: list[_Decoded], search: Callable[[str], Iterable[Secret]
 
 
 def _decoded(text: str) -> Iterator[_Decoded]:
-    """What is encoded in a text; base64 that spells base64 comes with both texts."""
+    """The encoded stretches of a text; base64 that spells base64 comes with both texts."""
     for word in _BASE64_WORD.finditer(text):
         yield from _in_word(text, *word.span())
     if "\n" in text:
@@ -93,7 +93,7 @@ def _decoded(text: str) -> Iterator[_Decoded]:
 
 
 def decoded_base64(word: str) -> str | None:
-    """The text that base64 spells, if it is one."""
+    """The text that base64 spells, or None if it spells no text."""
     raw = word.encode("ascii", "replace").translate(_STANDARD, b"= \t\r\n")
     try:
         plain = b64decode(raw + b"=" * (-len(raw) % 4), validate=False).decode()
@@ -103,20 +103,20 @@ def decoded_base64(word: str) -> str | None:
 
 
 def _in_word(text: str, start: int, end: int) -> Iterator[_Decoded]:
-    """A word of base64, or one that begins or ends with something else and a sign."""
+    """The base64 in a word; one of `+/_-` may separate it from something else before or after it."""
     for at in _beginnings(text, start, end):
         plain = decoded_base64(text[at:end])
         if plain:
             yield from _spelt(at, end, plain)
             return
     for piece in _BASE64_PIECE.finditer(text, start, end):
-        # A single character behind groups of four spells nothing; it is where a sign of the same base64 follows.
+        # A single character after groups of four spells nothing; it occurs if one of `+/_-` in the same base64 follows.
         size = len(piece[0].rstrip("="))
         yield from _spelt(*piece.span(), decoded_base64(piece[0][: size - (size % 4 == 1)]) or "")
 
 
 def _beginnings(text: str, start: int, end: int) -> Iterator[int]:
-    """Where the base64 in a word may begin: with the word, or behind each of its first signs."""
+    """Where the base64 in a word may begin: with the word, or after each of its first `+/_-`."""
     yield start
     for sign in islice(_SIGN.finditer(text, start, end), SIGNS_BEFORE):
         yield sign.end()
@@ -165,7 +165,7 @@ def _spelt(start: int, end: int, plain: str) -> Iterator[_Decoded]:
 
 
 def _kind_inside(text: str) -> str | None:
-    """Whether a decoded text has a secret in it, or something personal."""
+    """The kind of secret or personal data in a decoded text, if any."""
     if any(credentials(text)):
         return "secret"
     return "personal" if any(people(text)) else None

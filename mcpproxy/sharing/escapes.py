@@ -1,6 +1,6 @@
-"""Text as a person sees it: without colour codes of terminals, and with the escapes of JSON read.
+"""Text as a person sees it: without colour codes of terminals, and with the escapes of JSON decoded.
 
-Such a code or escape ends in a letter, which would otherwise seem to belong to the secret behind it. Time is linear.
+Such a code or escape ends in a letter, which would otherwise seem to belong to the secret after it. Time is linear.
 """
 
 import re
@@ -22,12 +22,12 @@ class Unescaped(NamedTuple):
 
     text: str
     starts: list[int]
-    """Where in it what stands for an escape begins."""
+    """Where the character for each escape is in `text`."""
     ends: list[int]
     """Where each escape ends in the original."""
 
     def original(self, secrets: list[Secret]) -> Iterator[Secret]:
-        """Secrets in this text, with positions in the original."""
+        """The secrets found in `text`, with their positions in the original."""
         for start, end, kind in secrets:
             yield Secret(self._place(start), self._place(end), kind)
 
@@ -37,7 +37,7 @@ class Unescaped(NamedTuple):
 
 
 def unescaped(text: str) -> Unescaped | None:
-    """A text with a sign in place of each escape; None if there is none."""
+    """A text with one character in place of each escape, or None if there are no escapes."""
     if "\\" not in text and "\x1b" not in text:
         return None
     pieces: list[str] = []

@@ -33,9 +33,9 @@ class Excerpt:
     exchanges: set[int] = field(default_factory=set)
     """Numbers of HTTP exchanges."""
     parts: dict[int, int] = field(default_factory=dict)
-    """By number of a part, the number of its frame."""
+    """Number of a part → number of its frame."""
     since_ns: int = 0
-    """Stderr and records of unknown type before this stamp go."""
+    """Stderr and records of unknown type before this stamp are left out."""
     is_by_time: bool = True
     """Whether no filter selects messages: then stderr and records of unknown type can stay."""
     left_out: int = 0
@@ -100,7 +100,7 @@ def excerpt(capture: Capture, only: Filter | None, last_ns: int | None) -> Excer
     """The excerpt that a filter and a time select.
 
     Args:
-        capture: the whole.
+        capture: the whole capture.
         only: selects messages; None for all.
         last_ns: how long before the end it begins; None for all.
     """
@@ -124,7 +124,7 @@ def excerpt(capture: Capture, only: Filter | None, last_ns: int | None) -> Excer
 
 
 class _Selection:
-    """Selects the messages of a capture, as they come."""
+    """Selects the messages of a capture, as they arrive."""
 
     def __init__(self, only: Filter | None, since_ns: int, reading: Reading) -> None:
         self._is_open = reading.is_growing

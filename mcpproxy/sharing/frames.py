@@ -26,7 +26,7 @@ _HARMLESS: Final = re.compile(
 """Blank lines, and headers of the Language Server Protocol."""
 _JSON_SIGNS: Final = frozenset('{}[]",')
 _FORMS: Final = (b"%b", b"\xef\xbb\xbf%b", b"\xff%b", b'{"%b', b"[" * (TOO_DEEP + 1) + b"%b")
-"""No JSON: as it is, behind a byte order mark, not UTF-8, torn, and too deep to be judged."""
+"""Not JSON: as it is, after a byte order mark, not UTF-8, torn, and too deep to be judged."""
 
 
 class Redacted(NamedTuple):

@@ -80,7 +80,7 @@ def tokens(text: str, base: Path = None) -> Iterator[JsonToken]:
         base: the path to the text, if it is a string in another.
 
     Raises:
-        NotJson: the text is not JSON; places before the mistake have been yielded.
+        NotJson: the text is not JSON; places before the error have been yielded.
     """
     reader = _Reader(base)
     at = 0
@@ -117,7 +117,7 @@ class _Reader:
 
     def __init__(self, base: Path) -> None:
         self.stack: list[tuple[Path, bool, str]] = []
-        """What is open: the path to it, whether it is an object, and the name under which it is."""
+        """The open arrays and objects: the path to each, whether it is an object, and the name of its member."""
         self.path = base
         """The path to the value that comes next."""
         self.name = ""
@@ -127,10 +127,10 @@ class _Reader:
         self._base = base
 
     def sign(self, sign: str) -> None:
-        """A bracket, a comma or a colon.
+        """Process a bracket, a comma or a colon.
 
         Raises:
-            NotJson: it may not come here.
+            NotJson: it is not allowed here.
         """
         wanted, stack = self.wanted, self.stack
         if sign in "[{" and wanted in ("value", "item"):
@@ -157,15 +157,15 @@ class _Reader:
             self.path, self.wanted = (above, int(self.path[1]) + 1), "value"
 
     def begin_member(self, name: str) -> None:
-        """The name of a member."""
+        """Process the name of a member."""
         self.name = name
         self.path, self.wanted = (self.stack[-1][0], name), "colon"
 
     def end_value(self) -> None:
-        """A string, a number or a constant.
+        """Process a string, a number or a constant.
 
         Raises:
-            NotJson: no value may come here.
+            NotJson: no value is allowed here.
         """
         if self.wanted not in ("value", "item"):
             raise NotJson(self.wanted)

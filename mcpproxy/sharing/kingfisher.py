@@ -1,6 +1,6 @@
 """Kingfisher's catalogue of secrets: the tokens, keys and passwords of hundreds of services, by the form that each has.
 
-Its engine takes linear time whatever the text, opens no connection while it scans, and looks into base64 as well. The
+Its engine takes linear time for any text, opens no connection while it scans, and looks into base64 as well. The
 rules are compiled once (some 4 s) and then read from our cache directory (0.3 s).
 """
 
@@ -18,7 +18,7 @@ _FOLDER: Final = "secret-rules"
 _SIGNS: Final = bytes({*range(32), *range(127, 256)} - {*b"\n"}) + rb"""!"#$&'()*,;<>?@[\]^`{|}"""
 _BLANKED: Final = bytes.maketrans(_SIGNS, b" " * len(_SIGNS))
 _ENDINGS: Final = tuple((sign + blank, b" " + blank) for sign in (b".", b":", b"/") for blank in (b" ", b"\n", sign))
-"""Signs that may be a part of a token, where they end a word, and what then stands for them."""
+"""Characters that may be part of a token, at the end of a word, and what replaces them there."""
 
 SCAN_S: Final = 10.0
 """How long a text is searched at most; 16 MiB of ordinary text take a twentieth of a second."""
@@ -57,9 +57,9 @@ class KingfisherScanner:
         """The secrets in a text, in no particular order; they may overlap.
 
         Raises:
-            TooMuch: the search takes too long.
+            SearchLimitReached: the search takes too long.
         """
-        raw = text.encode("utf-8", "replace")  # a lone surrogate takes one place here and there
+        raw = text.encode("utf-8", "replace")  # a lone surrogate counts as one character in both
         found = dict.fromkeys(chain(self._found(raw), self._found(_words(raw))))
         if not found:
             return []
@@ -75,7 +75,7 @@ class KingfisherScanner:
         """What one search finds, with positions in bytes.
 
         Raises:
-            TooMuch: it takes too long.
+            SearchLimitReached: it takes too long.
         """
         try:
             findings = self._scanner.scan(raw, timeout=SCAN_S)
@@ -87,7 +87,7 @@ class KingfisherScanner:
 
 
 def _words(raw: bytes) -> bytes:
-    """A text without the signs between its words, each at its place.
+    """A text with blanks in place of the punctuation between its words, so that each word stays at its position.
 
     Many rules want a token to end with its line, or before a blank, a quote or a semicolon; in prose, a comma or a
     bracket may follow it. (`re.sub` would take twenty times the memory of the text.)

@@ -24,7 +24,7 @@ _VARIABLE: Final = re.compile(
 _PLACEHOLDER: Final = re.compile(
     r"(?i)[*•.x\s]*|[a-z\s]{0,20}(?:redacted|hidden|masked)[a-z\s]{0,20}|[<\[{$]{1,3}[a-z_\s-]{0,40}[>\]}]{0,3}"
 ).fullmatch
-"""Placeholders for a value that was taken out already, or is not put in yet."""
+"""Placeholders for a value that was already removed, or has yet to be filled in."""
 _TOP: Final = frozenset({"jsonrpc", "id", "method"})
 _META_FAMILY: Final = ("io.modelcontextprotocol/", "modelcontextprotocol.io/")
 _SIGNS: Final = {ord(sign): None for sign in "_-. "}
@@ -33,7 +33,7 @@ _MAX_NAME_CHARS: Final = 100
 
 @lru_cache(4096)
 def holds_secret(name: str) -> bool:
-    """Whether a text under this name is a secret, whatever it looks like."""
+    """Whether a text under this name is a secret, regardless of what it looks like."""
     if len(name) > _MAX_NAME_CHARS or name in ("PWD", "OLDPWD"):  # directories
         return False
     plain = name.lower().translate(_SIGNS)
@@ -73,7 +73,7 @@ def is_payload(path: Path) -> bool:
 
 
 def is_client_metadata(path: Path) -> bool:
-    """Whether a value is what a client adds for its own use, such as a host's session, workspace or sandbox."""
+    """Whether a value is one that a client adds for its own use, such as a host's session, workspace or sandbox."""
     steps = _in_message(path)
     return len(steps) > 2 and steps[:2] == ["params", "_meta"] and not _is_known_meta(steps[2])
 

@@ -2,7 +2,7 @@
 
 After a name that promises a password, a plain word is one, too, unless it is prose ("password: the password of the
 user"), a placeholder (`password: string`) or code (`password = getpass()`). After other names, such as `token`, a
-value must look random, as they stand in prose and code far more often. Everything takes linear time.
+value must look random, as they occur in prose and code far more often. Everything takes linear time.
 """
 
 import re
@@ -41,7 +41,7 @@ _WORDS: Final = re.compile(r"[a-z]+")
 
 
 def assigned(text: str, lower: str) -> Iterator[Secret]:
-    """What is assigned to a name that promises a secret.
+    """The values that are assigned to names that promise a secret.
 
     Args:
         text: the text.
@@ -89,7 +89,7 @@ def _is_code(lower: str, start: int, end: int) -> bool:
 
 
 def _end_of_password(lower: str, match: re.Match[str]) -> int:
-    """Where a password of plain words ends; where its value starts if it is none."""
+    """Where a password of plain words ends; if it is not one, where its value starts."""
     start, end = match.span("value")
     is_token = match["name"] == "token"
     if is_token and not _is_own_name(lower, match.start()):

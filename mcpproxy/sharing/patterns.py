@@ -1,9 +1,9 @@
 """What a text reveals by its form: credentials, addresses of people, names of users and hosts, card numbers.
 
-It complements the catalogue of services' tokens, which is made for source code: there a token without a word beside it
-may be an example, and e-mail addresses and home directories are not leaks. Every pattern takes linear time: repetitions
-are bounded or possessive, and what follows one cannot begin inside it. Most patterns are tried only if a text has a
-mark without which they cannot match, as searching for a word is a hundred times as fast.
+It complements the catalogue of services' tokens, which is made for source code: there a token without a word next to
+it may be an example, and e-mail addresses and home directories are not leaks. Every pattern takes linear time:
+repetitions are bounded or possessive, and what follows one cannot begin inside it. Most patterns are tried only if a
+text has a mark without which they cannot match, as searching for a word is a hundred times as fast.
 """
 
 import re

@@ -65,7 +65,7 @@ class Pseudonyms:
         return "2001:db8:" + ":".join(digits[at : at + 4] for at in range(0, 24, 4))
 
     def number(self, digits: str) -> str:
-        """Anything written in digits: of the same length, with its other signs, and never a valid card number."""
+        """Anything written in digits: of the same length, with its other characters, and never a valid card number."""
         stream = int.from_bytes(self._digest("number", re.sub("[^0-9]", "", digits), 32))
         drawn = []
         for char in digits:

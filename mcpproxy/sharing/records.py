@@ -1,8 +1,9 @@
 """Redacts the records of a capture that are not frames: the header, HTTP heads and addresses, everything else.
 
 Their values are hashes already where the recorder met a secret (FORMAT.md, Privacy), but hashes by the user's lasting
-key, with which two shares could be compared; so they are hashed again. Names of environment variables, the directory
-and the parent processes go; of the command, the launcher, the package and the names of options stay.
+key, with which two shares could be compared; so they are hashed again. Names of environment variables,
+the directory and the parent processes are dropped; of the command, the launcher, the package and the names of options
+stay.
 """
 
 import re
@@ -23,7 +24,7 @@ _MAX_RECORD_DEPTH: Final = 50
 _HASH: Final = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
 _OPTION: Final = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*")
 _ODD_IN_ADDRESS: Final = re.compile(rb"[\x00-\x20\"<>{}\\^`|]").search
-"""What makes an address invalid, and must stay."""
+"""Characters that make an address invalid, and must stay."""
 _IDS: Final = frozenset({"mcp-session-id", "last-event-id"})
 """They pair exchanges; a recorder has hashed the first already."""
 _ADDRESS_MEMBERS: Final = frozenset({"upstream", "via"})
@@ -42,8 +43,8 @@ class RecordRedactor:
         """Create a redactor.
 
         Args:
-            redactor: of texts.
-            machine: what headers call their machine, and whether a user chose that; None if a chosen name stays and a
+            redactor: redacts texts.
+            machine: the name for the machine in headers, and whether a user chose it; None if a chosen name stays and a
                 host name is replaced.
         """
         self._redactor = redactor
@@ -98,7 +99,7 @@ class RecordRedactor:
         return value
 
     def _body(self, value: Any, depth: int = 0) -> Any:
-        """Any value with all texts and numbers in it replaced, whatever they look like."""
+        """Any value with all texts and numbers in it replaced, regardless of what they look like."""
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
@@ -194,9 +195,9 @@ class RecordRedactor:
         if isinstance(own.get("uri_key"), str):
             changed["uri_key"] = self._redactor.pseudonyms.tag(own["uri_key"])
         if isinstance(own.get("body_hash"), dict):
-            # With it, guesses at a short body could be tried out.
+            # The original hash could be used to test guesses at a short body.
             changed["body_hash"] = {side: self._body_hash(value) for side, value in own["body_hash"].items()}
-        # What has another type than it should is still as it was.
+        # Members of an unexpected type are still unchanged.
         return {name: self._value(value) if value is own[name] else value for name, value in changed.items()}
 
     def _body_hash(self, value: Any) -> Any:
@@ -243,5 +244,5 @@ class RecordRedactor:
         return dumps(self._value(cleaned)).decode()
 
     def _other(self, own: dict[str, Any]) -> dict[str, Any]:
-        """A record whose texts are names and ids: only what is certainly a secret goes."""
+        """A record whose texts are names and ids: only what is certainly a secret is replaced."""
         return {name if name.isidentifier() else self._text(name): self._value(value) for name, value in own.items()}

@@ -1,7 +1,7 @@
 """Redaction: finds the secrets in a text or in a JSON document, and replaces them byte by byte.
 
-What is not a secret keeps its place and its spelling. JSON and base64 inside of strings are opened. Nothing here raises
-because of a text, except that `document` says when it is not JSON; the time is linear in the text.
+What is not a secret keeps its place and its spelling. JSON and base64 inside strings are decoded. Nothing here raises
+because of a text, except that `document` rejects a text that is not JSON; the time is linear in the text.
 """
 
 import re
@@ -33,7 +33,7 @@ MAX_FRAME_SECRETS: Final = 100_000
 MAX_JSON_TOKENS: Final = 1_000_000
 """The most values and names in one frame, those of JSON in strings among them: each takes some 150 bytes of memory."""
 MAX_NESTED_JSON_DEPTH: Final = 8
-"""How many levels of JSON inside of strings are opened; below that, it is searched as plain text."""
+"""How many levels of JSON inside strings are parsed; below that, it is searched as plain text."""
 CLEAN_NAMES: Final = 20_000
 """How many names of members without a secret are remembered."""
 
@@ -62,7 +62,7 @@ class Replacement(NamedTuple):
 
 
 class RedactionChoices(Protocol):
-    """The user's additions to what is replaced by default, and exceptions from it."""
+    """The user's additions to what is replaced by default, and exceptions to it."""
 
     def redacts(self, path: Path) -> bool:
         """Whether a value is replaced whole."""
@@ -86,7 +86,7 @@ class _Mark(IntEnum):
 
 
 class _Reading:
-    """What was read of a document and of those in its strings: what to search, and then what was found.
+    """What was read of a document and of those in its strings: what to search, and then the secrets found.
 
     It does not keep the places: a million of them take 350 MB. They are read again if anything is to be replaced.
     """
@@ -95,20 +95,20 @@ class _Reading:
         self.marks = bytearray()
         """A `_Mark` for each place, in order."""
         self.starts = array("Q")
-        """Where the text of each leaf begins in what is searched."""
+        """Where the text of each leaf begins in the searched text."""
         self.ends = array("Q")
         self.names: list[str] = []
-        """Those among the leaves."""
+        """The leaves that are names."""
         self.is_touched = False
-        """Whether something is replaced whatever the search finds."""
+        """Whether something is replaced regardless of what the search finds."""
         self.secrets: dict[int, list[Secret]] = {}
-        """By the number of the leaf, with positions in its text."""
+        """The secrets by number of the leaf, with positions in its text."""
         self._texts: list[str] = []
         self._size = 0
 
     def add(self, place: JsonToken) -> None:
         """Add a leaf."""
-        # The name beside the value, as in a file of settings, because many rules look for both.
+        # The name next to the value, as in a file of settings, because many rules look for both.
         front = "" if place.is_name or place.name in _OWN_NAMES else f'{place.name}="'
         start = self._size + len(front)
         end = start + len(place.text)
@@ -126,7 +126,7 @@ class _Reading:
         return len(self.marks), len(self.starts), len(self.names), self._size
 
     def back(self, state: tuple[int, int, int, int]) -> None:
-        """Forget what was read after it was in a state."""
+        """Return to an earlier state: forget what was read since."""
         marks, leaves, names, self._size = state
         del self.marks[marks:], self.starts[leaves:], self.ends[leaves:], self.names[names:], self._texts[3 * leaves :]
 
@@ -159,9 +159,9 @@ class Redactor:
         """Create a redactor.
 
         Args:
-            pseudonyms: of the share.
+            pseudonyms: the pseudonyms of the share.
             catalogue: the rules for secrets.
-            choices: the user's.
+            choices: the user's choices.
             bodies: whether values in bodies stay if they are not secret.
             unparsed: whether binary data stays, although it cannot be searched.
         """
@@ -197,7 +197,7 @@ class Redactor:
 
         Raises:
             NotJson: it is not JSON.
-            TooMuch: it takes too long to search, or holds too many secrets.
+            SearchLimitReached: it takes too long to search, or holds too many secrets.
         """
         reading = _Reading()
         self._places_left = MAX_JSON_TOKENS
@@ -239,7 +239,7 @@ class Redactor:
         """The secrets in a text, in no particular order; they may overlap.
 
         Raises:
-            TooMuch: there are too many, or the search takes too long.
+            SearchLimitReached: there are too many, or the search takes too long.
         """
         searches = chain(self._found(text), self._choices.matches(text))
         context = unescaped(text)
@@ -282,7 +282,7 @@ class Redactor:
 
         Raises:
             NotJson: it is not JSON.
-            TooMuch: the frame has too many values.
+            SearchLimitReached: the frame has too many values.
         """
         has_meta = _may_have_meta(text)
         for place in tokens(text, base):
@@ -300,7 +300,7 @@ class Redactor:
                     reading.is_touched = self._kind_of_all(place, has_meta=has_meta) is not None
 
     def _is_inner(self, place: JsonToken, depth: int, reading: _Reading) -> bool:
-        """Whether a string spells a document, which is then read."""
+        """Read a string as a document if it spells one; returns whether it does."""
         if place.text[:1] not in _OPENING or depth >= MAX_NESTED_JSON_DEPTH or self._choices.redacts(place.path):
             return False
         if place.text.lstrip(" \t\r\n")[:1] not in ("{", "[", '"'):
@@ -325,7 +325,7 @@ class Redactor:
         secrets: Mapping[int, Sequence[Secret]],
         made: list[Replacement],
     ) -> list[Edit]:
-        """The edits of a document, read for the second time; `marks` and `leaves` go on with those in its strings."""
+        """The edits of a document, read a second time; `marks` and `leaves` continue with those in its strings."""
         edits: list[Edit] = []
         has_meta = _may_have_meta(text)
         for place in tokens(text, base):
@@ -365,7 +365,7 @@ class Redactor:
         return self._edits(text, secrets, made, path)
 
     def _kind_of_all(self, place: JsonToken, *, has_meta: bool) -> str | None:
-        """Why a string is replaced whole; None if it is not. `has_meta` is false where `_meta` is nowhere around."""
+        """The reason for replacing a string whole, or None. `has_meta` is false if the document has no `_meta`."""
         if self._choices.redacts(place.path):
             return "chosen"
         if holds_secret(place.name) and not is_harmless(place.text):
@@ -377,7 +377,7 @@ class Redactor:
         return None if self.bodies or not is_payload(place.path) else "body"
 
     def _kind_of_number(self, place: JsonToken) -> str | None:
-        """Why a number is replaced; None if it is not."""
+        """The reason for replacing a number, or None."""
         if is_protocol(place.path):
             return None
         if self._choices.redacts(place.path):
@@ -389,7 +389,7 @@ class Redactor:
         return None if self.bodies or not is_payload(place.path) else "body"
 
     def _number(self, place: JsonToken, made: list[Replacement]) -> str | None:
-        """The pseudonym for a number; None if it stays."""
+        """The pseudonym for a number, or None if it stays."""
         kind = self._kind_of_number(place)
         if kind is None or self._choices.keeps(kind, place.text, place.path):
             return None
@@ -411,7 +411,7 @@ class Redactor:
 
 
 def _not_ours(text: str, secrets: list[Secret]) -> list[Secret]:
-    """The secrets that are not pseudonyms, nor inside of them: a capture may be shared again."""
+    """The secrets that are not pseudonyms or parts of them: a capture may be shared again."""
     ours = [match.span() for match in PSEUDONYM.finditer(text)]
     if not ours:
         return secrets
@@ -428,7 +428,7 @@ _OWN_NAMES: Final = PROTOCOL | META
 """Names that sound like those of secrets, but whose values are harmless."""
 _OPENING: Final = frozenset('{[" \t\r\n')
 _BEHIND: Final = '"\x1f\n'
-"""What separates leaves in what is searched."""
+"""The separator of leaves in the searched text."""
 
 
 def _may_have_meta(text: str) -> bool:
@@ -447,7 +447,7 @@ def _apart(secrets: Iterable[Secret]) -> Iterator[Secret]:
                 yield kept
             kept, longest = secret, size
         elif secret.end > kept.end:
-            # An address with a user's name in it, say, would not be one any longer with two pseudonyms in it.
+            # An address that contains a user's name, say, would no longer be one with two pseudonyms in it.
             kind = secret.kind if size > longest else kept.kind
             kept, longest = Secret(kept.start, secret.end, kind), max(size, longest)
     if kept is not None:

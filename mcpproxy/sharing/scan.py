@@ -32,9 +32,9 @@ class LikelySecret(NamedTuple):
     masked: str
     """Its first characters. Untrusted text."""
     size: int
-    """Characters of all of it."""
+    """Its length in characters."""
     secret: str
-    """All of it, to recognise it again: never for output."""
+    """The whole secret, to recognise it again: never for output."""
 
 
 def masked(secret: str) -> str:
@@ -54,7 +54,7 @@ def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Like
     is_copy = "redacted_by" in capture.header.members
     for item in read_frames(capture):
         if isinstance(item, Damage):
-            if item.cause != "torn":  # a kill leaves an unfinished line, and that is no damage to what was recorded
+            if item.cause != "torn":  # a kill leaves an unfinished line, which is not damage to what was recorded
                 yield item
             continue
         made: list[Replacement] = []

@@ -53,16 +53,16 @@ class ShareOptions:
     last_ns: int | None = None
     """How long before the end of the capture the copy begins; None for all."""
     renames: bool = False
-    """Whether the copy, in the folder named, is called as the original is, redacted."""
+    """Whether the copy, in the given folder, gets the name of the original, redacted."""
     machine: tuple[str, bool] | None = None
-    """What the copy calls its machine, and whether a user chose that; None if a chosen name stays and a host name is
+    """The machine name in the copy, and whether a user chose it; None if a chosen name stays and a host name is
     replaced."""
     replaces: bool = False
     """Whether an earlier redacted copy of that name is replaced."""
     compares: bool = True
     """Whether the findings of the copy are compared with those of the original."""
     progress: Callable[[int, int], None] = lambda _done, _all: None
-    """Called with the bytes that have been read, and all there are."""
+    """Called with the number of bytes read so far, and their total."""
 
 
 def redacted_copy(source: Path, destination: Path, wanted: ShareOptions | None = None) -> Account:
@@ -74,7 +74,7 @@ def redacted_copy(source: Path, destination: Path, wanted: ShareOptions | None =
         wanted: how to redact; by default as `share` does without options.
 
     Returns:
-        what was replaced, where and why.
+        What was replaced, where and why.
 
     Raises:
         CannotCreate: the copy cannot be created or written, or something of that name exists.

@@ -1,6 +1,6 @@
 """Words that decide what is redacted: names of members, users, hosts, launchers, URL parameters and schemes.
 
-A list errs on the side of its purpose: names that hold secrets are many, names that identify no person are few.
+A list errs on the side of its purpose: many names count as holding secrets, few as identifying no person.
 """
 
 from typing import Final
@@ -25,7 +25,7 @@ SECRET_ENDINGS: Final = tuple(
     githubtoken privatekey secretkey accesskey accesskeyid connectionstring
 """)
 )
-"""How such names can end."""
+"""Endings of such names."""
 
 SECRET_NUMBERS: Final = _words("password pin otp cvv cvc ssn passcode")
 """Names of members whose values are secrets even if they are numbers."""
@@ -34,7 +34,7 @@ HARMLESS: Final = _words("""
     none true false null required optional include omit same-origin basic bearer oauth oauth2 string number yes no
     enabled disabled auto default header query api_key apikey token password secret
 """)
-"""Values that are no secret even under such a name."""
+"""Values that are not secret even under such a name."""
 
 NO_PASSWORDS: Final = HARMLESS | _words("""
     mandatory needed missing empty unset set invalid incorrect wrong changed expired unknown undefined nil given
@@ -44,7 +44,7 @@ NO_PASSWORDS: Final = HARMLESS | _words("""
     return returns raise pass continue break await new input prompt env var variable example
     credentials credential login username user your_password n/a
 """)
-"""Values that are no password even after `password:` in a text."""
+"""Values that are not passwords even after `password:` in a text."""
 
 PROSE: Final = _words("""
     a an the of for to is are was be must may can should will your you our their its his her this that these which
@@ -59,7 +59,7 @@ OBJECTS: Final = _words("""
 """Objects from which code takes a password."""
 
 COOKIE_ATTRIBUTES: Final = _words("path domain expires max-age samesite version priority")
-"""What stands beside the value in a `Set-Cookie` header (RFC 6265, section 4.1)."""
+"""The attributes that may follow the value in a `Set-Cookie` header (RFC 6265, section 4.1)."""
 
 ENVELOPE: Final = _words("params result error")
 
@@ -73,7 +73,7 @@ PROTOCOL: Final = _words("""
     name cursor nextCursor progressToken requestId protocolVersion code level taskId status resultType requestState
     stopReason role model mode action type elicitationId
 """)
-"""Members of `params`, `result` and `error` that pair messages, or that a specification has a list of words for."""
+"""Members of `params`, `result` and `error` that pair messages, or for whose values a specification has a list."""
 
 PAYLOAD: Final = _words("""
     arguments argument content contents structuredContent messages message data systemPrompt inputResponses values
@@ -81,7 +81,7 @@ PAYLOAD: Final = _words("""
 """Members of params, results and errors that hold what users and models say."""
 
 PAYLOAD_FORM: Final = _words("type mimeType role uri")
-"""Members in these that say what form it has."""
+"""Members of these that describe the form of the content."""
 
 META: Final = _words("progressToken traceparent tracestate baggage")
 """Members of `_meta` that the specification defines."""
@@ -128,7 +128,7 @@ PLAIN_PARAMETERS: Final = _words("""
     height ref branch path id name response_type code_challenge_method grant_type scope fields filter start end from to
     since until
 """)
-"""Parameters of URLs whose values are no secret."""
+"""Parameters of URLs whose values are not secret."""
 
 LAUNCHERS: Final = _words("""
     npx npm bunx bun uvx uv pipx pnpm yarn python python3 node deno docker podman sh bash zsh java dotnet go ruby

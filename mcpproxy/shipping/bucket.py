@@ -1,4 +1,4 @@
-"""An object store as a destination: S3 and what speaks its protocol, Google Cloud Storage, Azure.
+"""An object store as a destination: S3 and stores with the same protocol, Google Cloud Storage, Azure.
 
 `obstore`, bindings of Rust's object_store, does the requests, the retries and the search for credentials. Large files
 go in parts, so memory does not grow with them. A put appears whole or not at all; the parts of one that was killed stay
@@ -51,7 +51,7 @@ class Bucket:
     """A prefix of an object store."""
 
     def __init__(self, url: str) -> None:
-        """Prepare requests; none is made yet.
+        """Open the store, without a request.
 
         Raises:
             NoLibrary: `obstore` is not installed.
@@ -97,13 +97,13 @@ class Bucket:
             try:
                 self._obstore.put(self._store, name, data, mode=mode, use_multipart=False)
             except (self._exceptions.AlreadyExistsError, self._exceptions.PreconditionError):
-                # The answer to an earlier try may have been lost.
+                # The response to an earlier attempt may have been lost.
                 now = self.read(name)
                 return now is not None and now.data == data
             return True
 
     def read(self, name: str) -> StoredContent | None:
-        """A small file; None if there is none of this name."""
+        """A small file, or None if there is no file of this name."""
         with self._translated_errors("read", name):
             try:
                 got = self._obstore.get(self._store, name)
@@ -119,7 +119,7 @@ class Bucket:
         """Copy a file to a new local one, a piece at a time; returns whether there is one of this name and size.
 
         Args:
-            name: of the file.
+            name: the name of the file.
             file: the new local one.
             size: bytes that it must have; None for any number.
         """
@@ -135,7 +135,7 @@ class Bucket:
             return True
 
     def head(self, name: str, count: int) -> bytes | None:
-        """The first bytes of a file, by a request for a range; None if there is none of this name."""
+        """The first bytes of a file, by a range request, or None if there is no file of this name."""
         with self._translated_errors("read", name):
             try:
                 return bytes(self._obstore.get_range(self._store, name, start=0, length=count))
@@ -143,7 +143,7 @@ class Bucket:
                 return None
 
     def size(self, name: str) -> int | None:
-        """Bytes of a file; None if there is none of this name."""
+        """The size of a file in bytes, or None if there is no file of this name."""
         with self._translated_errors("read", name):
             try:
                 return self._obstore.head(self._store, name)["size"]
@@ -189,7 +189,7 @@ def _reason(error: Exception) -> str:
 
 def _client_options(url: str) -> dict[str, Any]:
     options: dict[str, Any] = {"timeout": REQUEST}
-    # Whoever names an endpoint without TLS means it: a store on the same machine, or in a test.
+    # An endpoint without TLS is named on purpose: a store on the same machine, or in a test.
     named = [os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")]
     if url.startswith("s3:") and next(filter(None, named), "").startswith("http://"):
         options["allow_http"] = True

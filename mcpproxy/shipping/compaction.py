@@ -36,9 +36,9 @@ from mcpproxy.shipping.manifest import (
 )
 
 LEAST: Final = 4
-"""How many captures have files of their own before a day is rewritten: each time costs all of its files."""
+"""How many captures have files of their own before a day is rewritten: each rewrite copies all of its files."""
 LEFT_S: Final = 86_400
-"""The age at which a file that no manifest names counts as left by a kill; a younger one may be named soon."""
+"""The age from which a file that no manifest names counts as left by a kill; a younger one may be named soon."""
 _TRIES: Final = 5
 
 
@@ -170,7 +170,7 @@ def _merged(local: dict[Path, File], target: Path, without: list[str], to: Desti
     """Write the rows of local copies into one file; returns how many there are.
 
     Raises:
-        Broken: it is the fault of a file, or of all.
+        Broken: a file is at fault, or all of them are.
     """
     try:
         return merge([*local], target, without)

@@ -65,13 +65,13 @@ class Destination(Protocol):
         """Put a small file if the name still has what was read before (None: nothing); returns whether it was put."""
 
     def read(self, name: str) -> StoredContent | None:
-        """A small file; None if there is none of this name. One larger than `MAX_SMALL_FILE_BYTES` is broken."""
+        """A small file, or None if there is no file of this name. One larger than `MAX_SMALL_FILE_BYTES` is broken."""
 
     def fetch(self, name: str, file: Path, size: int) -> bool:
         """Copy a file to a new local one; returns whether there is one of this name and size."""
 
     def size(self, name: str) -> int | None:
-        """Bytes of a file; None if there is none of this name."""
+        """The size of a file in bytes, or None if there is no file of this name."""
 
     def entries(self, folder: str) -> Iterator[StoredObject]:
         """The files in a folder and in the folders there, in any order; none if the folder does not exist."""

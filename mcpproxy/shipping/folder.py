@@ -31,13 +31,13 @@ _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _LINK: Final = "a symbolic link, which is not followed"
 _OF_ONE: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENOTEMPTY})
-"""The errors of the system if something that is not a file has a name, or a file is in the place of a folder."""
+"""The system's errors if a name belongs to something that is not a file, or a file is in the place of a folder."""
 
 
 class Folder:
     """A directory as a destination; it is created if it does not exist.
 
-    It may be a link. Below it, no link is followed: whoever else may write there could lead us anywhere.
+    It may be a link. Below it, no link is followed: anyone else who may write there could lead us anywhere.
     """
 
     def __init__(self, root: Path) -> None:
@@ -81,7 +81,7 @@ class Folder:
             return True
 
     def read(self, name: str) -> StoredContent | None:
-        """A small file; None if there is none of this name."""
+        """A small file, or None if there is no file of this name."""
         with self._translated_errors("read", name), self._opened(name) as file:
             if file is None:
                 return None
@@ -102,7 +102,7 @@ class Folder:
             return True
 
     def size(self, name: str) -> int | None:
-        """Bytes of a file; None if there is none of this name."""
+        """The size of a file in bytes, or None if there is no file of this name."""
         folder, _, last = name.rpartition("/")
         with self._translated_errors("read", name):
             try:
@@ -173,7 +173,7 @@ class Folder:
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[BinaryIO | None]:
-        """A regular file; None if there is none of this name."""
+        """A regular file, or None if there is no file of this name."""
         folder, _, last = name.rpartition("/")
         try:
             with self._folder(folder) as parent:

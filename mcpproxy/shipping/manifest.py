@@ -18,12 +18,12 @@ from mcpproxy.shipping.destination import Broken, Destination, StoredContent
 
 FORMAT: Final = 1
 RAW: Final = "raw"
-"""What manifests call captures themselves in place of a table."""
+"""The name in manifests, in place of a table's, for the files of the captures themselves."""
 DAYS: Final = "_days"
 CAPTURES: Final = "captures"
 """The table in which every capture has a row."""
 COMPACT: Final = "compact-"
-"""How the names of a compacted day's files begin."""
+"""The prefix of the names of a compacted day's files."""
 MAX_COMPACTED_CAPTURES: Final = 100_000
 """Captures of a compacted day, so that its manifest stays far below `MAX_SMALL_FILE_BYTES`."""
 _ID: Final = "[0-9a-f]{32}"
@@ -36,7 +36,7 @@ _NAME: Final = re.compile(
 
 
 class Name(NamedTuple):
-    """What the name of a file says."""
+    """The parts of a file's name."""
 
     table: str
     day: str
@@ -114,7 +114,7 @@ class Day:
 
 
 def name_of(text: str) -> Name | None:
-    """What the name of a file says; None if `ship` gives no file such a name."""
+    """The parts of a file's name, or None if `ship` gives no file such a name."""
     name = _NAME.fullmatch(text)
     if name is None or (name["table"] == RAW) != (name["raw"] is not None):
         return None

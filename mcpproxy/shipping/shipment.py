@@ -30,7 +30,7 @@ from mcpproxy.shipping.destination import Destination
 from mcpproxy.shipping.manifest import RAW, File, Manifest, ShippedState, day_at, manifest_at, manifest_name
 
 _TAIL: Final = 1 << 20
-"""Bytes at the end of a capture in which its last record is looked for."""
+"""How many bytes at the end of a capture are searched for its last record."""
 _LAST: Final = re.compile(rb'(?:^|\n)\{"seq":([0-9]{1,18}),[^\n]*\n\Z')
 
 
@@ -70,7 +70,7 @@ class ShippedListing:
         self._sizes: dict[str, dict[str, int]] = {}
 
     def size(self, name: str) -> int | None:
-        """Bytes of a file, as of when its folder was listed; None if it was not there."""
+        """The size of a file in bytes when its folder was listed, or None if it was not there."""
         folder = name.rpartition("/")[0]
         if folder not in self._sizes:
             self._sizes[folder] = {entry.name: entry.size for entry in self._to.entries(folder)}
@@ -87,10 +87,10 @@ def ship(
     """Ship a capture, unless the destination has it in this state, with all of its files.
 
     Args:
-        path: one of its files.
-        id_: its id.
+        path: one of the capture's files.
+        id_: the capture's id.
         choices: what to ship.
-        to: where.
+        to: the destination.
         room: a private folder, empty before and after.
         there: a listing of the destination, which many captures can share; None to look for this capture alone.
 
@@ -160,7 +160,7 @@ def is_complete(manifest: Manifest, to: Destination, size: Callable[[str], int |
     """Whether the destination has every file of a shipment in its size, or of the day in which it was compacted.
 
     Args:
-        manifest: of the shipment.
+        manifest: the manifest of the shipment.
         to: the destination.
         size: the bytes of a file; by default as the destination says now.
     """

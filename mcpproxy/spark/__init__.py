@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def register(spark: "SparkSession") -> None:
-    """Make the format `mcpcap` known to a session, and let it take filters on days, servers and captures.
+    """Make the format `mcpcap` known to a session, and let it push down filters on days, servers and captures.
 
     Args:
         spark: the session.

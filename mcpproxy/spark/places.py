@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mcpproxy.shipping.bucket import Bucket
 
 _HEADS: Final = (1 << 16, 1 << 20)
-"""Bytes at the beginning of an object in which its first record is looked for, before all of it is fetched."""
+"""How many bytes at the start of an object are searched for its first record, before all of it is fetched."""
 _AT_ONCE: Final = 16
 """Requests for headers at a time."""
 _PRIVATE: Final = "mcpproxy-spark-"
@@ -67,7 +67,7 @@ class _Object(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """A capture in a store, as far as its header says."""
+    """A capture in a store, as described by its header."""
 
     url: str
     segments: tuple[tuple[int, _Object], ...]
@@ -113,7 +113,7 @@ def described(capture: Capture) -> dict[str, Any]:
 
 @contextmanager
 def task_folder() -> Iterator[Path]:
-    """A private folder for one task, which is gone afterwards; those that killed tasks have left are removed first."""
+    """A private folder for one task, deleted afterwards; those that killed tasks have left are deleted first."""
     root = Path(tempfile.gettempdir())
     sweep(root, _PRIVATE)
     with private_folder(root, _PRIVATE) as folder:
@@ -122,14 +122,14 @@ def task_folder() -> Iterator[Path]:
 
 @contextmanager
 def fetched(place: RemoteCapture, folder: Path) -> Iterator[Path]:
-    """The first file of a capture; a copy from an object store is gone afterwards.
+    """The first file of a capture; a copy from an object store is deleted afterwards.
 
     Args:
         place: the capture.
         folder: where copies go.
 
     Raises:
-        CannotReach: this machine cannot read the file, though the driver could.
+        StorageUnreachable: this machine cannot read the file, though the driver could.
         CannotShip: the object store cannot be read.
     """
     if not is_url(place.shown):
@@ -245,7 +245,7 @@ def _files(bucket: "Bucket", head: _Head) -> tuple[tuple[int, str], ...]:
 
 
 def _id(head: _Head) -> str:
-    """The id in the header, else one of the URL: the path of a copy on this machine is another each time."""
+    """The id in the header, else one of the URL: the path of a copy on this machine differs each time."""
     assert head.header is not None
     own = head.header.header.members.get("capture")
     return own if isinstance(own, str) and capture_id(head.header) == own else place_id(head.url)

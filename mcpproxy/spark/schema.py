@@ -23,7 +23,7 @@ ERRORS: Final = "errors"
 """The table of captures that cannot be read."""
 TABLES: Final = (*STORED, ERRORS)
 ADDED: Final = (("day", "DATE"), ("server", "VARCHAR"))
-"""The columns that each table has in addition, unless it has one anyway: the UTC day on which the capture opened, and
+"""The columns that each table has in addition, unless it already has them: the UTC day on which the capture opened, and
 the name of the captured server."""
 
 _TYPES: Final[dict[str, DataType]] = {

@@ -51,7 +51,7 @@ MAX_CAPTURES_PER_PARTITION: Final = 64
 """The most captures that share one."""
 _MAX_ERROR_CHARS: Final = 2000
 
-# What each filter asks of the value that all rows of a capture have; a comparison with NULL is never true.
+# The test that each filter makes on the one value in all rows of a capture; a comparison with NULL is never true.
 _ASKED: Final[dict[type, Callable[[Any, Any], bool]]] = {
     EqualTo: lambda own, value: own is not None and own == value,
     EqualNullSafe: lambda own, value: own == value,
@@ -119,12 +119,12 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
     """
 
     def __init__(self, path: str, table: str, partition_bytes: int = PARTITION_BYTES) -> None:
-        """Plan nothing yet.
+        """Create a reader that has planned nothing yet.
 
         Args:
             path: a capture, a folder, or the URL of an object store.
             table: one of `TABLES`.
-            partition_bytes: up to which small captures share a partition.
+            partition_bytes: the size up to which small captures share a partition.
         """
         self._path = path
         self._table = table
@@ -132,7 +132,7 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
         self._filters: list[tuple[str, type, Any]] = []
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Take the filters that say which captures are wanted; the others are for Spark."""
+        """Keep the filters that select captures; yields the others, which Spark applies."""
         for one in filters:
             column, value = ".".join(getattr(one, "attribute", ())), getattr(one, "value", None)
             values = [] if isinstance(one, IsNull | IsNotNull) else value if isinstance(one, In) else [value]

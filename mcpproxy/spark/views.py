@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 UNREADABLE: Final = "unreadable"
-"""What the table `errors` of the source is called beside the view `errors`, which is about calls."""
+"""The name here of the source's table `errors`, because the view `errors` is about calls."""
 
 
 def create(spark: "SparkSession", tables: "dict[str, DataFrame]") -> list[str]:
-    """Make the tables and all views over them that they are enough for.
+    """Make the tables, and every view that needs no others.
 
     Args:
         spark: the session.
@@ -52,11 +52,11 @@ def of_captures(spark: "SparkSession", path: str) -> "dict[str, DataFrame]":
 def of_data_set(spark: "SparkSession", path: str) -> "dict[str, DataFrame]":
     """All tables of a shipped data set. `findings` is left out if it has none: an empty table would look clean.
 
-    Columns have their present names in the rows of files, too, that were shipped when they had others.
+    Columns have their current names even in rows from files that were shipped when they had others.
 
     Args:
         spark: the session.
-        path: of the data set, as Spark names it: `s3a://…` for S3.
+        path: the data set, as Spark names it: `s3a://…` for S3.
 
     Raises:
         FileNotFoundError: there is no data set, or it is empty.

@@ -1,7 +1,7 @@
 """SqlClient: sends SQL from the screens to the worker process; a thread receives its replies.
 
-The app has one. Its process (`mcpproxy.sql.worker`) starts with the first query and ends with us, however we end; if it
-dies, that is reported, and the next query starts another. No database is loaded here.
+The app has one. Its process (`mcpproxy.sql.worker`) starts with the first query and ends when the app does, however
+that ends; if it dies, that is reported, and the next query starts another. No database is loaded here.
 """
 
 import os
@@ -47,7 +47,7 @@ class ResultTable(NamedTuple):
 
 
 class WrittenResult(NamedTuple):
-    """A result that was written as CSV or JSON lines, with all its values as they are."""
+    """A result that was written as CSV or JSON lines, with all values unchanged."""
 
     rows: int
     text: str
@@ -71,12 +71,12 @@ class SqlClient:
         """What is missing in the results."""
         self.answer: ResultTable | None = None
         self.written: WrittenResult | None = None
-        """The last result that was written; None before that."""
+        """The last result that was written; None until then."""
         self.error: Sequence[str] = ()
         self._process: PythonChild | None = None
         self._turn = 0
         self._killed = 0
-        """The last turn that did not stop when it was asked to."""
+        """The last turn that did not stop on request."""
 
     def start(self) -> None:
         """Start the process, which reports the available relations."""
@@ -86,7 +86,7 @@ class SqlClient:
         process.listen(self._take, lambda _status, _fault: self._ended(process))
 
     def ask(self, paths: Sequence[Path], sql: str, *, anew: bool = False) -> None:
-        """Run a query; stops the one that is running.
+        """Run a query, and stop the one that is running.
 
         Args:
             paths: the captures.
@@ -98,7 +98,7 @@ class SqlClient:
         self._send(paths, {"sql": sql, "anew": anew})
 
     def write(self, paths: Sequence[Path], sql: str, form: str, place: Path | None, most: int) -> None:
-        """Run a query again and write its result, whose rows are not limited as those of an answer are.
+        """Run a query again and write its result, without the limit on rows that results on the screen have.
 
         Args:
             paths: the captures.
@@ -124,7 +124,7 @@ class SqlClient:
             self._fail(f"cannot run the query: {error}")
 
     def stop(self) -> bool:
-        """Stop the running query; False if there is none."""
+        """Stop the running query; returns False if there is none."""
         process, turn = self._process, self._turn
         if not self.is_busy or process is None or not process.is_alive:
             return False

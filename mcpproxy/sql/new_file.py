@@ -45,7 +45,7 @@ def new_file(target: Path, *, replace: bool = False, advice: str = "") -> Iterat
         if replace:
             path.replace(target)
         else:
-            # Unlike a rename, a link never replaces a file that was created meanwhile.
+            # Unlike a rename, a link never replaces a file that was created in the meantime.
             os.link(path, target)
     except FileExistsError as error:
         raise CannotCreate(f"{target} exists{advice}") from error

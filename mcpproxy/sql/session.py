@@ -1,4 +1,4 @@
-"""Runs SQL on captures: loads them and queries a sandbox, which is restarted when necessary."""
+"""Runs SQL on captures: loads them and queries a sandbox, which it restarts when necessary."""
 
 import os
 import re
@@ -115,7 +115,7 @@ class SqlSession:
             raise
 
     def _weeds(self, error: QueryError) -> bool:
-        """Delete damaged cache files, if an error reports damage; return whether there were any."""
+        """Delete damaged cache files, if an error reports damage; returns whether there were any."""
         is_damaged = delete_damaged(self._sources, error)
         if is_damaged:
             self.close()
@@ -123,7 +123,7 @@ class SqlSession:
 
     @cached_property
     def _of_findings(self) -> set[str]:
-        """The relations that need findings: their rows are missing until the rules have run."""
+        """The relations that need findings: they have no rows until the rules have run."""
         return {"findings"} | {name for name, text in view_texts().items() if re.search(r"\bfindings\b", text)}
 
     def _opened(self, *, findings: bool) -> Sandbox:
@@ -142,7 +142,7 @@ class SqlSession:
                 self._hear_once(reason)
             if self._paths and len(readable) == len(sandbox.refused):
                 raise QueryError("captures", "no capture could be read, so there is nothing to query")
-            losses = [Loss(*row) for row in sandbox.ask(LOSSES)]  # type: ignore[arg-type]  # of our own tables
+            losses = [Loss(*row) for row in sandbox.ask(LOSSES)]  # type: ignore[arg-type]  # of mcpproxy's own tables
             self.is_spoiled = report_losses(losses, "results cover the rest", self._hear_once) or self.is_spoiled
         except BaseException:
             sandbox.close()
@@ -150,7 +150,7 @@ class SqlSession:
         return sandbox
 
     def _hear_once(self, line: str) -> None:
-        """Report a line once only: at the prompt, captures are opened more than once."""
+        """Report a line only once: at the prompt, captures are opened more than once."""
         if line not in self._reported:
             self._reported.add(line)
             self._hear(line)
@@ -165,7 +165,7 @@ def cache_size_warning() -> list[str]:
 
 
 def report_losses(losses: Iterable[Loss], rest: str, hear: Callable[[str], None]) -> bool:
-    """Report what each capture lacks, and what happens to the rest; return whether any capture is damaged."""
+    """Report what each capture lacks, and what happens to the rest; returns whether any capture is damaged."""
     is_damaged = False
     for path, damage, lost, forgotten, begins_at, unrecorded, guesses in losses:
         is_damaged = is_damaged or damage > 0
@@ -257,9 +257,9 @@ def report_error(error: QueryError, say: Callable[[str], None]) -> None:
 
 
 def lines_of(error: QueryError) -> list[str]:
-    """Why a query failed: DuckDB's message, with its mark under the place, and suggestions."""
+    """Why a query failed: DuckDB's message, with a mark under the place, and suggestions."""
     lines = [sanitise(line, 200) for line in str(error).split("\n") if line.strip()][:ERROR_LINES]
-    # DuckDB makes suggestions of its own, good ones if the relation is known.
+    # DuckDB makes its own suggestions, good ones if the relation is known.
     if error.nearest and f'"{error.nearest[0]}"' not in str(error):
         lines.append(f"nearest names here: {', '.join(sanitise(name, 100) for name in error.nearest)}")
     return lines

@@ -29,16 +29,16 @@ from mcpproxy.wording.wrapping import wrapped
 PROBE: Final = 1000
 """Rows that decide how wide the columns of a table are."""
 PROBED: Final = 1_000_000
-"""The most cells among them, as they are held at once."""
+"""The maximum number of cells in these rows, which are in memory at the same time."""
 NARROWEST: Final = 12
-"""The least width, in cells, of a text or column name beside others."""
+"""The least width, in cells, of a text or column name next to others."""
 FEW: Final = 2
 """Up to this many rows are written as lists of values if a table has no room for all columns."""
 NAMED: Final = 50
-"""How many columns are named below a table; a list of thousands would not be read."""
+"""How many columns are named below a table; nobody would read a list of thousands."""
 
 _LEAST_MISSED: Final = ("capture", "session", "at_ms", "response", "time")
-"""Columns that say where a row is from: if there is no room for all, they are dropped first, in this order."""
+"""Columns that say where a row comes from: if there is no room for all, they are dropped first, in this order."""
 _MOST_MISSED: Final = "text"
 """The column that is dropped last."""
 _HASH: Final = re.compile(r"[0-9a-f]{32,128}")
@@ -53,7 +53,7 @@ _CELL: Final = 200
 
 
 def names_of(columns: Iterable[Column]) -> list[str]:
-    """The columns' names, each once, whatever its case: a second `a` is `a_2`."""
+    """The columns' names, each unique regardless of case: a second `a` is `a_2`."""
     names: dict[str, str] = {}
     counts: dict[str, int] = {}
     for column in columns:
@@ -94,7 +94,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[Value]], width: int
 
 
 def reference(columns: Sequence[Column], rows: Iterable[Sequence[Value]], width: int, style: Style) -> Iterator[str]:
-    """Lines of an aligned table of our own words, whose last column is as many lines as it needs."""
+    """Lines of an aligned table of mcpproxy's own words, whose last column has as many lines as it needs."""
     every = [[column.name for column in columns], *([str(cell) for cell in row] for row in rows)]
     *widths, _ = (max(map(len, column)) for column in zip(*every, strict=True))
     margin = sum(size + _GAP for size in widths)
@@ -106,7 +106,7 @@ def reference(columns: Sequence[Column], rows: Iterable[Sequence[Value]], width:
 
 
 def _most_probed(columns: Sequence[Column]) -> int:
-    """How many rows to examine, if there are that many."""
+    """The maximum number of rows to examine."""
     return min(PROBE, max(FEW + 1, PROBED // max(1, len(columns))))
 
 
@@ -180,7 +180,7 @@ def _shortenings(columns: Sequence[Column], probe: list[list[Span]]) -> Iterator
         if column.kind == "time" and column.type.startswith("TIMESTAMP") and probe:
             yield at, _to_the_second
     for at, column in enumerate(columns):
-        # A column that is shortened is not squeezed any more, so no long text may be among the hashes.
+        # A column that is shortened is no longer squeezed, so no long text may be among the hashes.
         if column.kind == "text" and probe and all(_HASH.fullmatch(row[at].text) or _is_null(row[at]) for row in probe):
             yield at, _beginning
 
@@ -205,7 +205,7 @@ def _missed(name: str, at: int) -> tuple[int, int]:
 
 
 def _left_out(places: list[int], least: dict[int, int], head: list[Span], width: int) -> set[int]:
-    """The columns for which there is no room, the least important ones; one always stays."""
+    """The least important columns, for which there is no room; one always stays."""
     excess = _excess(places, least, width)
     left_out: set[int] = set()
     for at in sorted(places, key=lambda at: _missed(head[at].text, at))[:-1]:
@@ -222,9 +222,9 @@ def _excess(places: list[int], least: dict[int, int], width: int) -> int:
 
 
 def _squeezed(places: list[int], natural: dict[int, int], firm: dict[int, int], width: int) -> dict[int, int]:
-    """How wide each column is: the narrow ones take what they need, the others share what is left.
+    """The width of each column.
 
-    The firm part of a column is not shared.
+    Narrow columns get what they need, the others share what is left. The firm part of a column is not shared.
     """
     room = width - _GAP * (len(places) - 1)
 
@@ -234,7 +234,7 @@ def _squeezed(places: list[int], natural: dict[int, int], firm: dict[int, int], 
     level = bisect_right(range(width + 1), room, key=lambda level: sum(shared(level).values())) - 1
     widths, wider = shared(level), shared(level + 1)
     rest = [at for at in sorted(places, key=lambda at: natural[at]) if wider[at] > widths[at]]
-    # Less than one for each of them is left.
+    # Less than one cell for each of them is left.
     for at in rest[len(rest) - max(0, room - sum(widths.values())) :]:
         widths[at] += 1
     return widths
@@ -349,7 +349,7 @@ def _turned(row: Sequence[Any], turn: Sequence[tuple[int, Callable[[Any], Any]]]
 
 
 def _json_turner(column: Column) -> Callable[[Any], Any] | None:
-    """The conversion that a value needs before orjson writes it; None if it needs none."""
+    """The conversion that a value needs before orjson writes it, or None if it needs none."""
     if column.kind == "time" and column.type.startswith("TIMESTAMP"):
         return stamp
     if column.kind == "json" and (inside := inside_of(column.type)) is not None:
@@ -374,7 +374,7 @@ def _json_nested(value: Any) -> Any:
             return orjson.Fragment(json.dumps(json.loads(value, parse_constant=lambda _: None)))
         except (ValueError, RecursionError):
             return value
-    # Outside strings they are blanks, and inside strings they cannot occur.
+    # Outside strings they are whitespace, and inside strings they cannot occur.
     return orjson.Fragment(value.replace("\r", " ").replace("\n", " "))
 
 
@@ -400,12 +400,12 @@ def csv_lines(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> Ite
 
 
 def csv_text(value: Any) -> str:
-    """A text cell that no spreadsheet takes for a formula: a leading quote prevents that."""
+    """A text cell that no spreadsheet treats as a formula: a leading quote prevents that."""
     text = str(value)
     if text.startswith(_ACTIVE):
         text = f"'{text}"
-    # A quoted cell is also a single cell for a program that splits at other signs, if it is the first of its line. The
-    # documentation warns about the others.
+    # A quoted cell is also a single cell for a program that splits at other characters, if it is the first on its line.
+    # The documentation warns about the others.
     return '"' + text.replace('"', '""') + '"' if not text or re.search(r"[^\w.:/ -]|^\s|\s$", text) else text
 
 

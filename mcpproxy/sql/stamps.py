@@ -1,6 +1,6 @@
-"""Converts DuckDB timestamps to those of our JSON: UTC with a Z, in lists, structs and maps too.
+"""Converts DuckDB timestamps to those of mcpproxy's JSON: UTC with a Z, also in lists, structs and maps.
 
-JSON with timestamps is walked and not decoded, and everything else in it stays letter by letter. What is not as DuckDB
+JSON with timestamps is scanned, not decoded, so everything else in it stays unchanged. Text that is not as DuckDB
 writes it is left unchanged.
 """
 
@@ -13,18 +13,18 @@ _STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?)(?:\+00
 
 
 def stamp(text: str) -> str:
-    """A timestamp as JSON has it."""
+    """A timestamp as it is written in JSON."""
     match = _STAMP.fullmatch(text)
     return f"{match[1]}T{match[2]}Z" if match else text
 
 
 class TimestampPaths(NamedTuple):
-    """Where timestamps are in the JSON of a type."""
+    """The positions of timestamps in the JSON of a type."""
 
     members: "Mapping[str, TimestampPaths | None]"
-    """In members, by name, or in elements, by number."""
+    """Those in members, by name, or in elements, by number."""
     each: "TimestampPaths | None" = None
-    """In all others."""
+    """Those in all others."""
     are_keys: bool = False
     """Whether the names of members are timestamps."""
 
@@ -32,11 +32,11 @@ class TimestampPaths(NamedTuple):
 _WORDS: Final = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*'|[^\s"'(),\[\]]+|[(),\[\]])""")
 _DECODER: Final = json.JSONDecoder()
 _HERE: Final = TimestampPaths({})
-"""A timestamp itself."""
+"""The paths of a type that is itself a timestamp."""
 
 
 def inside_of(type_: str) -> TimestampPaths | None:
-    """Where timestamps are in values of a type; None if there are none, or the type is unreadable."""
+    """Where timestamps are in values of a type, or None if there are none or the type is unreadable."""
     if "TIMESTAMP" not in type_:
         return None
     try:
@@ -46,7 +46,7 @@ def inside_of(type_: str) -> TimestampPaths | None:
 
 
 def _read_type(words: list[str]) -> TimestampPaths | None:
-    """The same for the type that stands at the end of the words, which is taken from there."""
+    """The same for the type at the end of the words, which are removed from there."""
     name = words.pop()
     zone = _HERE if name.startswith("TIMESTAMP") else None
     while words and words[-1] not in ("(", ")", ",", "["):
@@ -65,7 +65,7 @@ def _read_type(words: list[str]) -> TimestampPaths | None:
 
 
 def _read_parts(name: str, words: list[str]) -> dict[str, TimestampPaths | None]:
-    """What stands in parentheses behind the name of a type: members, or digits and values, which are no types."""
+    """The content of the parentheses after the name of a type: members, or digits and values, which are not types."""
     parts: dict[str, TimestampPaths | None] = {}
     while words.pop() != ")":
         label = str(len(parts))
@@ -80,7 +80,7 @@ def _read_parts(name: str, words: list[str]) -> dict[str, TimestampPaths | None]
 
 
 def stamped(text: str, inside: TimestampPaths) -> str:
-    """JSON of such a type, with the timestamps in it as we want them."""
+    """JSON of such a type, with its timestamps converted."""
     pieces: list[str] = []
     try:
         end = _walk(text, 0, inside, pieces)
@@ -90,10 +90,9 @@ def stamped(text: str, inside: TimestampPaths) -> str:
 
 
 def _walk(text: str, at: int, inside: TimestampPaths | None, pieces: list[str]) -> int:
-    """Write the value that begins there, with timestamps as we want them; where it ends.
+    """Write the value that begins there, with its timestamps converted; returns where it ends.
 
-    All else stays letter by letter: decoded, numbers would lose digits, and of members of one name all but the last
-    would go.
+    All else stays unchanged: decoding would lose digits of numbers, and all but the last of members with the same name.
     """
     if inside is None or inside is _HERE or text[at] not in "[{":
         value, end = _DECODER.raw_decode(text, at)
@@ -103,7 +102,7 @@ def _walk(text: str, at: int, inside: TimestampPaths | None, pieces: list[str]) 
     is_list = text[at] == "["
     closing = "]" if is_list else "}"
     count = 0
-    # First the bracket, then each comma.
+    # Skip the bracket first, then each comma.
     while text[at] != closing:
         pieces.append(text[at])
         at += 1

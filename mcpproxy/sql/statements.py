@@ -1,7 +1,7 @@
 """Splits SQL into text, names and comments: decides where a statement ends, and how it reads on one line.
 
-Nothing here understands SQL. It covers as much of DuckDB's lexer as is needed to tell which semicolons and line ends
-are part of something quoted. Time is linear in the text, whatever it contains.
+Nothing here understands SQL. It covers as much of DuckDB's lexer as is needed to determine which semicolons and line
+ends are quoted. Time is linear in the text, whatever it contains.
 """
 
 import re
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 _SIGN: Final = r"\s\x00-#%-/:-@\[-^`{-\x7f"
-"""What cannot occur in a name: blanks and signs, except dollars."""
+"""What cannot occur in a name: whitespace and symbols, except dollar signs."""
 _TOKEN: Final = re.compile(
     rf"'|\"|--|/\*|[eE]'|\$(?:[^{_SIGN}0-9$][^{_SIGN}$]*)?\$|(?P<name>[^{_SIGN}0-9$][^{_SIGN}]*)"
 )
-"""What begins something quoted. Dollars within a name begin nothing."""
+"""What begins a quoted piece. A dollar sign within a name begins nothing."""
 _OF_ESCAPES: Final = re.compile(r"''|\\.|'", re.DOTALL)
 _OF_COMMENTS: Final = re.compile(r"/\*|\*/")
 _LINE_END: Final = re.compile(r"[\r\n]")
@@ -23,7 +23,7 @@ KEYWORDS: Final = (
     "false asc desc nulls first last filter over partition window qualify describe summarize pivot unpivot exclude "
     "replace count sum avg min max median quantile_cont cast "
 )
-"""What the prompt and the screen complete besides names."""
+"""What the prompt and the screen complete in addition to names."""
 
 
 class _Piece(NamedTuple):
@@ -73,7 +73,7 @@ def in_one_line(text: str) -> str | None:
 
 
 def _joined(text: str) -> str:
-    """Lines as one."""
+    """Lines as one line."""
     return re.sub(r"\s+", lambda blanks: " " if _LINE_END.search(blanks[0]) else blanks[0], text)
 
 
@@ -96,7 +96,7 @@ def _pieces(text: str) -> Iterator[_Piece]:
 
 
 def _end(text: str, token: re.Match[str]) -> int | None:
-    """Where the construct that a token begins ends."""
+    """The end of the piece that a token begins."""
     opening, at = token[0], token.end()
     if opening == "--":
         match = _LINE_END.search(text, at)
@@ -110,6 +110,6 @@ def _end(text: str, token: re.Match[str]) -> int | None:
         return None
     if opening in ("e'", "E'"):
         return next((match.end() for match in _OF_ESCAPES.finditer(text, at) if match[0] == "'"), None)
-    # A quote within quotes is written twice. That is the same here as two texts beside each other.
+    # A quote within quotes is written twice. Here, that is the same as two adjacent texts.
     end = text.find(opening, at)
     return end + len(opening) if end >= 0 else None

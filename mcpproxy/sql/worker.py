@@ -1,4 +1,4 @@
-"""The process that runs SQL for the screens, which ask in JSON and are answered in JSON by `mcpproxy.sql.client`.
+"""The process that runs SQL for the screens; requests and replies are JSON, exchanged with `mcpproxy.sql.client`.
 
 The screens never load a database, and never wait for one. Their queries go to this process, which loads the captures
 and queries the sandbox, a child process of its own. It ends with its stdin, and the sandbox ends with it, so neither
@@ -46,7 +46,7 @@ _STOPPED: Final = {"error": ["stopped"], "kind": "stopped"}
 
 
 def main() -> NoReturn:
-    """Answer until stdin ends."""
+    """Serve requests until stdin ends."""
     SqlWorker(Parent()).serve()
 
 
@@ -110,7 +110,7 @@ class SqlWorker:
     def _answered(self, question: dict[str, Any]) -> dict[str, Any]:
         try:
             self._may_stop = True
-            # In this order: what is stopped from now on raises, and what was stopped before is seen here.
+            # In this order: a stop from now on raises, and an earlier stop is seen here.
             if self._turn <= self._stopped:
                 return _STOPPED
             if "write" in question:
@@ -205,7 +205,7 @@ class SqlWorker:
 
 
 def _fitting(lines: Iterable[str], most: int) -> tuple[str, int, bool]:
-    """The lines that fit into some bytes, how many they are, and whether there are more."""
+    """The lines that fit into a number of bytes, their number, and whether there are more."""
     kept: list[str] = []
     for line in lines:
         most -= len(line.encode())

@@ -12,14 +12,15 @@ entry), the `conversation` (its two sides, what is lost) and the `calls` (latenc
 extends it and posts `CaptureGrown` to the screen; a process supplies the rest, and `Checked` announces new findings.
 Work of more than a few milliseconds belongs in a thread: `StepThread` runs steps, and `messages.py` holds the messages
 it posts. `app.show(row)` shows the traffic at a row, `app.select(text)` only the rows that a filter selects; `host.py`
-has all that screens may ask of the app.
+has everything that screens may use of the app.
 
 A widget binds the keys for what it does while it has the focus: `Table`, `Pane`, `Reader`, `Split`, the boxes. A screen
 binds all other keys, in one list, and has a method for each action, which may hand it to a part of the screen, a widget
-or an object such as `Marking`. Parts are made by the screen, with all that they need of it; they are not its bases.
+or an object such as `Marking`. The screen makes its parts, and gives them all that they need of it; they are not base
+classes.
 
-Text reaches the screen only through `mcpproxy.tui.safe_text` (`Words`, `notify`, or `Table` and `Pane` with `Span`s),
-which sanitises it; `tests/mcpproxy/tui/test_boundary.py` searches the sources for any other way.
+Text reaches the screen only through `mcpproxy.tui.safe_text` (`SafeText`, `notify`, or `Table` and `Pane` with
+`Span`s), which sanitises it; `tests/mcpproxy/tui/test_boundary.py` searches the sources for any other way.
 """
 
 import os
@@ -61,7 +62,7 @@ from mcpproxy.tui.screens.traffic import TrafficScreen
 
 
 def _scroll_bar(ground: str) -> dict[str, str]:
-    """The colours of what a scroll bar moves on; Textual's own are darker than the screen."""
+    """The colours of the track of a scroll bar; Textual's own are darker than the screen."""
     return dict.fromkeys(("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active"), ground)
 
 
@@ -98,7 +99,7 @@ MAX_SCREEN_DEPTH: Final = 12
 MOVES: Final = frozenset({"up", "down", "page-up", "page-down", "first", "last"})
 """The keys that the palette does not list."""
 ELSEWHERE: Final = ("app.", "palette")
-"""How the actions begin that the palette lists in any case."""
+"""Prefixes of the actions that the palette always lists."""
 SWITCH_S: Final = 0.001
 """How long a reading thread may hold the interpreter before the drawing thread gets it."""
 
@@ -107,11 +108,11 @@ class Palette(CommandPalette):
     """The command palette."""
 
     def on_mount(self) -> None:
-        """Use a sign that every terminal draws; Textual's is an emoji."""
+        """Use a symbol that every terminal draws; Textual's is an emoji."""
         self.query_one(SearchIcon).icon = "/"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Select no command if the terminal is too low to show one: Textual fails on a list with no visible row."""
+        """Select no command if the terminal has no room to show one: Textual fails on a list without a visible row."""
         if action == "command_list" and not self.query_one(CommandList).scrollable_content_region:
             return False
         return super().check_action(action, parameters)
@@ -149,9 +150,9 @@ class TuiApp(Host):
             find: returns the captures to list, newest first.
             nothing: the text to show if there are none.
             first: a capture to open at once.
-            routed: returns the servers that clients lead through mcpproxy; None if they are not of interest.
+            routed: returns the servers that clients route through mcpproxy; None to ignore them.
         """
-        # If colours are off, Textual would draw in greys on a background of its own.
+        # If colours are off, Textual would draw in greys on its own background.
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         self.capture_list = CaptureList(find, routed)
         self.sql = SqlClient()
@@ -170,7 +171,7 @@ class TuiApp(Host):
     def on_mount(self) -> None:
         """Show the sessions, or the capture named on the command line."""
         sys.setswitchinterval(SWITCH_S)
-        spare_collections()  # each holds the interpreter, and so the screen
+        spare_collections()  # each of these holds the interpreter, and so the screen
         self.keys = bindings.read()
         self.set_keymap(dict(self.keys.keymap))
         self.push_screen(SessionsScreen(self.capture_list, self._nothing))
@@ -305,7 +306,7 @@ class TuiApp(Host):
             self._close()
 
     def findings(self, path: Path) -> Findings | None:
-        """The findings of a capture; None unless it is the open capture."""
+        """The findings of a capture, or None unless it is the open one."""
         return self._opened[0].findings if self._opened is not None and self._opened[0].path == path else None
 
     def check_again(self) -> None:
@@ -355,7 +356,7 @@ class TuiApp(Host):
             self.push_screen(entry.make(current))
 
     def action_switch(self, key: str) -> None:
-        """Show another screen of the open capture in place of this one."""
+        """Show another screen of the open capture instead of this one."""
         entry = next((candidate for candidate in entries() if candidate.key == key), None)
         capture = self._current()
         if entry is not None and capture is not None:
@@ -377,7 +378,7 @@ class TuiApp(Host):
             self.push_screen(Palette(id="--command-palette"))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette's commands: what the screen below does, then the others; no text of theirs is from a capture."""
+        """The palette's commands: those of the screen below, then the others; no text in them is from a capture."""
         word, named = word_of(screen), set[str]()
         for node, binding, is_enabled, _ in screen.active_bindings.values():
             if is_enabled and binding.id and binding.id not in MOVES and binding.action not in named:

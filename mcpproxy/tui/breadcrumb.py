@@ -19,7 +19,7 @@ class Crumb(NamedTuple):
     text: str
     """Sanitised."""
     target: object = None
-    """What leads there; None if nothing does."""
+    """Where a click on it leads; None if nowhere."""
     is_name: bool = False
     """Whether it is a name from a capture, which may be cut."""
     after: str = ""

@@ -32,7 +32,7 @@ class Completion(NamedTuple):
 
 
 def completion_of(word: str, candidates: Iterable[str]) -> Completion | None:
-    """Complete a word, ignoring case; None if nothing matches or nothing is left to complete."""
+    """Complete a word, ignoring case; returns None if nothing matches, or nothing is left to complete."""
     prefix = word.casefold()
     fitting = list(dict.fromkeys(candidate for candidate in candidates if candidate.casefold().startswith(prefix)))[
         :MAX_COMPLETIONS
@@ -73,7 +73,7 @@ def filter_completion(before: str, calls: Iterable[CallKind]) -> tuple[str, Comp
 
 
 def _written(text: str) -> str:
-    """A name as it is written in a filter; empty if it cannot be typed."""
+    """A name as it is written in a filter; an empty text if it cannot be typed."""
     if _BARE.fullmatch(text):
         return text
     return '"' + re.sub(r'(["\\])', r"\\\1", text) + '"' if text and sanitise(text) == text else ""

@@ -1,4 +1,4 @@
-"""The app as its screens and widgets know it: what they may use of it, and ask of it.
+"""The app as its screens and widgets know it: what they may use of it.
 
 Screens and widgets import this module and never the app, which imports them.
 """
@@ -65,7 +65,7 @@ class Host(App[None]):
 
     @abstractmethod
     def findings(self, path: Path) -> Findings | None:
-        """The findings of a capture; None unless it is the open capture."""
+        """The findings of a capture, or None unless it is the open one."""
 
     @abstractmethod
     def check_again(self) -> None:

@@ -1,7 +1,7 @@
 """The user's layout: how large the detail is, and the theme, kept for the next start.
 
-A line for each of them, in a file in the state directory that only the user can read. It is a convenience: what is
-damaged in it is ignored, and if it cannot be written, the screens continue without it.
+A line for each of them, in a file in the state directory that only the user can read. It is a convenience: damaged
+lines are ignored, and if the file cannot be written, the screens continue without it.
 """
 
 from collections.abc import Mapping
@@ -29,13 +29,13 @@ class Layout:
     below: int = 45
     """Its share of the height if it is below the list, in percent."""
     beside: int = 50
-    """Its share of the width if it is beside the list, in percent."""
+    """Its share of the width if it is next to the list, in percent."""
     is_full: bool = False
-    """Whether it takes the whole screen."""
+    """Whether it fills the whole screen."""
 
 
 def kept_layout() -> Layout:
-    """The layout of the last time."""
+    """The layout kept from the last run."""
     kept, default = _kept(), Layout()
     return Layout(
         within(_percent(kept.get("below", ""), default.below)),
@@ -45,17 +45,17 @@ def kept_layout() -> Layout:
 
 
 def keep_layout(layout: Layout) -> None:
-    """Keep the layout for the next time, if possible."""
+    """Keep the layout for the next run, if possible."""
     _keep({"below": str(layout.below), "beside": str(layout.beside), "full": str(int(layout.is_full))})
 
 
 def kept_theme() -> str:
-    """The name of the theme that was chosen last; empty if there is none. The file may contain any text."""
+    """The name of the theme that was chosen last, or an empty text if there is none. The file may contain any text."""
     return _kept().get("theme", "")
 
 
 def keep_theme(name: str) -> None:
-    """Keep the theme for the next time, if possible."""
+    """Keep the theme for the next run, if possible."""
     _keep({"theme": name})
 
 

@@ -9,7 +9,7 @@ from mcpproxy.wording.spans import Span
 
 
 class CaptureGrown(Message):
-    """An open capture has more entries, or more of them are understood. Only the newest counts."""
+    """An open capture has more entries, or more of its entries are understood. Only the newest counts."""
 
     bubble = True
 

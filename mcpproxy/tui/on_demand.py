@@ -1,4 +1,4 @@
-"""Sequences whose items are made when they are asked for: lines to draw, rows to list."""
+"""Sequences whose items are made on demand: lines to draw, rows to list."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ T = TypeVar("T")
 
 
 class OnDemand(Sequence[T]):
-    """A sequence that has to know only its length and one item at a time."""
+    """A sequence that needs to know only its length and one item at a time."""
 
     @abstractmethod
     def item(self, at: int) -> T:
-        """The item at a place, which is one of the sequence's."""
+        """The item at a place, which exists."""
 
     @overload
     def __getitem__(self, at: int) -> T: ...

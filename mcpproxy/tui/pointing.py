@@ -18,7 +18,7 @@ class Term(NamedTuple):
 
     text: str
     about: str
-    """What it is about, in a word."""
+    """Its subject, in a word."""
 
 
 def terms_of(reading: Reading, row: int, answer: int | None = None) -> list[Term]:

@@ -58,7 +58,7 @@ def segments(spans: Iterable[Span], width: int, styles: dict[Role, Style], *, ri
         left -= size
         parts.append(Segment(text, styles[span.role]))
         if text != whole:
-            # A wide character that was cut may leave a cell, which is no room for the next span.
+            # A wide character that was cut may leave a cell empty, which the next span must not use.
             break
     if left > 0:
         pad = Segment(" " * left, styles["plain"])
@@ -77,7 +77,7 @@ def marked_strip(line: Strip, text: str, marks: Iterable[tuple[int, int, Style]]
     Args:
         line: the line.
         text: what it was drawn from.
-        marks: from which to before which character of the text, ascending, and the style.
+        marks: the first character in the text, the one after the last, and the style; ascending.
     """
     parts: list[Segment] = []
     at = 0

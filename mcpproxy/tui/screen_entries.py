@@ -28,15 +28,15 @@ class OpenCapture:
     only: str | None = None
     """The filter to show it with."""
     frame: int | None = None
-    """The number of the record to go to, where its entry is not known yet."""
+    """The number of the record to go to, if its entry is not known yet."""
     is_detailed: bool = False
     """Whether the detail is open at once."""
     finding: Finding | None = None
-    """The finding in the row whose place is selected when the detail is opened."""
+    """The finding in the row; its place is selected when the detail is opened."""
 
     @property
     def entry(self) -> int | None:
-        """The entry to go to; None if there is none, or the record has not been read so far."""
+        """The entry to go to, or None if there is none or the record has not been read yet."""
         if self.row is None and self.frame is not None:
             return self.reading.index.entry_of_seq(self.frame)
         return self.row

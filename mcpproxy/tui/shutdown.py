@@ -33,7 +33,7 @@ def exit_on_signals(leave: Callable[[int], None]) -> Iterator[None]:
     watcher = _ExitWatch(leave)
     before = {number: signal.getsignal(number) for number in SIGNALS}
     for number, handler in before.items():
-        # A signal that our parent had ignored (nohup) stays ignored.
+        # A signal that the parent process ignored (nohup) stays ignored.
         if handler is not signal.SIG_IGN:
             signal.signal(number, watcher.on_signal)
     threading.Thread(target=watcher.watch, name="terminal", daemon=True).start()

@@ -5,7 +5,7 @@ So output is produced slice by slice and counted, separately for each coding in 
 out of proportion. Members without output, such as empty files of gzip, count as well. Time is linear in the input and
 output.
 
-The libraries for `br` and `zstd` are loaded when the first such body comes.
+The libraries for `br` and `zstd` are loaded when the first such body arrives.
 """
 
 import zlib
@@ -22,7 +22,7 @@ MAX_RATIO: Final = 100
 FLOOR: Final = 1 << 20
 """Output bytes allowed for any input: a short body may well be a run of spaces."""
 MEMBER_COST: Final = 1 << 10
-"""The output that each member after the first counts for besides its own: to begin one takes time, too."""
+"""Output bytes counted for each member after the first, in addition to its own: beginning one takes time, too."""
 MAX_CODINGS: Final = 4
 """The longest chain of codings. More would serve only to waste time."""
 
@@ -148,7 +148,7 @@ class Decoder:
         return output.getvalue()
 
     def slices(self, data: bytes) -> Iterator[bytes]:
-        """The same in slices, decoded on demand; take them all before feeding more.
+        """The same in slices, decoded on demand; consume them all before feeding more.
 
         Some are empty: no step takes much longer than the decoding of a slice.
 
@@ -206,7 +206,7 @@ class Decoder:
 
 
 def decoder(codings: Sequence[bytes], max_total: int = MAX_DECODED_BYTES) -> Decoder | None:
-    """Returns a decoder for a body; None if it has to stay encoded, as a coding is unknown or there are too many.
+    """Returns a decoder for a body, or None if it has to stay encoded, as a coding is unknown or there are too many.
 
     Args:
         codings: the values of the `Content-Encoding` fields, in the order of the header list; each may be a list.
@@ -229,7 +229,7 @@ def decoder(codings: Sequence[bytes], max_total: int = MAX_DECODED_BYTES) -> Dec
 
 
 def _coding(name: bytes) -> _Coding | None:
-    """A coding by its name in lower case; None if it cannot be decoded here."""
+    """A coding by its name in lower case, or None if it cannot be decoded here."""
     match name:
         case b"gzip" | b"x-gzip":
             return _GZIP
@@ -275,7 +275,10 @@ class _Zlib:
 
 
 def _deflate_wbits(data: bytes) -> int:
-    """With a zlib header, as RFC 9110 requires, or without, as many senders write it and all readers accept it."""
+    """The window bits for data with a zlib header, as RFC 9110 requires, or without one.
+
+    Many senders omit it, and all readers accept that.
+    """
     has_header = data[0] & 0x0F == zlib.DEFLATED and data[0] >> 4 <= 7 and (data[0] << 8 | data[1]) % 31 == 0
     return zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS
 
@@ -333,7 +336,7 @@ def _zstd() -> _Coding | None:
 
 
 def _installed(name: str) -> Any:
-    """A library; None if it cannot be imported, so that a broken installation costs only what it would decode."""
+    """A library, or None if it cannot be imported, so that a broken one affects only the bodies that need it."""
     try:
         return import_module(name)
     except ImportError:

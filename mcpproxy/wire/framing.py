@@ -153,12 +153,12 @@ class Chunks:
         self._trailers: list[tuple[bytes, bytes]] = []
 
     def feed(self, data: bytes, at: int, emit: "Callable[[Body | End], object]") -> int:
-        """Read on, to the end of the body or of the data.
+        """Read up to the end of the body or of the data.
 
         Args:
             data: what one read returned.
             at: where in it to begin.
-            emit: takes one `Body`, and the `End`.
+            emit: called with at most one `Body`, and with the `End`.
 
         Returns:
             The position where reading stopped.

@@ -43,7 +43,7 @@ class Refusal(NamedTuple):
     """The message must not be forwarded any further, and nothing after it can be read."""
 
     status: int
-    """What to answer."""
+    """The status of the response to send."""
     reason: str
     """The reason, only in our own words."""
     method: bytes = b""
@@ -287,7 +287,7 @@ def _judge_connection(named: dict[bytes, list[bytes]]) -> None:
 
 
 def _content_length(named: dict[bytes, list[bytes]], version: bytes) -> int | None:
-    """Bytes of content; None if it is chunked (RFC 9112, 6.3, without its leniencies)."""
+    """Bytes of content, or None if it is chunked (RFC 9112, 6.3, without its leniencies)."""
     lengths = named.get(b"content-length", [])
     if codings := named.get(b"transfer-encoding"):
         if lengths:

@@ -1,11 +1,12 @@
 """HTTP/1.1 responses: a tap that reads a copy of what the upstream sends and never delays it.
 
-The bytes are forwarded as they were read, whatever the tap makes of them. If it cannot follow, it says so once, with
-`Lost`, and reports nothing more: a recording that says where it stopped is worth more than one that guesses.
+The bytes are forwarded as they were read, regardless of what the tap makes of them. If it cannot follow, it reports
+that once, with `Lost`, and then nothing more: a recording that says where it stopped is worth more than one that
+guesses.
 
 A response cannot be read by itself: whether it has content depends on the request that it answers. So the tap learns of
 each request, and finds the end of every message itself. llhttp, the parser of Node's HTTP clients, reads the heads,
-with a new parser for each, as it keeps state beyond a message; it cannot be told that a response to HEAD has no
+with a new parser for each, as it keeps state beyond a message; it has no way to learn that a response to HEAD has no
 content, nor does it report where in a chunk a message ended.
 
 However the input is split, the events are the same except for the boundaries of `ResponseBody`; time is linear in the
@@ -113,10 +114,10 @@ class ResponseTap:
         return events
 
     def feed_some(self, data: bytes, at: int) -> tuple[list[Event], int]:
-        """Like `feed`, from a position on, but stops behind the first head or response that ends.
+        """Like `feed`, from a position on, but stops after the first head or response that ends.
 
         Returns:
-            The events, and the position of what has not been read.
+            The events, and the position of the first unread byte.
         """
         at = self._advance(data, at)
         events, self._events = self._events, []

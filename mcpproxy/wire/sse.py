@@ -25,7 +25,7 @@ _DATA_LINES: Final = re.compile(rb"(?:data:[^\r\n]*+(?:\r\n?|\n)){8,}+").match
 _BOM: Final = b"\xef\xbb\xbf"
 _DATA: Final = b"data:"
 _DIGITS: Final = len(str(MAX_RETRY_MS)) + 1
-"""A longer number cut to this many digits is still above MAX_RETRY; `int` raises on a few thousand digits."""
+"""A longer number cut to this many digits is still above `MAX_RETRY_MS`; `int` raises on a few thousand digits."""
 
 
 class Event(NamedTuple):
@@ -50,7 +50,7 @@ class Event(NamedTuple):
     comments: int = 0
     """The number of comment lines since the previous event; comments keep a stream alive."""
     cut: bool = False
-    """Whether it has an `event` or `id` line above MAX_FIELD, of which only the beginning is kept."""
+    """Whether it has an `event` or `id` line above `MAX_FIELD_BYTES`, of which only the beginning is kept."""
     last: bool = True
     """False for a part with more parts to follow. Such a part has only data; the last part has the rest."""
     part: int = 0

@@ -37,7 +37,7 @@ def blocks(values: Sequence[int | None], most: int = 0) -> str:
 
 
 def stretched(values: Sequence[int | None], width: int) -> list[int | None]:
-    """The same in fewer places, each the greatest of those that share it."""
+    """Values in at most `width` places; where several share one, the greatest of them."""
     if len(values) <= width:
         return list(values)
     cuts = [len(values) * place // width for place in range(width + 1)]

@@ -1,7 +1,7 @@
 """A whole message as lines: JSON with one member per line, in the exact tokens that crossed; anything else as text.
 
 Nothing is cut and nothing is parsed into values, so numbers keep every digit and duplicate members are kept. Time and
-memory are linear in the size, whatever the nesting: from `MAX_INDENT_DEPTH` on, lines are indented no further.
+memory are linear in the size, regardless of nesting: from `MAX_INDENT_DEPTH` on, lines are indented no further.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ def message_lines(frame: Frame) -> Iterator[str]:
 
 
 def json_lines(raw: bytes, safe: Callable[[bytes], str] = _sanitised) -> Iterator[str]:
-    """The lines of JSON; of what is not JSON, the tokens, whatever they are.
+    """The lines of JSON; for anything else, the lines of its tokens.
 
     Args:
         raw: the JSON.

@@ -1,4 +1,4 @@
-"""Widths in cells of a terminal: how wide a text is, and what of it fits.
+"""Widths in cells of a terminal: how wide a text is, and how much of it fits.
 
 Its input is already sanitised (mcpproxy.sanitise); it adds only `…`.
 """
@@ -9,10 +9,10 @@ from typing import Final
 from unicodedata import category, east_asian_width
 
 WHOLE: Final = 10_000
-"""The width of an output that is not a terminal, in cells: layouts put no padding up to there, and cut nothing
-shorter."""
+"""The width of an output that is not a terminal, in cells: layouts do not pad lines to it, and cut only what is
+longer."""
 
-# Anything that may not take exactly one cell: beyond Latin, Greek, Cyrillic, and the signs that we write ourselves.
+# Characters that may not take exactly one cell: all but Latin, Greek, Cyrillic, and the signs that mcpproxy writes.
 _ODD: Final = re.compile("[^ -~\u00a0-\u02ff\u0370-\u0482\u048a-\u0558\u2010-\u2027\u2190-\u2199■▲✗]")
 
 
@@ -22,9 +22,9 @@ def is_narrow(text: str) -> bool:
 
 
 def cells(text: str) -> int:
-    """Columns that a text takes on a terminal.
+    """Returns how many columns a text takes on a terminal.
 
-    Terminals disagree about symbols with U+FE0F. They count two here, so that no line becomes longer than it should.
+    Terminals disagree about symbols with U+FE0F. They count as two here, so that no line becomes longer than it should.
     """
     return sum(_char_cells(text)) if _ODD.search(text) else len(text)
 
@@ -65,7 +65,7 @@ def fit(text: str, width: int) -> str:
 
 
 def pieces(text: str, width: int) -> Iterator[str]:
-    """All of the text in pieces of at most `width` cells, each as full as can be; marks stay on their letter."""
+    """All of the text in pieces of at most `width` cells, each as full as possible; combining marks stay attached."""
     if not _ODD.search(text):
         yield from (text[at : at + width] for at in range(0, max(1, len(text)), width))
         return
@@ -86,7 +86,7 @@ def fit_ends(text: str, width: int) -> str:
     if width < 3 or cells(text) <= width:
         return fit(text, width)
     start = max(0, len(text) - width // 2)
-    # A mark alone would join what stands before it now.
+    # A combining mark at the beginning would join the character that now precedes it.
     while cells(text[start:]) > width // 2 or (start < len(text) and not cells(text[start])):
         start += 1
     end = text[start:]

@@ -1,6 +1,6 @@
 """JSON values exactly as they were written: members in order, duplicates and tokens kept; and what each says in a line.
 
-Texts of a peer in what it returns are not sanitised, as what draws them expands tabs first; `quoted` is.
+Texts of a peer that it returns are not sanitised, except by `quoted`: the code that draws them expands tabs first.
 """
 
 import json
@@ -19,7 +19,7 @@ _PLAIN_NAME: Final = re.compile(r"[\w.$/-]+", re.ASCII)
 _OTHER_JSON: Final = re.compile(r"""true|false|null|[-"'\[{].*|[\d.].*|""", re.DOTALL)
 """Strings that could be taken for another value."""
 _MAX_INNER_JSON_CHARS: Final = 8 << 20
-"""Characters. Larger text is not looked at for JSON."""
+"""The most characters of a text that is searched for JSON."""
 
 
 class Pairs(list[tuple[str, Any]]):
@@ -43,12 +43,12 @@ def parse(text: str) -> Any:
 
 
 def _pairs(members: list[tuple[str, Any]]) -> Pairs:
-    # A function of Python lets the drawing thread in, which the parser itself does not: 5 MB take it 0.2 s.
+    # A Python function lets the drawing thread run, which the parser itself does not: 5 MB take it 0.2 s.
     return Pairs(members)
 
 
 def member(value: Any, name: str) -> Any:
-    """The last member of this name, as peers take it; None if there is none."""
+    """Returns the last member of this name, as peers take it, or None if there is none."""
     found = None
     for key, inner in value if isinstance(value, Pairs) else ():
         if key == name:
@@ -57,7 +57,7 @@ def member(value: Any, name: str) -> Any:
 
 
 def without(value: Any, *names: str) -> Pairs:
-    """The members with other names, and those that come a second time."""
+    """The members with other names, and all but the last of those with these names."""
     rest, seen = Pairs(), set()
     for key, inner in reversed(value if isinstance(value, Pairs) else Pairs()):
         if key in names and key not in seen:
@@ -96,7 +96,7 @@ def quoted(text: str) -> str:
 
 
 def json_in(text: str) -> Any:
-    """The object or array that a text is; None if it is another text."""
+    """Returns the object or array that a text holds as JSON, or None if it holds neither."""
     start = text[:64].lstrip()[:1]
     if start not in ("{", "[") or len(text) > _MAX_INNER_JSON_CHARS:
         return None

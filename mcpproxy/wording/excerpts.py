@@ -36,7 +36,7 @@ class Excerpt(NamedTuple):
 def excerpt(raw: bytes, pointer: str, width: int) -> Excerpt:
     """A line of at most `width` cells of a payload, with carets for the value of a pointer where it is found.
 
-    Without a pointer all of it is wrong; then carets are worth a line only if it is not JSON.
+    Without a pointer, all of it is at fault; then carets are worth a line only if it is not JSON.
     """
     there, span = nearest(raw, pointer) if pointer else ("", None)
     if span is None or not there:
@@ -53,7 +53,7 @@ def excerpt(raw: bytes, pointer: str, width: int) -> Excerpt:
 
 
 def _before(raw: bytes, start: int, width: int) -> tuple[str, bool]:
-    """What precedes a place, and whether that is all of it, or as much as leaves room for the place itself."""
+    """Returns what precedes a place, cut to leave room for the place itself, and whether that is all of it."""
     if start <= width:
         text = sanitise_bytes(raw[:start], None)
         if cells(text) <= width:
@@ -69,7 +69,7 @@ def _before(raw: bytes, start: int, width: int) -> tuple[str, bool]:
 
 
 def nearest(raw: bytes, pointer: str) -> tuple[str, tuple[int, int] | None]:
-    """The part of a pointer that resolves, and the start and end of its value; None if nothing resolves."""
+    """Returns the part of a pointer that resolves, and the start and end of its value (None if nothing resolves)."""
     steps = pointer.split("/")
     search = _searched(raw, pointer)
     if search.span is None:
@@ -80,7 +80,7 @@ def nearest(raw: bytes, pointer: str) -> tuple[str, tuple[int, int] | None]:
 
 
 def locate(raw: bytes, pointer: str) -> tuple[int, int] | None:
-    """Start and end of a JSON Pointer's value, in bytes; None if there is none.
+    """Returns start and end of a JSON Pointer's value, in bytes, or None if there is none.
 
     Of two members with one name, the first counts. Invalid JSON may have places in its beginning.
     """
@@ -116,7 +116,7 @@ class _Search:
         self._start: int | None = None
 
     def feed(self, token: "re.Match[bytes]") -> bool:
-        """Process the next token; True if the search is over."""
+        """Process the next token; return whether the search is over."""
         mark = token[0][:1]
         if token[0] == b'"':
             return True  # a string without an end

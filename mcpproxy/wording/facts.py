@@ -73,7 +73,7 @@ def cancellation(call: Call) -> Fact | None:
 
 
 def outcome(call: Call, waited_ns: int | None = None) -> Fact | None:
-    """What became of a call; None for one that is due no response and was not cancelled.
+    """Returns what became of a call, or None for one that is due no response and was not cancelled.
 
     Args:
         call: the call.
@@ -97,7 +97,7 @@ def became(call: Call, waited_ns: int | None = None) -> Iterator[Fact]:
 
 
 def facts_beside(message: Message, meaning: Meaning, unread: Request | None = None) -> Iterator[Fact]:
-    """What the page of a message that is not a request says of other messages.
+    """What the page of a message that is not a request says about other messages.
 
     Args:
         message: the message.
@@ -114,7 +114,7 @@ def facts_beside(message: Message, meaning: Meaning, unread: Request | None = No
 
 
 def facts(context: MessageContext, call: Call | None, waited_ns: int | None = None) -> Iterator[Fact]:
-    """What the page of a message says of other messages.
+    """What the page of a message says about other messages.
 
     Args:
         context: the message.
@@ -146,7 +146,7 @@ def _latency(call: Call) -> str:
 
 
 def _silence(response: Response, method: str) -> str:
-    """Which expected content of a result is empty, as words after its verdict; empty if none."""
+    """Returns which expected content of a result is empty, as words after its verdict, or an empty string if none."""
     member, result = _CONTENT.get(method), response.result
     if member is None or not isinstance(result, dict) or result.get("structuredContent") is not None:
         return ""

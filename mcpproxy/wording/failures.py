@@ -9,11 +9,11 @@ from mcpproxy.wording.units import duration
 from mcpproxy.wording.values import EXCERPT
 
 _NO_SUCCESS: Final = 300
-"""Statuses from here on are no success (RFC 9110 §15)."""
+"""Statuses from here on do not mean success (RFC 9110 §15)."""
 
 
 def failure(http: HttpExchange | None, lasted_ns: int | None = None) -> str:
-    """How an HTTP exchange failed to bring a response, and what it says or why; sanitised.
+    """How an HTTP exchange failed to bring a response, with its text or the reason; sanitised.
 
     Args:
         http: the exchange; None if it is forgotten.

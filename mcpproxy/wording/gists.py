@@ -19,9 +19,9 @@ ID_STATES: Final[dict[IdState | None, str]] = {
     IdState.OPEN: "not readable",
     IdState.CANCELLED: "not readable",
 }
-"""What the state of an id says of a message that names it and belongs to no call."""
+"""What the state of an id says about a message that names it and belongs to no call."""
 YIELDS: Final = " ⇒ "
-"""What stands between the gist of a request and that of its response."""
+"""The separator between the gist of a request and that of its response."""
 
 _GIST: Final[dict[str, tuple[str, ...]]] = {
     "initialize": ("protocolVersion",),
@@ -31,7 +31,7 @@ _GIST: Final[dict[str, tuple[str, ...]]] = {
     "elicitation/create": ("message",),
     "notifications/resources/updated": ("uri",),
 }
-"""What of the params is worth a line; other methods show all of them."""
+"""The members of the params that are worth a line; other methods show all of them."""
 _LISTS: Final = {
     "tools": "tool",
     "resources": "resource",
@@ -68,7 +68,7 @@ def log_source(params: Mapping[str, Any]) -> str:
 
 
 def progress_text(params: Mapping[str, Any]) -> str:
-    """How far a progress notification says that something is: `3/10`."""
+    """The progress that a notification reports: `3/10`."""
     total = f"/{excerpt(params['total'])}" if params.get("total") is not None else ""
     return f"{excerpt(params.get('progress', '?'))}{total}"
 
@@ -109,7 +109,7 @@ _TOLD: Final[dict[str, Callable[[Mapping[str, Any], Meaning], str]]] = {
     "notifications/message": _log,
     "notifications/cancelled": _cancellation,
 }
-"""Notifications that are told in words."""
+"""Notifications that are described in words."""
 
 
 def error_text(result: Mapping[str, Any]) -> str:
@@ -142,7 +142,7 @@ _CONTENT: Final = ("content", "contents", "messages")
 
 
 def _preview(result: Mapping[str, Any]) -> str:
-    """The first text of a result, or its substitute; empty if it says nothing."""
+    """Returns the first text of a result, or its substitute, or an empty string if it says nothing."""
     for member in _CONTENT:
         blocks = result.get(member)
         for block in blocks if isinstance(blocks, list) else [blocks]:

@@ -16,7 +16,7 @@ from captures.record import Record, frame_members, seal
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.units import utc
 
-# With the character before: a combining mark is drawn onto it.
+# With the preceding character: a combining mark is drawn onto it.
 _FOREIGN: Final = re.compile(r"[ -~]?[^ -~]+")
 
 
@@ -37,7 +37,7 @@ def row_of(item: Record, parsed: object, wall_ns: int | None) -> str:
 
 
 def damage_of(item: Damage) -> dict[str, object]:
-    """The members reported for bytes that are not a record."""
+    """The members that a line has for bytes that are not a record."""
     return {
         "rec": "damage",
         "file": str(item.path),
@@ -48,7 +48,7 @@ def damage_of(item: Damage) -> dict[str, object]:
 
 
 def wall_of(header: Record) -> int | None:
-    """When a capture opened, by the wall clock, in nanoseconds since 1970; None if its header does not say."""
+    """Returns when a capture opened, in nanoseconds since 1970 by the wall clock, or None if that is unknown."""
     wall_ns = header.members.get("wall_ns")
     return wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 62 else None
 
@@ -63,7 +63,7 @@ def harmless(line: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text with every character of it as an escape of JSON."""
+    """A text with each of its characters as a JSON escape."""
     units = text.encode("utf-16-be")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
@@ -93,7 +93,7 @@ def _as_judged_now(record: Record, frame: Frame) -> bytes:
 
 def _is_read_alike(frame: Frame) -> bool:
     """Whether a frame is a message that every parser reads alike, in one line; others are shown as bytes only."""
-    # The problem of its verdict does not tell: it is the first of several, and duplicates below the top level are none.
+    # The problem of its verdict is not enough: it is the first of several, and duplicates below the top level are none.
     return (
         frame.verdict.kind not in ("invalid", "unjudged")
         and b"\n" not in frame.raw

@@ -1,4 +1,4 @@
-"""Line: what one line says about a message, in parts. Whoever draws the line arranges, cuts and colours them."""
+"""Line: what one line says about a message, in parts. The code that draws the line arranges, cuts and colours them."""
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -14,7 +14,7 @@ from mcpproxy.wording.statuses import Status, answer
 from mcpproxy.wording.values import EXCERPT
 
 Kind: TypeAlias = Literal["request", "response", "notification", "batch", "aside", "invalid"]
-"""`aside` is a frame that is no message, but breaks no rule by that; `invalid` any other that is none."""
+"""`aside` is a frame that is not a message but breaks no rule by that; `invalid` is any other that is not one."""
 CONVERTED: Final = "id/type-changed"
 """The rule that a response breaks whose id has another JSON type than that of its request. Most clients do not match
 the two and keep waiting, although a line shows them as a pair."""
@@ -45,7 +45,7 @@ class Line(NamedTuple):
 
     @property
     def role(self) -> Role:
-        """That of its id and its name."""
+        """The role of its id and its name."""
         return "dim" if self.subject.role == "dim" else "plain"
 
 
@@ -65,13 +65,13 @@ def line_of(context: MessageContext) -> Line:
 
 
 def batch(frame: Frame, holds: int) -> Line:
-    """What the frame of a batch says, before the messages that it holds."""
+    """The line of the frame of a batch, before those of the messages that it holds."""
     said = Line("batch", _way(frame), Span(f"batch of {holds:,}"))
     return _broken(said, frame.verdict.problem) if frame.verdict.problem else said
 
 
 def ended(request: Request, status: Status) -> Line:
-    """What is said of a request once more, when it is known what became of it without a response."""
+    """The second line of a request that ended without a response, which says what became of it."""
     return _of_request(request, "dim", status)
 
 

@@ -10,7 +10,7 @@ from analysis.conversation.message import Invalid, Request
 
 
 class Meaning(NamedTuple):
-    """What is known of a message beside its own members."""
+    """What is known about a message in addition to its own members."""
 
     call: Call | None = None
     """For a response: the call that it answers."""
@@ -33,7 +33,7 @@ class Meaning(NamedTuple):
 
 
 UNKNOWN: Final = Meaning()
-"""Of a message nothing else is known."""
+"""Nothing else is known about the message."""
 
 
 def meaning_of(context: MessageContext) -> Meaning:

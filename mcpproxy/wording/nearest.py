@@ -11,7 +11,7 @@ NAME: Final = 64
 
 
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
-    """Returns the known name that is most like another, regardless of case; None if none is alike.
+    """Returns the known name that is most like another, regardless of case, or None if none is similar.
 
     Args:
         name: any text.

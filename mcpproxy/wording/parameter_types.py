@@ -1,4 +1,4 @@
-"""Types of parameters: what a JSON Schema says of a value that has room in a line.
+"""Types of parameters: what a JSON Schema says about a value, as far as that fits on a line.
 
 Like the values of `exact_json`, these words are not sanitised.
 """
@@ -9,11 +9,11 @@ from typing import Any, Final
 from mcpproxy.wording.exact_json import Pairs, is_array, member, scalar, without
 
 TYPES: Final = ("type", "enum", "const", "format", "default", "anyOf", "oneOf", "$ref")
-"""The members of a schema that words can say."""
+"""The members of a schema that words can express."""
 
 
 def is_in_words(schema: Pairs, word: str) -> bool:
-    """Whether `type_words` says all of a member of a schema."""
+    """Whether `type_words` expresses all of a member of a schema."""
     value = member(schema, word)
     if word in ("anyOf", "oneOf"):
         return _options(value) is not None
@@ -43,7 +43,7 @@ def type_words(schema: Pairs) -> Iterator[str]:
 
 
 def _options(value: Any) -> list[str] | None:
-    """The types of which one holds, if nothing else is said of them."""
+    """The types of which one holds, or None if the schema says more about any of them."""
     kinds = [member(part, "type") for part in value] if is_array(value) else []
     is_all = kinds and all(isinstance(kind, str) for kind in kinds) and not any(without(part, "type") for part in value)
     return kinds if is_all else None

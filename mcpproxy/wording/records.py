@@ -46,7 +46,7 @@ class Remark(NamedTuple):
 
 
 def remark_on(item: object, *, ended: bool) -> Remark | None:
-    """A remark on a record or on damage; None if there is nothing to report.
+    """Returns a remark on a record or on damage, or None if there is nothing to report.
 
     Args:
         item: a Record, or damage, whose `str` describes it.
@@ -217,7 +217,7 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
 
 
 def _location(members: Mapping[str, Any]) -> str:
-    """Where a response sent the client, as it was told."""
+    """The address to which a response sent the client, as the client received it."""
     sent = values_of(_of(members.get("response"), "headers"), "location")
     return _short(_of(members.get("rewritten"), "location") or next(iter(sent), ""))
 

@@ -28,7 +28,7 @@ INITIALIZED: Final = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 """What ends the handshake of a session, in every revision that has one."""
 _SESSION: Final = "mcp-session-id"
 _MAX_WORD_BYTES: Final = 100_000
-"""Bytes of a word of a command: Linux takes 128 KiB."""
+"""The most bytes of a word of a command: Linux accepts 128 KiB."""
 
 
 class Command(NamedTuple):
@@ -53,7 +53,7 @@ def raw_text(raw: bytes) -> str:
 
 
 def pretty(raw: bytes) -> str:
-    """JSON with a line for each member, every token as it was written; empty if it is not JSON."""
+    """Returns JSON with a line for each member, every token as it was written, or an empty string if it is not JSON."""
     import orjson
 
     try:
@@ -97,7 +97,7 @@ def command(
     before: Frame | None = None,
     started: Posted | None = None,
 ) -> Command | None:
-    """The command that sends a message again, in a session of its own; None if there is none.
+    """Returns the command that sends a message again, in a session of its own, or None if there is none.
 
     Args:
         header: the members of the capture's header.

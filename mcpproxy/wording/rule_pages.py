@@ -73,7 +73,7 @@ def level_in(rule: type[Rule], revision: str) -> str:
 
 
 def page(rule: type[Rule]) -> str:
-    """What a rule says about itself: a sentence, then why it matters, how it looks and what to do instead."""
+    """The page of a rule: a sentence, then why it matters, how it looks and what to do instead."""
     return inspect.getdoc(rule) or ""
 
 
@@ -122,7 +122,7 @@ def addresses(source: str) -> list[str]:
         elif dated := _DATED.fullmatch(name):
             folder = ""
             for page in (dated["page"], *pages):
-                # A page without a folder is beside the one before; these are beside the folders.
+                # A page without a folder is in that of the page before; these are at the top level.
                 is_on_top = "/" in page or page.partition(" ")[0] in ("schema", "changelog", "deprecated")
                 path = page if is_on_top else f"{folder}/{page}"
                 folder = path.rpartition("/")[0]

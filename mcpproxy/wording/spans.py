@@ -23,7 +23,7 @@ class Style:
     """Colours or none. Colour is never the only carrier of a meaning."""
 
     def __init__(self, *, colour: bool = False) -> None:
-        """With `colour` False nothing but the text itself is written."""
+        """If `colour` is false, only the text itself is written."""
         self.colour = colour
 
     @classmethod
@@ -47,7 +47,7 @@ class Style:
 
 
 def fit_spans(spans: Iterable[Span], width: int) -> tuple[list[Span], int]:
-    """Those of a row of spans that fit in so many cells, the last one cut if need be, and how many cells they take."""
+    """The spans that fit in `width` cells, the last one cut if necessary, and how many cells they take."""
     fitting: list[Span] = []
     used = 0
     for span in spans:

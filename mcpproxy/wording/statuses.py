@@ -33,7 +33,7 @@ class Status(NamedTuple):
     verdict: str
     """`ok`, `error -32602`, `abandoned`, …"""
     text: str = ""
-    """What explains it: of a response, a count or the text of an error; else a clause that goes on from the word."""
+    """What explains it: of a response, a count or the text of an error; else a clause that continues from the word."""
     is_bad: bool = False
     late_ns: int | None = None
     """How long after its cancellation the call was answered, if it was."""
@@ -50,7 +50,7 @@ class Status(NamedTuple):
 
     @property
     def shortest(self) -> str:
-        """The same for where there is hardly room: that an error came late, not which."""
+        """The same for where there is hardly any room: that an error came late, not which."""
         return "error, late" if self.late_ns is not None and self.is_bad else self.short
 
 
@@ -107,7 +107,7 @@ def fate(call: Call, *, says_how: bool = True) -> Status:
 
 
 def waiting(waited_ns: int | None = None) -> Status:
-    """The same for a request that may still be answered."""
+    """The status of a request that may still be answered."""
     return Status("waiting", "" if waited_ns is None else f" for {duration(waited_ns)}")
 
 

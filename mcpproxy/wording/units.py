@@ -77,12 +77,12 @@ def ms_figure(ns: int) -> str:
 
 
 def nanoseconds(ms: float) -> int:
-    """The nanoseconds of milliseconds with a fraction, as SQL has them."""
+    """Converts milliseconds with a fraction, as SQL returns them, to nanoseconds."""
     return round(ms * MS_NS)
 
 
 def _figure(ns: int, unit_ns: int) -> str:
-    """So many units, with at most three significant digits unless there are a thousand units or more."""
+    """The number of units, with at most three significant digits unless there are a thousand units or more."""
     if ns == 0:
         return "0"
     for digits, limit in ((3, 100), (2, 100), (1, 1000)):
@@ -108,7 +108,7 @@ def _two_units(ns: int) -> tuple[tuple[int, str], tuple[int, str]]:
 
 
 def since_start(t_ns: int) -> str:
-    """A stamp as every list of messages has it: seconds since the capture opened, with milliseconds that are over."""
+    """A stamp as every list of messages shows it: seconds since the capture opened, with full milliseconds."""
     return f"+{t_ns // 1_000_000_000:,}.{t_ns // 1_000_000 % 1000:03}"
 
 

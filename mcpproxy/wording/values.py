@@ -31,13 +31,13 @@ def one_line(text: str) -> str:
 
 
 def at(value: object, *path: str) -> Any:
-    """The member at the end of a path of names; None if there is none."""
+    """Returns the member at the end of a path of names, or None if there is none."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value
 
 
 def string(value: object, *path: str) -> str:
-    """The same if it is a string, not sanitised; else, and without a path, empty."""
+    """That member if it is a string, not sanitised; else, or without a path, an empty string."""
     text = at(value, *path) if path else None
     return text if isinstance(text, str) else ""

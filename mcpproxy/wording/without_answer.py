@@ -25,7 +25,7 @@ def first_abandoned(count: int, frame: int, message: str) -> str:
     Args:
         count: of the requests.
         frame: of the first.
-        message: what the finding says of it.
+        message: what the finding says about it.
     """
     which = "was abandoned" if count == 1 else "were abandoned, the first"
     return f"{count_text(count, 'request')} {which} in frame {frame}: {sanitise(message)}."
@@ -42,7 +42,7 @@ def late_count_text(count: int) -> str:
 
 
 def probable_answer_text(request: "Abandoned | Unanswered") -> str:
-    """By which answer with a wrong id a request was probably answered; empty if there is none."""
+    """Returns which answer with a wrong id probably answered a request, or an empty string if there is none."""
     if request.probable_answer is None:
         return ""
     return sanitise(ProbableAnswer(request.probable_answer, request.probable_answer_id).text)
@@ -91,7 +91,7 @@ def unanswered_kind(request: "Unanswered", capture: str = "") -> str:
 
 
 def doubts(live: int, may_be_lost: int, may_be_unjudged: int) -> Iterator[str]:
-    """What may still change about unanswered requests: of how many the response may come, or may have been missed.
+    """What is uncertain about unanswered requests: for how many the response may still come, or was perhaps missed.
 
     Args:
         live: those in captures that are being recorded.

@@ -12,7 +12,7 @@ crosses."""
 
 
 def wrapped(text: str, width: int) -> Iterator[str]:
-    """Lines of at most `width` cells, broken at spaces, and inside of words that are longer than a line."""
+    """Lines of at most `width` cells, broken at spaces, and within words that are longer than a line."""
     line = ""
     used = 0
     for word in _words(text, width):

@@ -1,14 +1,14 @@
-"""How the time of something grows with its size: told from two sizes, so that the machine does not matter."""
+"""How the time of something grows with its size, from two sizes, so that the speed of the machine does not matter."""
 
 import time
 from collections.abc import Callable
 
 TRIES = 3
-"""Others use the machine as well, so the best of so many comparisons counts; what grows too fast does so in each."""
+"""Others use the machine, too, so the best of so many comparisons counts; what grows too fast does so in all."""
 
 
 def assert_linear(run: Callable[[int], object], few: int, many: int) -> None:
-    """Fail if it grows nearly with the square of its size."""
+    """Fail if the time of `run` grows nearly with the square of its size."""
     most, found = (many / few) ** 1.5, 0.0
     for _ in range(TRIES):
         found = _spent(run, many) / _spent(run, few)

@@ -39,7 +39,7 @@ class HttpTrace:
     def post(
         self, body: object = None, *, peer: str = "", session: str = "", method: str = "POST", path: str = "/mcp"
     ) -> int:
-        """A request, with the number of its exchange; `peer` is the client's address, which stands for a connection."""
+        """Add a POST; returns its exchange's number. `peer`, the client's address, stands for a connection."""
         self._exchanges += 1
         fields = {
             "Host": "127.0.0.1:8000",
@@ -57,26 +57,26 @@ class HttpTrace:
         return self._exchanges
 
     def answer(self, exchange: int, body: object = None, *, status: str = "200 OK", **fields: str) -> None:
-        """A whole response, in JSON if it has a body."""
+        """Add a complete response, in JSON if it has a body."""
         own = {} if body is None else {"Content-Type": "application/json"}
         self.frames.append({"dir": "s2c", "k": "res", "x": exchange, "raw": _head(status, own | fields) + _text(body)})
 
     def stream(self, exchange: int) -> None:
-        """The head of a response that is a stream."""
+        """Add the head of a response that is a stream."""
         head = _head("200 OK", {"Content-Type": "text/event-stream"})
         self.frames.append({"dir": "s2c", "k": "head", "x": exchange, "raw": head})
 
     def event(self, exchange: int, body: object) -> None:
-        """A message on a stream."""
+        """Add a message on a stream."""
         raw = f"event: message\ndata: {json.dumps(body)}\n\n"
         self.frames.append({"dir": "s2c", "k": "sse", "x": exchange, "raw": raw})
 
     def end(self, exchange: int, by: str = "s2c") -> None:
-        """The end of a stream."""
+        """Add the end of a stream."""
         self.frames.append({"dir": by, "k": "end", "x": exchange, "raw": ""})
 
     def case(self) -> Case:
-        """The case."""
+        """The case of these frames."""
         told = {"name": "made", "version": VERSION, "transport": "http", "start_observed": True, "frames": self.frames}
         (made,) = cases([json.dumps(told).encode()])
         assert isinstance(made, Case), made

@@ -1,4 +1,4 @@
-"""The rules over items that a test makes: frames that are whole, records, damage."""
+"""Runs the rules over items that a test makes: complete frames, records, damage."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from captures.frame import Frame
 
 
 def step(reading: Reading, item: Item) -> Step:
-    """The step of any item."""
+    """Feed an item to a reading; returns its step."""
     return reading._step(None, item) if isinstance(item, Frame) else reading.feed(item)
 
 
@@ -20,7 +20,7 @@ class Judged:
     """A conversation, and what the rules find in it."""
 
     def __init__(self, picked: Iterable[type[Rule]] | None = None) -> None:
-        """Begin; `picked` are the rules, None for all."""
+        """Run the rules `picked`, or all if None."""
         self.reading = Reading(rules=Rules(picked))
 
     @property
@@ -35,7 +35,7 @@ class Judged:
 
     @property
     def counts(self) -> Counter[tuple[str, int, str]]:
-        """How often the rules were broken that report only the first time."""
+        """How often rules that report only the first violation were broken."""
         return self.reading.counts
 
     @property
@@ -44,15 +44,15 @@ class Judged:
         return self.reading.followers
 
     def advance(self, t_ns: int) -> list[Finding]:
-        """What is found because it is so late."""
+        """The findings due because so much time has passed."""
         checker = self.reading._checker
         assert checker is not None
         return checker.advance(t_ns)
 
     def feed(self, item: Item) -> list[Finding]:
-        """What is found with the next item."""
+        """Feed the next item; returns its findings."""
         return [*step(self.reading, item).findings]
 
     def finish(self, reason: End = "closed") -> list[Finding]:
-        """What only the end shows."""
+        """End the conversation; returns the findings that only the end shows."""
         return [finding for each in self.reading.finish(reason) for finding in each.findings]

@@ -1,6 +1,6 @@
-"""A conversation for the tests of threads: frames and records as a reader gives them, through the fold.
+"""A conversation for the tests of threads: frames and records as a reader yields them, through the fold.
 
-One item every millisecond, so that stamps can be told by heart: the nth item has number n and comes at n ms.
+One item every millisecond, so that stamps are easy to remember: the nth item has number n and comes at n ms.
 """
 
 import json
@@ -23,12 +23,12 @@ META = {
 
 
 def unanswered(fold: Fold) -> list[Call]:
-    """The calls that the last item has ended without a response."""
+    """The calls that the last item ended without a response."""
     return Step(None, None, changed=fold.under_way.changed).unanswered
 
 
 class Talk:
-    """Says things, and hands each message on to what is under test."""
+    """Makes messages, and passes each to `follow`."""
 
     def __init__(self, transport: str = "stdio") -> None:
         self.fold = Fold()
@@ -36,7 +36,7 @@ class Talk:
         self.record("header", transport=transport, capture="0", observed_start=True)
 
     def follow(self, context: MessageContext) -> None:
-        """A message was seen."""
+        """Called for each message; tests override it."""
 
     def record(self, rec: str, **members: Any) -> None:
         self.seq += 1
@@ -60,14 +60,14 @@ class Talk:
         return context
 
     def ask(self, id_: object, method: str, exchange: int | None = None, **params: Any) -> MessageContext:
-        """A request of the client; `_meta` is that of the modern era where none is given."""
+        """Send a request of the client; `_meta` is that of the modern era unless given."""
         return self.say("c2s", exchange, id=id_, method=method, params={"_meta": META, **params})
 
     def answer(self, id_: object, exchange: int | None = None, **result: Any) -> MessageContext:
         return self.say("s2c", exchange, id=id_, result=result)
 
     def event(self, exchange: int, **members: Any) -> MessageContext:
-        """A message of the server as an event of a stream."""
+        """Send a message of the server as an event of a stream."""
         raw = json.dumps({"jsonrpc": "2.0", **members}).encode()
         (context,) = self.raw("s2c", raw, exchange, unit="sse_event")
         return context
@@ -76,7 +76,7 @@ class Talk:
         return self.say("s2c", exchange, id=id_, error={"code": code, "message": "no"})
 
     def tell(self, method: str, exchange: int | None = None, **params: Any) -> MessageContext:
-        """A notification of the server."""
+        """Send a notification of the server."""
         return self.say("s2c", exchange, method=method, params=params)
 
     def handshake(self, version: str = "2025-11-25") -> None:
@@ -85,7 +85,7 @@ class Talk:
         self.say("c2s", method="notifications/initialized")
 
     def http(self, number: int, method: str = "POST", peer: str = "127.0.0.1:1", **headers: str) -> None:
-        """The head of a request over HTTP."""
+        """Record the head of an HTTP request."""
         fields = [[name.replace("_", "-"), value] for name, value in headers.items()]
         self.record(
             "exchange",
@@ -96,10 +96,10 @@ class Talk:
         )
 
     def http_answer(self, number: int, status: int = 200, **headers: str) -> None:
-        """The head of the response."""
+        """Record the head of its response."""
         fields = [[name.replace("_", "-"), value] for name, value in headers.items()]
         self.record("exchange", exchange=number, stage="response", response={"status": status, "headers": fields})
 
     def http_end(self, number: int, status: int = 200, by: str = "complete") -> None:
-        """The exchange is over."""
+        """Record the end of the exchange."""
         self.record("exchange", exchange=number, stage="end", response={"status": status, "headers": []}, ended_by=by)

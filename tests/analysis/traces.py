@@ -2,7 +2,8 @@
 
 A case is a line of `tests/corpus/traces/<group>.ndjson`, in the form that docs/commands/import.md shows. Members for
 the tests: `expect`, the errors and warnings that are due, each `{"rule": …, "frame": index}`; `notes`, notes that must
-be among the findings; `silent`, rules that must not be. A case passes when errors and warnings are just those.
+be among the findings; `silent`, rules that must not be. A case passes if its errors and warnings are exactly those of
+`expect`.
 """
 
 import json
@@ -27,11 +28,11 @@ CORPUS = Path(__file__).parents[1] / "corpus" / "traces"
 SHARED = Path(__file__).parents[3] / "shared" / "protocol" / "traces.ndjson"
 
 TOLD_BY_RECORDS = {"shutdown/killed-first", "http/unreachable", "http/redirect-scheme"}
-"""Rules about what no frame of a trace can tell, such as a signal or a failed connection; tests of their own do."""
+"""Rules about what no frame of a trace can show, such as a signal or a failed connection; they have other tests."""
 
 
 class Found(NamedTuple):
-    """A finding, and the frame of the trace at which it shows."""
+    """A finding, and the frame of the trace at which it is reported."""
 
     rule: str
     frame: int
@@ -40,7 +41,7 @@ class Found(NamedTuple):
 
 
 def read(path: Path) -> list[Case]:
-    """The cases of a file; a line that is none is a mistake in the corpus."""
+    """The cases of a file; a line that is not a case is a mistake in the corpus."""
     found = []
     with path.open("rb") as lines:
         for case in cases(lines):
@@ -50,19 +51,19 @@ def read(path: Path) -> list[Case]:
 
 
 def check(case: Case, picked: Iterable[type[Rule]] | None = None) -> list[Found]:
-    """What the checker finds in a case, by all rules or by some."""
+    """What the checker finds in a case, with all rules or some."""
     return checked(case, picked)[1]
 
 
 def checked_once(case: Case) -> list[Found]:
-    """What all rules find in a case of the corpus; kept, as many tests compare something else with it."""
+    """What all rules find in a case of the corpus; cached, as many tests compare it with something else."""
     if id(case) not in _KEPT:
         _KEPT[id(case)] = case, check(case)
     return _KEPT[id(case)][1]
 
 
 _KEPT: Final[dict[int, tuple[Case, list[Found]]]] = {}
-"""With the case, so that no other one gets its id."""
+"""Holds the case, too, so that no other one gets its `id()`."""
 
 
 def checked(case: Case, picked: Iterable[type[Rule]] | None = None) -> tuple[Judged, list[Found]]:
@@ -95,7 +96,7 @@ def findings_of(capture: Path) -> list[Finding]:
 
 
 def alarms(capture: Path) -> list[tuple[str, str, str]]:
-    """Its errors and warnings in a capture, each with the message that it cites."""
+    """The errors and warnings in a capture, each with the message that it cites."""
     raws = {
         item.seq: item.raw.decode("utf-8", "replace")
         for item in read_frames(Capture(capture))
@@ -122,12 +123,12 @@ def silent(case: Case) -> set[str]:
 
 
 def grave(found: list[Found]) -> Counter[tuple[str, int]]:
-    """The errors and warnings among them."""
+    """The errors and warnings among findings."""
     return Counter((one.rule, one.frame) for one in found if one.level > Level.NOTE)
 
 
 def stdio(name: str, *frames: Any, start_observed: bool = True, **more: Any) -> Case:
-    """A case on stdio from tuples of direction and message; `"eof"` in place of a message closes that side."""
+    """A stdio case from tuples of direction and message; `"eof"` in place of a message closes that side."""
     told: list[dict[str, Any]] = []
     for direction, message in frames:
         if message == "eof":
@@ -142,9 +143,9 @@ def stdio(name: str, *frames: Any, start_observed: bool = True, **more: Any) -> 
 
 
 def names() -> list[str]:
-    """The names of the files of the corpus: a test for each, as thousands of tests cost more than their cases.
+    """The names of the files of the corpus: a test for each, as thousands of tests would cost more than their cases.
 
-    Tests are collected by these, as each process of a run collects all tests, and need not read all cases for it.
+    Collection uses names, because each process of a run collects all tests, and should not read all cases for that.
     """
     return [path.stem for path in sorted(CORPUS.glob("*.ndjson")) if path.stem != "import"]
 

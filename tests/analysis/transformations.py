@@ -1,7 +1,7 @@
-"""Changes to a conversation over HTTP that must not change what is said of it.
+"""Changes to a conversation over HTTP that must not change what is reported about it.
 
-A change adds nothing wrong: a cancellation after the end, a body that the capture lacks, a second client that does the
-same, a redirect that the client follows, a recording that breaks off. So no finding about a peer may come of it, and no
+A change adds no fault: a cancellation after the end, a body that the capture lacks, a second client that does the same,
+a redirect that the client follows, a recording that breaks off. So no finding about a peer may result from it, and no
 error may disappear. Each of `TRANSFORMATIONS` makes one change to a case, and returns what it changed, if anything.
 """
 
@@ -27,19 +27,19 @@ from tests.analysis.traces import Found, check, checked_once
 FrameLine: TypeAlias = dict[str, Any]
 """A frame of a trace as its JSON."""
 CUTS: Final = 60
-"""At how many records a recording breaks off at most."""
+"""The most points at which a recording is broken off."""
 _SESSION = re.compile(r"(?i)(mcp-session-id: *)(\S[^\r\n]*)")
 _OF_THE_MESSAGE = ("content-length", "mcp-method", "mcp-name")
 """Header fields that depend on the message."""
 
 
 def blamed(findings: Iterable[Finding]) -> set[tuple[str, str]]:
-    """The errors and warnings about a peer: the rule, and who is blamed."""
+    """The errors and warnings about a peer: the rule, and the side at fault."""
     return {(one.rule, one.blames) for one in findings if one.level > Level.NOTE and one.blames in ("client", "server")}
 
 
 def blames(found: Iterable[Found]) -> set[tuple[str, str]]:
-    """The same of what was found in a case."""
+    """The same for the findings of a case."""
     return blamed(one.finding for one in found)
 
 
@@ -68,7 +68,7 @@ def _cancel(case: Case) -> list[str]:
 
 
 def _drop(kinds: tuple[str, ...], case: Case) -> list[str]:
-    """Bodies are dropped: nobody may be blamed for anything new."""
+    """Bodies are dropped: no peer may be blamed for anything new."""
     frames, gone = _frames(case), set()
     for frame in frames:
         head, _, body = frame.get("raw", "").partition("\r\n\r\n")
@@ -82,7 +82,7 @@ def _drop(kinds: tuple[str, ...], case: Case) -> list[str]:
 def _double(case: Case, *, is_shared: bool) -> list[str]:
     """A second client does the same at the same time, from its own address or on the same connection."""
     if case.transport == "legacy-sse":
-        return []  # its sessions are told apart by addresses in what the server sends
+        return []  # its sessions are distinguished by addresses in what the server sends
     frames, t = _frames(case), -10.0
     for frame in frames:
         t = frame["t"] = frame["t"] if frame.get("t") is not None else t + 10
@@ -100,7 +100,7 @@ def _double(case: Case, *, is_shared: bool) -> list[str]:
 
 
 def _redirect(case: Case) -> list[str]:
-    """Each POST is redirected to where it went: what is blamed, and the figures, stay the same."""
+    """Each POST is redirected to where it went: blame and figures stay the same."""
     frames = _frames(case)
     number, longer = _next_number(frames), list[FrameLine]()
     for frame in frames:
@@ -117,7 +117,7 @@ def _redirect(case: Case) -> list[str]:
 
 
 def _break_off(case: Case) -> list[str]:
-    """The recording breaks off, at each record or at `CUTS` of them: nobody may be blamed for anything new."""
+    """The recording breaks off, at each record or at `CUTS` of them: no peer may be blamed for anything new."""
     lines, whole = [line for _, line in case.records()], blames(checked_once(case))
     wrong = dict[str, None]()
     for count in range(1, len(lines), max(1, len(lines) // CUTS)):
@@ -139,11 +139,11 @@ TRANSFORMATIONS: Final[dict[str, Callable[[Case], list[str]]]] = {
     "a redirect that is followed": _redirect,
     "a recording that breaks off": _break_off,
 }
-"""By what is done to a case."""
+"""By name of the change."""
 
 
 def _frames(case: Case) -> list[FrameLine]:
-    """Copies of its frames."""
+    """Copies of the frames of a case."""
     return [dict(frame) for frame in case.members["frames"]]
 
 
@@ -155,7 +155,7 @@ def _made(case: Case, frames: list[FrameLine]) -> Case:
 
 
 def _more(case: Case, frames: list[FrameLine]) -> list[str]:
-    """What is blamed with other frames, and was not before."""
+    """What is blamed with other frames, but was not before."""
     return [
         f"blames {who} by {rule}"
         for rule, who in sorted(blames(check(_made(case, frames))) - blames(checked_once(case)))
@@ -188,7 +188,7 @@ def _items(lines: list[bytes]) -> Iterator[Frame | Record]:
 
 
 def _next_number(frames: list[FrameLine]) -> int:
-    """A number that no exchange has."""
+    """A number that no exchange has yet."""
     return int(max(frame["x"] for frame in frames)) + 1
 
 

@@ -1,1 +1,1 @@
-"""What recording costs, beside a direct run and a C relay in the same minute; informs, and never gates a merge."""
+"""What recording costs, compared with a direct run and a C relay in the same minute; informs, never gates a merge."""

@@ -1,9 +1,9 @@
-"""What recording costs: a table of `mcpproxy run` beside a direct run and a C relay, with the budget of each figure.
+"""What recording costs: a table of `mcpproxy run`, a direct run and a C relay, with the budget of each figure.
 
     python -m tests.bench [--json] [--quick] [--giant] [--rounds N] [--dir DIR]
 
-It informs and ends with 0 whether the budgets are met or not; it ends with 1 where a figure could not be had,
-above all where a capture holds another number of frames than crossed.
+It informs, and exits with 0 whether the budgets are met or not. It exits with 1 if a figure could not be measured,
+above all if a capture does not hold as many frames as crossed.
 """
 
 import argparse
@@ -22,11 +22,11 @@ from tests.bench.run import MIB, Cores, MiscountError, Plan, Samples, measure
 QUICK: Final = Plan(rounds=3, pings=2_000, flood=20_000, starts=15, giant=16 * MIB)
 
 BUSY: Final = 0.3
-"""Load for each core from which on figures are not to be trusted."""
+"""Load per core from which on figures are not to be trusted."""
 
 
 class Row(NamedTuple):
-    """One figure of the three subjects, and what of it is held against a budget."""
+    """One figure of the three subjects, and the value that is compared with a budget."""
 
     what: str
     unit: str
@@ -34,9 +34,9 @@ class Row(NamedTuple):
     relay: float
     run: float
     value: float
-    """What the budget speaks of."""
+    """What the budget limits."""
     sign: str
-    """How `value` is shown: its unit or its relation."""
+    """How `value` is shown: its unit, or what it is relative to."""
     budget: float | None
     """None for a figure that has none."""
     at_most: bool = True
@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
     @property
     def met(self) -> bool | None:
-        """None where it was not measured or has no budget."""
+        """Whether the budget is met; None if the value was not measured or has no budget."""
         if self.budget is None or math.isnan(self.value):
             return None
         return self.value <= self.budget if self.at_most else self.value >= self.budget
@@ -126,7 +126,7 @@ def _number(value: float) -> str:
 
 
 def report(found: list[Row], samples: Samples, plan: Plan, note: str) -> str:
-    """Everything as one JSON object: the rows, and each sample behind them."""
+    """Everything as one JSON object: the rows, and the samples that they come from."""
     machine = {
         "system": platform.platform(),
         "cores": os.cpu_count(),

@@ -1,4 +1,4 @@
-"""The three C programs of the benchmark, built on the spot; where there is no compiler, stand-ins that say so."""
+"""The three C programs of the benchmark, built on the spot; without a compiler, stand-ins that say so."""
 
 import shutil
 import subprocess
@@ -12,20 +12,20 @@ CFLAGS: Final = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-pthread")
 
 
 class Tools(NamedTuple):
-    """What the measurements start: each is the beginning of an argv."""
+    """The commands that the measurements start: each is the beginning of an argv."""
 
     client: list[str]
-    """Starts a command and talks to it; see client.c for its arguments and its answer."""
+    """Starts a command and talks to it; see client.c for its arguments and its output."""
     server: list[str]
     """Answers each line; see echo.c."""
     relay: list[str]
-    """The reference; a file and a command follow."""
+    """The reference relay; a file and a command follow."""
     note: str
-    """What was built, or what stands in for it and what that does to the figures."""
+    """What was built, or what replaces it and how that affects the figures."""
 
 
 def tools() -> Tools:
-    """Build what is out of date into tests/bench/.build/ and say where it is."""
+    """Build what is out of date into tests/bench/.build/; returns the commands."""
     compiler = shutil.which("cc")
     if compiler is None:
         return _stand_ins()

@@ -3,13 +3,13 @@
     python -m tests.bench.check [CAPTURE] [--frames N] [--rule G] [--profile] [--rules] [--json]
 
 Without a capture, the SDK's client is recorded with two servers in both eras, as the test of false alarms does, and
-each of the four sessions makes a quarter of the frames. The handshake of a session stands once in front, then the rest
-comes again and again, each time with ids, tokens and stamps of its own. What is timed is the command, from its start to
-its end. Twice the frames must take twice the time, so half of them are measured first. Last, the same captures are
-checked on one processor and on all, with a process for each, and one capture with as many frames, its rules shared out.
+each of the four sessions makes a quarter of the frames. The handshake of a session comes once, then the rest is
+repeated, each time with new ids, tokens and stamps. What is timed is the command, from its start to its end. Twice the
+frames must take twice the time, so half of them are measured first. Last, the same captures are checked on one
+processor and on all, with a process for each, and so is one capture with as many frames, its rules shared out.
 
-Processors that others use, too, are slower at times, by as much as two: what a fixed loop of Python takes is told
-beside each figure, as measured right before and after it.
+Processors that others use, too, are at times only half as fast. So each figure is printed with the time that a fixed
+loop of Python takes, measured right before and after it.
 """
 
 import argparse
@@ -46,7 +46,7 @@ from captures.record import frame_members, members, seal
 COSTED: Final = 5_000
 """Frames of each capture in which the costs of rules are measured."""
 APART: Final = 10_000
-"""How far the ids of two repetitions lie apart."""
+"""The distance between the ids of two repetitions."""
 IDS: Final = ("id", "requestId", "progressToken", "io.modelcontextprotocol/subscriptionId")
 _CAN_RESERVE: Final = hasattr(os, "sched_setaffinity")
 HANDSHAKE: Final = ("initialize", "notifications/initialized")
@@ -59,7 +59,7 @@ def repeated(path: Path, count: int, place: Path, *, is_settled: bool = False) -
         path: the capture of the conversation to repeat.
         count: how many frames to write.
         place: the file to write.
-        is_settled: leave out requests without a response, which would be open for ever.
+        is_settled: leave out requests without a response, which would stay open forever.
     """
     frames = [item for item in read_frames(Capture(path)) if isinstance(item, Frame)]
     if is_settled:
@@ -87,7 +87,7 @@ class _Out:
         self._file = self._begun()
 
     def frame(self, frame: Frame, raw: bytes) -> None:
-        """Write a message that came as this one did."""
+        """Write a message in the way that `frame` came."""
         if self._file.tell() > SEGMENT_BYTES:
             self._add("close", members(ending="segment"))
             self._file.close()
@@ -115,7 +115,7 @@ class _Out:
 
 
 def _parted(frames: list[Frame]) -> tuple[list[Frame], list[Frame]]:
-    """The handshake, and all that can come again."""
+    """The handshake, and the frames that can be repeated."""
     opening: list[Frame] = []
     ids: set[bytes | None] = set()
     for frame in frames:
@@ -168,7 +168,7 @@ async def _record(place: Path) -> list[Path]:
 
 
 def timed(places: list[Path], rules: list[str]) -> float:
-    """Seconds of processor that the command takes."""
+    """Processor seconds that the command takes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [
         sys.executable,
@@ -187,7 +187,7 @@ def timed(places: list[Path], rules: list[str]) -> float:
 
 
 def one_and_all(places: list[Path]) -> dict[str, float]:
-    """Seconds by the clock that checking captures takes on one processor, and on all: the better of three each."""
+    """Elapsed seconds that checking captures takes on one processor and on all: the best of three each."""
     usable = sorted(os.sched_getaffinity(0))
     took: dict[int, list[float]] = {1: [], len(usable): []}
     for _ in range(3):
@@ -208,7 +208,7 @@ def one_and_all(places: list[Path]) -> dict[str, float]:
 
 
 def pace() -> float:
-    """Milliseconds of processor that a fixed loop of Python takes: the middle one of seven."""
+    """Processor milliseconds that a fixed loop of Python takes: the median of seven."""
     took = []
     for _ in range(7):
         began, kept = time.process_time(), dict[int, int]()
@@ -224,7 +224,7 @@ def _plain() -> dict[str, str]:
 
 
 def _checked(place: Path) -> int:
-    """How much is found in a capture."""
+    """The number of findings in a capture."""
     return sum(len(step.findings) for step in Reading(place, Rules()).to_end("closed"))
 
 
@@ -288,13 +288,13 @@ def main(argv: list[str]) -> int:
 
 
 def rule_costs(places: list[Path]) -> dict[str, tuple[float, float]]:
-    """Microseconds and calls of each rule for each frame, on average over captures: the least time of five."""
+    """Microseconds and calls of each rule per frame, on average over captures: the least time of five."""
     total: dict[str, tuple[float, float]] = {}
     for place in places:
         least: dict[str, tuple[float, float]] = {}
         for _ in range(5):
             costs, frames = Costs(), 0
-            gc.disable()  # a collection would count for the rule in which it happens to fall
+            gc.disable()  # a garbage collection would count for the rule during which it happens
             for step in Reading(place, Rules(costs=costs)).to_end("closed"):
                 frames += isinstance(step.item, Frame)
             gc.enable()

@@ -2,7 +2,7 @@
 
     python -m tests.bench.fairness [--json] [--seconds N] [--kind NAME ...]
 
-Four clients POST, each with one request in flight, first alone and then beside each kind of flood. Calm and flooded
+Four clients POST, each with one request in flight, first alone and then during each kind of flood. Calm and flooded
 periods alternate, and each ratio is to the median of the calm ones. `direct` is the same without `serve`: what client
 and server, which share a processor with the flood, lose on their own. It informs, and never fails because of a figure.
 """
@@ -22,11 +22,11 @@ from tests.bench.serve import PEERS, Seen, Standing, ask, standing, subjects
 
 CLIENTS: Final = 4
 BUDGET: Final = 8.0
-"""The most that the p95 beside a flood may be, as a multiple of the calm p95."""
+"""The most that the p95 during a flood may be, as a multiple of the calm p95."""
 
 
 class Row(NamedTuple):
-    """What the other clients saw beside one kind of flood."""
+    """What the other clients saw during one kind of flood."""
 
     kind: str
     calm: Seen

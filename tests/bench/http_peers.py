@@ -7,7 +7,7 @@
     http_peers.py steady PORT SECONDS CONNS   POSTs over CONNS connections for SECONDS, one in flight on each
     http_peers.py flood PORT KIND             one connection with a flood named in FLOODS, until stdin's end
 
-Each client prints one line of JSON. Times are of the monotonic clock, which both ends share.
+Each client prints one line of JSON. Times are those of the monotonic clock, which both ends share.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ QUICK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 
 class Flood(NamedTuple):
-    """What one side sends: a head, then one unit over and over."""
+    """What one side sends: a head, then one unit repeatedly."""
 
     head: bytes
     unit: bytes
@@ -57,7 +57,7 @@ def _chunk(content: bytes) -> bytes:
 
 
 def _gzip_units(content: bytes) -> bytes:
-    """A gzip member in a chunk, which decodes to as much as the decoder allows."""
+    """A gzip member in a chunk, which decodes to the decoder's limit."""
     return _chunk(gzip.compress(content, 9))
 
 
@@ -85,7 +85,7 @@ FLOOD_BYTES = 256 << 10
 
 
 class Upstream(asyncio.Protocol):
-    """Answers each POST at once; a GET of /RATE is a stream of so many events a second."""
+    """Answers each POST at once; a GET of /RATE gets a stream of RATE events a second."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -125,7 +125,7 @@ class Upstream(asyncio.Protocol):
             self.transport.write(RESPONSE)
 
     def quick(self, data: bytes) -> bool:
-        """Answer requests for `/quick` by counting their request lines, as they are nothing but a flood."""
+        """Answer a flood of requests for `/quick` by counting their request lines."""
         if not self.is_quick:
             self.is_quick = self.waiting.split(b" ", 2)[1:2] == [b"/quick"]
             self.waiting = b"" if self.is_quick else self.waiting
@@ -166,7 +166,7 @@ async def upstream() -> None:
 
 
 async def post(port: int, count: float, connections: int, seconds: float = float("inf")) -> dict[str, float]:
-    """Closed loop: each connection sends the next request when it has its answer."""
+    """Closed loop: each connection sends the next request when it has its response."""
     took: list[int] = []
     left = count
     until = time.monotonic() + seconds
@@ -240,7 +240,7 @@ async def flood(port: int, kind: str) -> None:
 
     tasks = [asyncio.ensure_future(send()), asyncio.ensure_future(read())]
     print(json.dumps({"kind": kind}), flush=True)
-    # A thread of its own: asyncio would wait for one of the executor when this side ends first.
+    # Not a thread of the executor: asyncio would wait for it when this side ends first.
     threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
     await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     sys.exit(f"the flood {kind!r} ended: {[task.exception() for task in tasks if task.done()]}")

@@ -1,10 +1,10 @@
-"""Kills of the recorder under flood, on a quiet machine and on busy ones: how many delivered frames are missing after.
+"""Kills the recorder during a flood, on a quiet and on busy machines: how many delivered frames does the capture lack?
 
     python -m tests.bench.kills [--kills N] [--condition NAME ...] [--python PATH] [--json]
     python -m tests.bench.kills --serve [--kills N]
 
-A server writes numbered frames as fast as they are taken. After a random number of bytes the recorder alone gets
-SIGKILL; what the client has received by then, and what still lies in its pipe, was delivered. The budget is 0 missing
+A server writes numbered frames as fast as they are read. After a random number of bytes, the recorder alone gets
+SIGKILL; what the client has received by then, and what is still in its pipe, was delivered. The budget is 0 missing
 frames in every condition. `--python` names the interpreter of another installation, to compare with.
 
 `serve` hands bytes on before it writes their records, so a kill costs it the last ones. `--serve` measures how long
@@ -38,10 +38,10 @@ MOST_BYTES: Final = 24 << 20
 BUSY_LOOPS: Final = 12
 LAST_IN_LINE: Final = 19
 STOPPED_S: Final = 0.3
-"""How long SIGSTOP holds the recorder before the kill, and `RESUMED_S` how long it then runs."""
+"""How long SIGSTOP holds the recorder before the kill; `RESUMED_S` is how long it then runs."""
 RESUMED_S: Final = 0.1
 DUTY_S: Final = (0.01, 0.09)
-"""Running and stopped, again and again: a container that has used up its share of the processor."""
+"""Running and stopped in turn, like a container that has used up its share of the processor."""
 LOOP: Final = "while True: pass"
 
 
@@ -50,7 +50,7 @@ class Condition(NamedTuple):
 
     busy_loops: int = 0
     most_bytes: int = MOST_BYTES
-    """The kill comes after so many bytes at most."""
+    """The kill comes after at most so many bytes."""
     meanwhile: Callable[[Session], contextlib.AbstractContextManager[None]] | None = None
     """What is done to the recorder until it is killed."""
     last: Callable[[Session], None] | None = None
@@ -87,7 +87,7 @@ def _on_duty(session: Session) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _niced(session: Session) -> Iterator[None]:
-    """Let everything else run before the recorder; from now on only, for its start alone would take a minute."""
+    """Let everything else run before the recorder; only from now on, as its start alone would take a minute."""
     for thread in os.listdir(f"/proc/{session.pid}/task"):
         os.setpriority(os.PRIO_PROCESS, int(thread), LAST_IN_LINE)
     yield
@@ -146,7 +146,7 @@ def _killed(place: Place, chance: random.Random, condition: Condition) -> tuple[
     batch = str(chance.choice((1, 7, 64)))
     session = place.start(peer("flood", "--frames", "0", "--size", str(FRAME), "--batch", batch))
     server = server_of(session)
-    # Neither the start nor what is looked up after a kill has need of a busy machine.
+    # Neither the start nor the checks after a kill need a busy machine.
     with busy_loops(condition.busy_loops):
         with condition.meanwhile(session) if condition.meanwhile is not None else contextlib.nullcontext():
             received = session.hear(chance.randrange(1, condition.most_bytes))
@@ -175,7 +175,7 @@ def _capture_of(session: Session) -> Path:
 
 
 def kill_often(root: Path, kills: int, condition: Condition, python: str = sys.executable) -> Outcome:
-    """So many kills under one condition; captures lie below `root` for a moment each."""
+    """Kill so many recorders under one condition; each capture is below `root` for a moment."""
     outcome = Outcome()
     for number in range(kills):
         place = Place(root / str(number), python)
@@ -231,7 +231,7 @@ def serve_table(root: Path, kills: int) -> None:
 
 
 def main(argv: list[str]) -> int:
-    """Measure and print; 1 where frames are missing."""
+    """Measure and print; returns 1 if frames are missing."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.kills", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=200, help="under each condition (default: 200)")
     parser.add_argument("--condition", action="append", choices=CONDITIONS, help="only this one; may be repeated")

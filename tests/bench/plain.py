@@ -1,4 +1,4 @@
-"""Client and server of the benchmark in Python, for systems without a C compiler: the words of client.c and echo.c."""
+"""The benchmark's client and server in Python, for systems without a C compiler: they act like client.c and echo.c."""
 
 import json
 import os
@@ -15,7 +15,7 @@ GIANT: Final = re.compile(rb'"giant":(\d+)')
 
 
 def frame(head: bytes, tail: bytes, size: int) -> bytes:
-    """`head` and `tail` with as much text between them as makes `size` bytes, newline included."""
+    """`head` and `tail`, padded between them to `size` bytes, newline included."""
     return head + b"x" * (size - len(head) - len(tail) - 1) + tail + b"\n"
 
 
@@ -25,7 +25,7 @@ def request(number: int) -> bytes:
 
 
 def echo() -> int:
-    """Answer each line by a result of its id, up to the end."""
+    """Answer each line with a result for its id, until the end of stdin."""
     while line := sys.stdin.buffer.readline():
         if asked := ID.search(line, 0, 256):
             giant = GIANT.search(line, 0, 256)
@@ -53,7 +53,7 @@ def ping(there: IO[bytes], back: IO[bytes], count: int, warmup: int) -> dict[str
 
 
 def flood(there: IO[bytes], back: IO[bytes], count: int, window: int) -> dict[str, float]:
-    """At most `window` frames unanswered: half a window goes out, half a window comes back.
+    """Keep at most `window` frames unanswered: half a window goes out, half a window comes back.
 
     At most 128, too: what is unanswered must fit into one pipe, since one thread writes and reads in turn.
     """

@@ -4,7 +4,7 @@
 
 A busy stdio conversation of each size is reported, and the report is opened in the Chromium that is installed, without
 a window. Times in the page are its own: the first paint is the first contentful one, a scroll frame is the time from
-one animation frame to the next while the list is moved by many pages in each, and a filter ends when it has searched
+one animation frame to the next while the list moves by many pages in each, and a filter ends when it has searched
 every payload, too. Informs, and never fails for a figure.
 """
 
@@ -65,7 +65,7 @@ new Promise((resolve) => {{
 
 
 def measured(frames: int, place: Path) -> dict[str, Any]:
-    """All figures of one size."""
+    """Measure all figures of one size."""
     capture, file = busy(place / f"{frames}.mcpcap", frames), place / f"{frames}.html"
     environment = {**os.environ, "HOME": str(place), "MCPPROXY_CACHE_SIZE": "0"}
     command = [sys.executable, "-m", "mcpproxy", "report", "-o", str(file), str(capture)]
@@ -85,7 +85,7 @@ def measured(frames: int, place: Path) -> dict[str, Any]:
 
 
 def in_page(report: Opened) -> dict[str, Any]:
-    """What the page takes to show itself, to scroll and to filter."""
+    """How long the page takes to appear, to scroll and to filter."""
     ready = {name: report.run(_MARK.format(name)) for name in ("overview", "traffic", "payloads")}
     paint = report.run(_PAINT)
     before = report.work_s()
@@ -130,7 +130,7 @@ _ROWS: Final = (
 
 
 def rows(found: dict[str, dict[str, Any]]) -> list[Row]:
-    """The table; budgets are held against the largest size."""
+    """The table; budgets apply to the largest size."""
     largest = list(found)[-1]
     return [
         Row(

@@ -1,4 +1,4 @@
-"""`mcpproxy run` beside a direct run and the C relay: round trips, flood, start-up, memory.
+"""`mcpproxy run` compared with a direct run and the C relay: round trips, flood, start-up, memory.
 
 The subjects take turns within each round, so that a slow minute of the machine slows all of them; a figure is
 the median over the rounds. After every recorded run the frames in the capture are counted against the frames
@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from tests.bench.build import Tools
 
 Seen = dict[str, float]
-"""What the client saw of one run, and the memory of the command's process, in KiB."""
+"""What the client measured in one run, and the memory of the command's process, in KiB."""
 
 MIB: Final = 1 << 20
 GIVE_UP_S: Final = 400
@@ -46,15 +46,15 @@ class Subject(NamedTuple):
     argv: Callable[[Path], list[str]]
     """The command, given a fresh directory for what it records."""
     recorded: Callable[[Path], int] | None
-    """How many frames that directory holds."""
+    """Returns how many frames that directory holds; None for a direct run."""
 
 
 class MiscountError(Exception):
-    """A recorded run kept another number of frames than crossed it: its figures mean nothing."""
+    """A recorded run did not keep as many frames as crossed it, so its figures mean nothing."""
 
 
 class Samples(NamedTuple):
-    """Everything seen, by subject: one entry a round (or start)."""
+    """All measurements, by subject: one entry per round (or start)."""
 
     ping: dict[str, list[Seen]]
     flood: dict[str, list[Seen]]
@@ -62,22 +62,22 @@ class Samples(NamedTuple):
     giant: dict[str, list[Seen]]
 
     def median(self, kind: str, subject: str, figure: str) -> float:
-        """The median of one figure, or NaN where the system does not tell it."""
+        """The median of one figure, or NaN if the system does not provide it."""
         found = [seen[figure] for seen in getattr(self, kind).get(subject, []) if figure in seen]
         return statistics.median(found) if found else float("nan")
 
 
 class Cores(NamedTuple):
-    """Which processor serves whom: without a fixed place the scheduler's luck outweighs what is measured."""
+    """Which processor each process runs on: if they are not pinned, the scheduler's luck outweighs what is measured."""
 
     peers: Sequence[str] = ()
-    """Words in front of the client and of the server."""
+    """Command words in front of the client and the server."""
     between: Sequence[str] = ()
-    """Words in front of what stands between them."""
+    """Command words in front of what is between them."""
 
     @classmethod
     def apart(cls) -> "Cores":
-        """Client and server on one processor, the relay on another; nowhere in particular where that cannot be had."""
+        """Client and server on one processor, the relay on another; not pinned if the machine does not allow that."""
         taskset = shutil.which("taskset")
         if taskset is None or (os.cpu_count() or 1) < 2:
             return cls()
@@ -85,7 +85,7 @@ class Cores(NamedTuple):
 
 
 def subjects(tools: Tools, cores: Cores) -> list[Subject]:
-    """Direct, relay and, where it is installed beside this interpreter, run."""
+    """Direct, relay and, if it is installed next to this interpreter, run."""
     server = [*cores.peers, *tools.server]
 
     def relay(place: Path) -> list[str]:
@@ -158,7 +158,7 @@ def _add(to: dict[str, list[Seen]], subject: Subject, seen: Seen) -> None:
 
 @contextmanager
 def _workplace(where: Path | None) -> Iterator[Path]:
-    """A directory of our own, which is also HOME: nothing of the user's is read or written."""
+    """A temporary directory, which is also HOME: nothing of the user's is read or written."""
     with tempfile.TemporaryDirectory(prefix="mcpproxy-bench-", dir=where) as name:
         yield Path(name)
 
@@ -179,7 +179,7 @@ def _once(tools: Tools, subject: Subject, home: Path, mode: str, count: int, ext
 
 
 def _environment(home: Path | None = None) -> dict[str, str]:
-    """The environment without what changes where our files lie or how Python starts: no bytecode would cost 150 ms."""
+    """The environment without what moves mcpproxy's folders or slows Python's start: no bytecode would cost 150 ms."""
     strange = ("XDG_", "MCPPROXY_", "PYTHON")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(strange)}
     return kept if home is None else {**kept, "HOME": str(home)}
@@ -203,7 +203,7 @@ def _talk(argv: list[str], home: Path) -> Seen:
 
 
 def _memory(pid: int) -> Seen:
-    """Peak of a process, and what its children of the same program (the guard) hold alone, in KiB; Linux tells."""
+    """Peak of a process, and what its children of the same program (the guard) hold alone, in KiB; only on Linux."""
     try:
         program = os.readlink(f"/proc/{pid}/exe")
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -219,7 +219,7 @@ def _kib(path: str, names: tuple[str, ...]) -> int:
 
 
 def _interpreter() -> Seen:
-    """Start and end of an empty Python program: the part of a start-up that no code of ours can save."""
+    """Start and end of an empty Python program: the part of a start-up that mcpproxy cannot avoid."""
     began = time.perf_counter_ns()
     subprocess.run([sys.executable, "-c", "pass"], check=True, env=_environment())
     return {"start_ns": time.perf_counter_ns() - began}

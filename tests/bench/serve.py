@@ -1,9 +1,9 @@
-"""What `mcpproxy serve` costs beside a direct run: a table with the budget of each figure.
+"""What `mcpproxy serve` costs compared with a direct run: a table with the budget of each figure.
 
     python -m tests.bench.serve [--json] [--rounds N] [--mitmproxy PROGRAM]
 
-`--mitmproxy` sets mitmdump beside it, in reverse mode, from an environment of its own. The peers share one processor,
-what stands between them has the other. The frames in the capture are counted against those that crossed. Informs, and
+`--mitmproxy` adds mitmdump, in reverse mode, from its own environment. The peers share one processor; what is between
+them has the other. The frames in the capture are counted against those that crossed. Informs, and
 never fails for a figure.
 """
 
@@ -43,15 +43,15 @@ class Subject(NamedTuple):
 
     name: str
     start: Callable[[int, Path], "subprocess.Popen[bytes] | None"]
-    """Starts what stands between, given the upstream's port."""
+    """Starts the proxy, given the upstream's port; None for a direct connection."""
     port: Callable[[int, "subprocess.Popen[bytes] | None"], int]
-    """Where it can be reached."""
+    """Returns the port to connect to."""
     streams: bool = True
-    """Whether it hands a stream on before it ends."""
+    """Whether it forwards a stream before the stream ends."""
 
 
 class Row(NamedTuple):
-    """One figure of each subject, and what of it is held against a budget."""
+    """One figure of each subject, and the value that is compared with a budget."""
 
     what: str
     unit: str
@@ -101,18 +101,18 @@ def _free_port() -> int:
 
 @dataclass
 class Standing:
-    """An upstream with what stands in front of it."""
+    """An upstream with the proxy in front of it, if there is one."""
 
     port: int
     pid: int | None
-    """Of what stands between."""
+    """The pid of the proxy."""
     recorded: int | None = None
     """Frames in its captures, once it has ended."""
 
 
 @contextmanager
 def standing(subject: Subject, cores: Cores) -> Iterator[Standing]:
-    """Start both, and end both."""
+    """Run both while the block lasts."""
     with tempfile.TemporaryDirectory(prefix="mcpproxy-bench-") as name:
         place = Path(name)
         upstream = subprocess.Popen(
@@ -156,14 +156,14 @@ def _wait_for(port: int) -> None:
 
 
 def ask(cores: Cores, mode: str, *numbers: int) -> Seen:
-    """What a client saw."""
+    """Run a client; returns what it measured."""
     done = subprocess.run([*cores.peers, *PEERS, mode, *map(str, numbers)], stdout=subprocess.PIPE, check=True)
     seen: Seen = json.loads(done.stdout)
     return seen
 
 
 def idle_kib(cores: Cores, port: int, pid: int | None) -> float:
-    """What an idle stream takes in the process between, in KiB."""
+    """Memory that an idle stream takes in the proxy, in KiB."""
     if pid is None:
         return math.nan
     before = _rss_kib(pid)
@@ -189,7 +189,7 @@ def _cpu_s(pid: int | None) -> float:
 
 
 def measure(found: list[Subject], rounds: int, cores: Cores, say: Callable[[str], None]) -> dict[str, list[Seen]]:
-    """All figures of all subjects, an entry a round."""
+    """All figures of all subjects, one entry per round."""
     samples: dict[str, list[Seen]] = {subject.name: [] for subject in found}
     for number in range(rounds):
         say(f"round {number + 1} of {rounds}")
@@ -211,7 +211,7 @@ def _once(subject: Subject, cores: Cores) -> Seen:
             streams = ask(cores, "events", made.port, STREAMS, RATE, 3)
             idle = idle_kib(cores, made.port, made.pid)
     frames = warm["frames"] + one["frames"] + many["frames"]
-    # Of a stream that the client leaves, more events may have crossed than it has read.
+    # If the client leaves a stream, more events may have crossed than it has read.
     if made.recorded is not None and made.recorded < frames + streams["frames"]:
         raise RuntimeError(f"serve recorded {made.recorded} frames of {frames + streams['frames']:.0f} that crossed")
     parts = {"one": one, "many": many, "events": streams}

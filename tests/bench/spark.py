@@ -5,8 +5,8 @@
 
 It needs the extra `spark` and Java 17. The captures are made at random, and the hostile ones of the corpus are among
 them. It fails if a row differs. `--cost` measures instead what a capture and a frame cost: many small captures and a
-few large ones, with so many workers on this machine, beside `query`, which is DuckDB. Sessions are warm: the start of
-Spark is not counted.
+few large ones, with so many workers on this machine, compared with `query`, which is DuckDB. Sessions are warm: the
+start of Spark is not counted.
 """
 
 import argparse
@@ -35,12 +35,12 @@ from tests.spark.session import started
 MASTER: Final = "local-cluster[2,1,1024]"
 LARGE: Final = 8
 LARGE_FRAMES: Final = 20_000
-"""How many large captures there are, and how large each is."""
+"""Frames in each of the `LARGE` large captures."""
 TABLES: Final = ("exchanges", "findings")
 
 
 def main() -> int:
-    """Print the table of what is equal, or of what it costs."""
+    """Print the table of comparisons, or of costs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--captures", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
@@ -85,11 +85,11 @@ def _run(place: Path, count: int, seed: int) -> int:
 
 
 def over_captures(spark: Any, captures: Path) -> Iterator[Compared]:
-    """Each table and view, of the captures where they are."""
+    """Compare each table and view over the captures."""
     from mcpproxy.spark import register, views
 
     register(spark)
-    # Kept in few pieces: a thousand tasks for each table of each view would measure the scheduler.
+    # Kept in a few pieces: a thousand tasks for each table of each view would measure the scheduler.
     views.create(
         spark, {name: table.coalesce(8).cache() for name, table in views.of_captures(spark, str(captures)).items()}
     )
@@ -102,7 +102,7 @@ def over_captures(spark: Any, captures: Path) -> Iterator[Compared]:
 
 
 def over_data_set(spark: Any, lake: Path) -> Iterator[Compared]:
-    """Each table and view, of a data set."""
+    """Compare each table and view over a data set."""
     from mcpproxy.spark import create_views
 
     create_views(spark, data_set=str(lake))
@@ -133,7 +133,7 @@ def _cost(place: Path, count: int, seed: int, workers: list[int]) -> int:
 
 
 def _large(folder: Path) -> Path:
-    """A few large captures, of real conversations."""
+    """Write a few large captures of real conversations; returns their folder."""
     folder.mkdir()
     one, *_ = asyncio.run(_record(folder.parent))
     first = folder / "0.mcpcap"
@@ -144,7 +144,7 @@ def _large(folder: Path) -> Path:
 
 
 def _with_duckdb(folder: Path, table: str, place: Path) -> None:
-    """As `query` does it for the first time: with a process for each processor, and files in the cache."""
+    """Load as the first `query` does: with one process per processor, and files in the cache."""
     with _quiet(), _no_cache(place), analysis.open(folder, findings=table == "findings") as connection:
         connection.execute(f"select count(*) from {table}").fetchall()
 
@@ -159,7 +159,7 @@ def _with_spark(spark: Any, folder: Path, table: str) -> None:
 
 @contextmanager
 def _no_cache(place: Path) -> Iterator[None]:
-    """Nothing is in the cache yet."""
+    """Use an empty cache while the block runs."""
     before = os.environ.get("XDG_CACHE_HOME")
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(dir=place)
     try:
@@ -177,7 +177,7 @@ def _seconds(what: Callable[[], None]) -> float:
 
 
 def _quiet() -> "warnings.catch_warnings[None]":
-    """Damaged captures are among them, and warned about."""
+    """Suppress warnings: some of the captures are damaged."""
     return warnings.catch_warnings(action="ignore")
 
 

@@ -1,14 +1,14 @@
-"""What SQL over captures costs: to load, to open again, and to ask, at several sizes.
+"""What SQL over captures costs: to load, to open again, and to query, at several sizes.
 
     python -m tests.bench.store [--frames N]… [--small N] [--http] [--huge] [--json]
 
 One conversation, that of the SDK's client with an SDK's server, is repeated with new ids until there are enough frames
-(see `check.py`). Each size is loaded by a process of its own, first without any cache, then into one,
-then from it; then `--small` captures of one conversation each are asked together. Beside the load stand the reading
-and the fold alone, of which it is made. `--huge` is loaded into the cache only: all its rows in memory would be 16 GiB.
-Its calls are all answered: a cancelled one in each repetition would be more than the fold keeps open. `--http` repeats
-two conversations over HTTP instead, the first with responses as JSON, the other with streams; the small captures are
-as ever.
+(see `check.py`). Each size is loaded by a process of its own, first without any cache, then into one, then from it;
+then `--small` captures of one conversation each are queried together. Next to the load, the table shows the reading and
+the fold alone, of which it consists. `--huge` is loaded into the cache only: all its rows in memory would be 16 GiB.
+All its calls are answered: with a cancelled one in each repetition, more calls would be open than the fold keeps.
+`--http` repeats two conversations over HTTP instead, the first with responses as JSON, the other with streams; the
+small captures stay the same.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from tests.bench.check import APART, _record, _renumbered, repeated
 SIZES: Final = (10_000, 100_000, 1_000_000)
 HUGE: Final = 10_000_000
 BUDGET_YARDS: Final = 2.8
-"""A yard is what the standard library's `json` takes for each line and the message in it."""
+"""One yard is the time that the standard library's `json` takes for each line and the message in it."""
 """For a million frames."""
 SOME: Final = 1000
 EVERY: Final = 1 << 40
@@ -110,7 +110,7 @@ os.write(told_to, json.dumps(told).encode())
 def child(
     what: str, paths: list[Path], cache: Path, size: str = "100G", *, limits: Sequence[int] = ()
 ) -> dict[str, Any]:
-    """Measure one thing in a process of its own, and each view with so many rows."""
+    """Measure one thing in a process of its own, and each view over so many rows."""
     env = {**os.environ, "XDG_CACHE_HOME": str(cache), "MCPPROXY_CACHE_SIZE": size}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-c", _CHILD, what, json.dumps(limits), *map(str, paths)]
@@ -122,7 +122,7 @@ def child(
 
 
 def measured(place: Path, paths: list[Path], frames: int) -> dict[str, Any]:
-    """Everything about one size."""
+    """Measure everything at one size."""
     cache, is_huge = place / "cache", frames >= HUGE
     row: dict[str, Any] = {"captures": len(paths), "frames": frames, "bytes": size(paths)}
     for what in ("read", "fold", *(() if is_huge else ("load",))):
@@ -136,7 +136,7 @@ def measured(place: Path, paths: list[Path], frames: int) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """The rows as text: seconds on the clock and of the processor, memory, and the cache's size to the capture's."""
+    """The rows as text: elapsed and processor seconds, memory, and the cache's size relative to the capture's."""
     times = ("read", "fold", "load", "store", "open")
     lines = [
         f"{'frames':>11} {'captures':>8}"
@@ -172,7 +172,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def _record_over_http(place: Path) -> list[Path]:
-    """The SDK's client with an SDK's server, whose responses are JSON, and streams."""
+    """Record the SDK's client with an SDK's server, once with responses as JSON, once as streams."""
     from tests.http_harness import serving
     from tests.mcpproxy.test_serve_sdk_integration import Talk, own_place, serve_sdk
 
@@ -202,7 +202,7 @@ def _record_over_http(place: Path) -> list[Path]:
 def repeated_over_http(path: Path, count: int, place: Path) -> int:
     """Write a capture of at least `count` frames over HTTP; returns how many there are.
 
-    The handshake, the list of tools and the standing stream come once, all other exchanges again and again.
+    The handshake, the list of tools and the standing stream come once; all other exchanges are repeated.
     """
     records = [item for item in Capture(path) if isinstance(item, Record)]
     once = {
@@ -245,7 +245,7 @@ def repeated_over_http(path: Path, count: int, place: Path) -> int:
 
 
 def _again(record: Record, number: int | None, t_ns: int, turn: int) -> bytes:
-    """The middle of a record that comes again, in another exchange and with other ids."""
+    """The middle of a repeated record, in another exchange and with other ids."""
     told = {name: value for name, value in record.members.items() if name not in ("seq", "rec", "t_ns", "crc")}
     if "exchange" in told:
         told["exchange"], told["conn"] = number, told["conn"] + turn * APART
@@ -263,7 +263,7 @@ def _again(record: Record, number: int | None, t_ns: int, turn: int) -> bytes:
 
 
 def _copied(one: Path, place: Path, number: int) -> Path:
-    """A copy of a capture with an id of its own: one that is the same byte for byte would count once."""
+    """Copy a capture under a new id: byte-for-byte copies would count once."""
     head, _, rest = one.read_bytes().partition(b"\n")
     text, _, _ = head.rpartition(b',"crc":')
     text = text.replace(str(Capture(one).header.members["capture"]).encode(), b"%032x" % number)

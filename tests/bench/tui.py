@@ -2,10 +2,9 @@
 
     python -m tests.bench.tui [--frames N] [--rate N] [--seconds N] [--json]
 
-A capture of calls and answers is made, opened on a pty, and looked through while the rules are at it; a filter is
-typed over another; then one that grows at a rate is followed.
-A key is answered when the first byte comes back. Memory is that of a process at its most. Informs, and never fails for
-a figure.
+A capture of calls and responses is opened on a pty and browsed while the rules run; a filter is typed over another one;
+then one that grows at a rate is followed. A key is answered when the first byte comes back. Memory is the peak of a
+process. Informs, and never fails for a figure.
 """
 
 import argparse
@@ -43,7 +42,7 @@ OPENING: Final = (
     b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 ).split(b"\n")
 FILTERED: Final = 200_000
-"""Frames of the capture that is filtered."""
+"""The number of frames in the capture that is filtered."""
 KEYS: Final = ("j", "k", " ", "\x02", "G", "g", "j", "x", "x", "p")
 
 
@@ -63,7 +62,7 @@ def opening() -> bytes:
 
 
 def pairs(first: int, count: int) -> tuple[list[bytes], list[bytes]]:
-    """Calls and their answers."""
+    """Calls and their responses."""
     asked = [
         b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%b","arguments":{"path":"/home/user/%d.txt"}}}'
         % (n, TOOLS[n % 4], n)
@@ -78,7 +77,7 @@ def pairs(first: int, count: int) -> tuple[list[bytes], list[bytes]]:
 
 
 def block(first_seq: int, first: int, count: int, t_ns: int) -> bytes:
-    """Their records."""
+    """The records of calls and their responses."""
     asked, told = pairs(first, count)
     middles = [
         middle for both in zip(lines_members("c2s", asked), lines_members("s2c", told), strict=True) for middle in both
@@ -87,7 +86,7 @@ def block(first_seq: int, first: int, count: int, t_ns: int) -> bytes:
 
 
 def make(path: Path, calls: int) -> int:
-    """A capture of so many calls and their answers; gives back how many frames that are."""
+    """Write a capture of so many calls and their responses; returns the number of frames."""
     first = 1 + len(OPENING)
     with path.open("wb") as out:
         out.write(opening())
@@ -98,12 +97,12 @@ def make(path: Path, calls: int) -> int:
 
 
 class Press(NamedTuple):
-    """What a key press took, in seconds."""
+    """How long a key press took, in seconds."""
 
     answered_s: float
-    """Until the first byte of the answer."""
+    """Until the first byte that it caused."""
     waited_s: float
-    """How long of that the thread that paints waited for a processor."""
+    """How much of that the painting thread waited for a processor."""
 
 
 class Screen:
@@ -114,7 +113,7 @@ class Screen:
         columns, rows = SIZE
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.drawn = ""
-        """What was drawn since the last wait began: text in the order in which it came, without colours and places."""
+        """What was drawn since the last wait began: text in order of arrival, without colours and positions."""
         place = {"HOME": home, "XDG_CACHE_HOME": home, "PYTHONPATH": str(ROOT)}
         size = {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(rows)}
         environment = {**os.environ, **place, **size}
@@ -122,7 +121,7 @@ class Screen:
         self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
 
     def hear(self, wait_s: float) -> bool:
-        """Take what comes."""
+        """Read what arrives within the time; returns False if nothing does."""
         if not select.select([self.ours], [], [], wait_s)[0]:
             return False
         data = os.read(self.ours, 1 << 18)
@@ -130,7 +129,7 @@ class Screen:
         return True
 
     def until(self, pattern: str, most_s: float = 600) -> None:
-        """Wait until it is drawn."""
+        """Wait until text that matches the pattern is drawn."""
         end = time.monotonic() + most_s
         while not re.search(pattern, self.drawn):
             self.hear(0.05)
@@ -144,13 +143,13 @@ class Screen:
         return int(found[-1].replace(",", "")) if found else 0
 
     def quiet(self) -> None:
-        """Until nothing comes for a moment."""
+        """Wait until nothing arrives for a moment, a second at most."""
         end = time.monotonic() + 1
         while self.hear(0.06) and time.monotonic() < end:
             pass
 
     def key(self, key: str) -> Press:
-        """Press a key, and wait for the first byte of the answer."""
+        """Press a key, and wait for the first byte that it causes."""
         self.quiet()
         start, waited = time.monotonic(), self.waited_s()
         os.write(self.ours, key.encode())
@@ -160,7 +159,7 @@ class Screen:
         return Press(time.monotonic() - start, self.waited_s() - waited)
 
     def waited_s(self) -> float:
-        """Seconds for which the thread that paints was ready, and waited for a processor; NaN where it is unknown."""
+        """Seconds for which the painting thread was ready and waited for a processor; NaN if unknown."""
         try:
             text = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/schedstat").read_text()
         except OSError:
@@ -168,7 +167,7 @@ class Screen:
         return int(text.split()[1]) / 1e9
 
     def peaks(self) -> tuple[float, float]:
-        """MiB of the process at its most, and of the largest of its children."""
+        """Peak MiB of the process, and of the largest of its children."""
         pid = self.process.pid
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return peak_mib(pid), max((peak_mib(int(child)) for child in children), default=0.0)
@@ -179,14 +178,14 @@ class Screen:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def close(self) -> None:
-        """Leave."""
+        """End the process."""
         self.process.kill()
         self.process.wait()
         os.close(self.ours)
 
 
 def at_rest(wanted: int, place: str) -> dict[str, Any]:
-    """A large capture is opened and looked through, while it is read and when all of it is understood."""
+    """Open and browse a large capture, while it is read and when all of it is understood."""
     path = Path(place, "large.mcpcap")
     frames = make(path, wanted // 2)
     start = time.monotonic()
@@ -215,7 +214,7 @@ def at_rest(wanted: int, place: str) -> dict[str, Any]:
 
 
 def filtered(wanted: int, place: str) -> dict[str, float]:
-    """A filter is typed over a capture that is understood; how long until its first rows, and until all of them."""
+    """Type a filter over a capture that is understood; returns how long its first rows take, and all of them."""
     path = Path(place, "filtered.mcpcap")
     frames = make(path, wanted // 2)
     screen = Screen(path, place)
@@ -236,7 +235,7 @@ def filtered(wanted: int, place: str) -> dict[str, float]:
 
 
 def live(rate: int, seconds: int, place: str) -> dict[str, Any]:
-    """A capture grows at a rate, and is followed."""
+    """Follow a capture that grows at a rate."""
     path = Path(place, "live.mcpcap")
     made = CaptureFile(path)
     made.append(opening())
@@ -288,13 +287,13 @@ def live(rate: int, seconds: int, place: str) -> dict[str, Any]:
 
 
 def peak_mib(pid: int) -> float:
-    """MiB of a process at its most."""
+    """Peak MiB of a process."""
     text = Path(f"/proc/{pid}/status").read_text()
     return int(re.findall(r"VmHWM:\s+(\d+)", text)[0]) / 1024
 
 
 def percentiles(values: list[float]) -> dict[str, float]:
-    """Of seconds, in ms."""
+    """Percentiles of seconds, in ms."""
     ordered = sorted(values)
     return {
         "p50": 1000 * statistics.median(ordered),
@@ -323,7 +322,7 @@ def rows(found: dict[str, dict[str, Any]]) -> list[Row]:
 
 
 def _key_rows(what: str, key: dict[str, float], wait: dict[str, float]) -> list[Row]:
-    """Key to paint: within 50 ms, or within half as much again as the painter waited for a processor."""
+    """Key to paint: within 50 ms, or within 1.5 times the painting thread's wait for a processor."""
     return [
         _row(f"{what}, p50", "ms", key["p50"], max(50.0, 1.5 * wait["p50"])),
         _row(f"{what}, p95", "ms", key["p95"], max(50.0, 1.5 * wait["p95"])),

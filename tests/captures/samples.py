@@ -25,7 +25,7 @@ PAGE = Path(__file__).parents[2] / "captures/FORMAT.md"
 CAPTURE = "0d3f6a5e9b1c4d7280aa55ff13579bdf"
 WALL_NS = 1_795_000_000_000_000_000
 STRANGER = 4321
-"""The id of a user, and of a group, that do not exist."""
+"""An id that no user and no group has."""
 
 REQUEST = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"search","arguments":{"n":%d}}}'
 RESULT = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"%b"}]}}'
@@ -44,12 +44,12 @@ def frame(direction: Direction, raw: bytes, **how: Any) -> bytes:
 
 
 def lines(middles: Iterable[tuple[str, bytes]], first: int = 0, step_ns: int = 1_000_000) -> list[bytes]:
-    """Lines of records with numbers and stamps that rise."""
+    """Lines of records with rising numbers and stamps."""
     return [seal(first + n, n * step_ns, rec, middle) for n, (rec, middle) in enumerate(middles)]
 
 
 def conversation(frames: int, rng: random.Random, size: int = 60) -> Iterator[tuple[str, bytes]]:
-    """A header, `frames` frames to and fro of about `size` bytes of text, and a close."""
+    """A header, `frames` frames back and forth of about `size` bytes of text, and a close."""
     yield "header", header()
     for n in range(frames):
         text = rng.choice([b"plain ", "größer ".encode(), b"tab\\t ", "𝄞 ".encode()]) * (size // 6)
@@ -59,7 +59,7 @@ def conversation(frames: int, rng: random.Random, size: int = 60) -> Iterator[tu
 
 
 def every_type() -> list[bytes]:
-    """Lines of a small capture in which each record type stands, and each way to hold bytes."""
+    """Lines of a small capture with every record type, and every way to hold bytes."""
     middles = [
         ("header", header()),
         ("process", members(event="spawned", pid=4711, start=99)),
@@ -107,7 +107,7 @@ SMALL: Final = 1 << 15
 
 
 def cut(data: bytes, step: int = 1 << 20) -> list[Record | Damage]:
-    """The items of a file that holds `data`, read in chunks of `step` bytes; of a small one, frames are the same."""
+    """The items of a file that holds `data`, read in chunks of `step` bytes; also checks the frames of a small one."""
     items = _fed(LineCutter(Path("x.mcpcap")), data, step)
     if len(data) <= SMALL:
         at_once = _fed(FrameCutter(Path("x.mcpcap")), data, step)
@@ -117,16 +117,16 @@ def cut(data: bytes, step: int = 1 << 20) -> list[Record | Damage]:
 
 def _fed(cutter: Any, data: bytes, step: int) -> list[Any]:
     items = [item for at in range(0, len(data), step) for item in cutter.feed(data[at : at + step])]
-    return [*items, *cutter.end()]
+    return [*items, *cutter.finish()]
 
 
 def whole_records(data: bytes) -> list[Record]:
-    """The records alone."""
+    """Only the records."""
     return [item for item in cut(data) if isinstance(item, Record)]
 
 
 def assembled(items: Iterable[Record | Damage]) -> list[Frame]:
-    """The frames alone."""
+    """Only the frames, assembled."""
     return [item for item in read_frames(items) if isinstance(item, Frame)]
 
 
@@ -138,14 +138,14 @@ def in_pieces(direction: Direction, raw: bytes, piece: int, **how: Any) -> list[
 
 
 Plan: TypeAlias = Callable[[int], "int | threading.Event | None"]
-"""The number of a call → what happens to it."""
+"""The number of a call → what happens in it."""
 
 
 class Disk:
-    """Stands in for `os.write`: goes by a plan at given calls, and otherwise writes.
+    """Replaces `os.write`: does what a plan says for a call, and otherwise writes.
 
-    A plan is an errno (nothing is written), a negative number (so many bytes less than asked), or an Event: the call
-    hangs until it is set. Calls are counted from 1 over everything that is written, the 64 KiB of the reserve included.
+    A plan returns an errno (nothing is written), a negative number (so many bytes fewer than asked are written), or an
+    Event: the call hangs until it is set. Calls are counted from 1 and include those that write the reserve of 64 KiB.
     """
 
     def __init__(self, plan: Plan = lambda _: None) -> None:
@@ -175,7 +175,7 @@ def at(call: int, what: "int | threading.Event") -> Plan:
 
 
 class Full:
-    """A plan: nothing is taken while `full`, and `code` says why; where `file` is set, its reserve is room."""
+    """A plan of a full disk: while `full`, writes fail with `code`, unless `file` has given up its reserve."""
 
     def __init__(self, code: int = errno.ENOSPC) -> None:
         self.full = False
@@ -188,7 +188,7 @@ class Full:
 
 
 def give_to_strangers(path: Path, mode: int) -> None:
-    """Give a file or directory a mode and, where possible, a group that is not this user's alone."""
+    """Give a file or directory a mode and, if possible, a group that is not only this user's."""
     if os.getuid() == 0:
         os.chown(path, -1, STRANGER)
     elif mode & 0o070 and not mode & 0o007:

@@ -74,7 +74,7 @@ class TestPage:
             "mcpproxy/recorder/http",
             "mcpproxy/recorder/exchange",
             "mcpproxy/cli/serve",
-            "mcpproxy/importers/tape",
+            "mcpproxy/importers/capture_lines",
             "mcpproxy/sharing/records",
         ):
             for node in ast.walk(ast.parse((ROOT / f"{path}.py").read_text("utf-8"))):

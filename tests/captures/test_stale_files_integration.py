@@ -8,7 +8,10 @@ from pathlib import Path
 
 from captures.stale_files import lock_temporary, sweep
 
-HOLDS = "import sys; from captures.stale_files import claim; claim(sys.argv[1]); print(flush=True); sys.stdin.read()"
+HOLDS = (
+    "import sys; from captures.stale_files import lock_temporary; lock_temporary(sys.argv[1]); "
+    "print(flush=True); sys.stdin.read()"
+)
 
 
 def old(path: Path) -> Path:

@@ -1,8 +1,7 @@
-"""Frames with their verdicts, and strategies that make others: what the tests of verdicts share.
+"""Frames with their verdicts, and strategies that generate more: what the tests of verdicts share.
 
-The cases are in `tests/corpus/envelope/frames.ndjson`, one a line: `raw` (or `raw_b64` where it is not UTF-8), `dir`,
-`unit` (`line` where absent), `whole` (true where absent), and in `expect` the members of the envelope, `id` as its
-token.
+The cases are in `tests/corpus/envelope/frames.ndjson`, one per line: `raw` (or `raw_b64` if it is not UTF-8), `dir`,
+`unit` (`line` if absent), `whole` (true if absent), and in `expect` the members of the envelope, `id` as its token.
 """
 
 import base64
@@ -57,7 +56,7 @@ def request(**members: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "x"} | members, separators=(",", ":")).encode()
 
 
-# --- messages at random ---
+# --- random messages ---
 
 JSON_VALUES: Final = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=6),
@@ -105,7 +104,7 @@ def objects_like_messages(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def sound_messages(draw: st.DrawFn) -> dict[str, Any]:
-    """A message without a flaw, members in any order."""
+    """A valid message, members in any order."""
     ident = draw(st.integers(-(2**53) + 1, 2**53 - 1) | st.text(max_size=60))
     method = draw(st.text(min_size=1, max_size=60).filter(lambda name: not name.startswith(("rpc.", "notifications/"))))
     value = draw(st.dictionaries(st.text(max_size=6), JSON_VALUES, max_size=3))
@@ -134,7 +133,7 @@ def fill(piece: bytes, size: int) -> bytes:
     return piece * (size // len(piece))
 
 
-# What each does to a parser that recurses, backtracks, counts or copies once per token.
+# Each is a problem for parsers that recurse, backtrack, count or copy once per token.
 HOSTILE: Final[dict[str, Callable[[int], bytes]]] = {
     "opened arrays": lambda size: fill(b"[", size),
     "opened objects": lambda size: fill(b'{"a":', size),
@@ -165,16 +164,16 @@ HOSTILE: Final[dict[str, Callable[[int], bytes]]] = {
 }
 
 
-# --- frames that are nearly sound ---
+# --- frames that are nearly valid ---
 
 BYTES: Final = b'"\\{}[]:,.-0129eEintrfu \x00\n\r\x1f\x7f\xc3\xff'
-"""What takes the place of a byte."""
+"""The bytes that replace a byte."""
 STEP: Final = 13
-"""The suite takes one of so many frames that another byte makes of sound ones, each byte and each place among them."""
+"""The suite tries one in so many frames with one byte replaced; all bytes and all places are among them."""
 
 
 def one_byte_off(step: int) -> Iterator[bytes]:
-    """The short sound frames of the table with one byte taken away or another in its place; of these every `step`th."""
+    """Every `step`th of the table's short valid frames with one byte removed or replaced."""
     for raw in (raw for raw in SOUND if len(raw) < 120):
         yield from (raw[:at] + raw[at + 1 :] for at in range(len(raw)))
         for at, byte in list(product(range(len(raw)), BYTES))[::step]:

@@ -1,8 +1,8 @@
-"""A model for one tool call, at loopback: answers the Responses API by calling a tool once, then with a word.
+"""A model for one tool call, on loopback: answers the Responses API with one tool call, then with a word.
 
     python -m tests.hosts.model PORT TOOL ARGUMENTS -- COMMAND...
 
-Runs the command while it serves, and ends with its exit status.
+Runs the command while it serves, and exits with the command's exit status.
 """
 
 import json
@@ -37,11 +37,11 @@ class _Model(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def main(port: int, tool: str, arguments: str, command: list[str]) -> int:
-    """Serve while the command runs."""
+    """Serve while the command runs; returns its exit status."""
     _Model.tool, _Model.arguments = tool, arguments
     with ThreadingHTTPServer(("127.0.0.1", port), _Model) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -27,7 +27,7 @@ class Host:
     speaks: str = ""
     """What it says in `clientInfo.name`; empty if the command only reads the file back."""
     calls: str = ""
-    """The tool that it calls, with a model at loopback."""
+    """The tool that it calls, with a model on loopback."""
     rewrites: bool = False
     """Whether the client writes to its file while it runs."""
     slow: bool = False
@@ -35,7 +35,7 @@ class Host:
     beside: Mapping[str, str] = field(default_factory=dict)
     """Other files that it needs, below the home directory."""
     approves: tuple[str, ...] = ()
-    """The command that approves the server, as it is now."""
+    """The command that approves the server as it is configured now."""
     varies: str = ""
     """A regular expression for what it prints differently from one run to the next."""
 
@@ -46,7 +46,7 @@ class Host:
 
 
 def hosts() -> list[Host]:
-    """All rows, in their order; a client that has a project file, too, is there twice."""
+    """All rows, in order; a client that also has a project file is there twice."""
     rows: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("hosts.toml").read_text())["host"]
     found: list[Host] = []
     for row in rows:

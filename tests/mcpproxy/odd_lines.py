@@ -176,7 +176,7 @@ _BITS: Final = (
 
 
 def mutated(chance: random.Random) -> bytes:
-    """A message with a few accidents in it; never an LF."""
+    """A message with a few random errors; never with an LF."""
     line = bytearray(chance.choice((*_SEEDS, *BANNERS[:24], *JSON[:24])))
     for _ in range(chance.randrange(1, 5)):
         at = chance.randrange(len(line) + 1)

@@ -1,4 +1,4 @@
-"""The text of a conversation whose items a test makes: frames that are whole, records, damage."""
+"""The text of a conversation whose items a test makes: complete frames, records, damage."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,26 +10,26 @@ from tests.analysis.judged import step
 
 
 class Telling(Conversation):
-    """A conversation with a reading of its own."""
+    """A conversation with its own reading."""
 
     def __init__(self, style: Style | None = None, width: int = 80, **more: Any) -> None:
         self.reading = Reading()
         super().__init__(self.reading.fold, style, width, **more)
 
     def said(self, item: Item) -> Iterator[str]:
-        """The lines of the next item."""
+        """Feed the next item; returns its lines."""
         return self.feed(step(self.reading, item))
 
     def things_of(self, item: Item) -> tuple[ConversationItem, ...]:
-        """What the next item shows."""
+        """Feed the next item; returns what it shows."""
         return self.things(step(self.reading, item))
 
     def ended(self, *, still_open: bool = False) -> list[str]:
-        """The lines about the end."""
+        """End the conversation; returns the lines about the end."""
         return [line for each in self.reading.finish(_end(still_open)) for line in self.feed(each)]
 
     def closing(self, *, still_open: bool = False) -> list[ConversationItem]:
-        """What only the end shows."""
+        """End the conversation; returns what only the end shows."""
         return [thing for each in self.reading.finish(_end(still_open)) for thing in self.things(each)]
 
 

@@ -82,7 +82,7 @@ def test_a_package_by_itself_loads_nothing_but_a_little_of_the_standard_library(
 
 
 def test_the_file_format_needs_neither_its_meaning_nor_a_database() -> None:
-    modules = ("envelope", "errors", "file", "frame", "integrity", "places", "reader", "record", "redact", "writer")
+    modules = ("envelope", "errors", "file", "frame", "integrity", "paths", "reader", "record", "redact", "writer")
     loaded = loaded_by(*(f"import captures.{module}" for module in modules))
     assert loaded & (NEVER | {"mcpproxy"}) == set()
 

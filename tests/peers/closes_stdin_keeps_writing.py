@@ -1,8 +1,8 @@
-"""Closes its stdin at once and goes on writing numbered frames; then ends.
+"""Closes its stdin at once and keeps writing numbered frames; then ends.
 
     closes_stdin_keeps_writing.py [--frames N] [--gap-ms N] [--status N]
 
-The first frame says `params.data.closed`; `--frames` further ones follow with `params.data.n`, `--gap-ms` apart.
+The first frame has `params.data.closed`; `--frames` more follow with `params.data.n`, `--gap-ms` apart.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""Closes its stdout after one frame and goes on reading; tells on stderr at the end how much it read.
+"""Closes its stdout after one frame and keeps reading; reports on stderr at the end how much it read.
 
     closes_stdout_keeps_running.py [--status N]
 
-At the end of stdin it writes `read N bytes` to stderr and ends with `--status`.
+At the end of stdin it writes `read N bytes` to stderr and exits with `--status`.
 """
 
 import argparse
@@ -22,7 +22,7 @@ def main() -> int:
     while chunk := os.read(0, 65536):
         total += len(chunk)
     os.write(2, b"read %d bytes\n" % total)
-    # The interpreter would flush the closed descriptor on the way out.
+    # At exit, the interpreter would flush the closed descriptor.
     os._exit(options.status)
 
 

@@ -1,9 +1,9 @@
-"""A server of the official SDK with what the official conformance suite asks for, as far as the SDK has it at hand.
+"""A server of the official SDK with what the official conformance suite asks for, as far as the SDK offers it.
 
     python -m tests.peers.conformance_server
 
-It listens on a free port of loopback and prints its URL when it does. Names and texts are those of the suite. Where it
-lacks a thing the suite finds fault with it, through the recorder as without.
+It listens on a free loopback port, and then prints its URL. Names and texts are those of the suite. What it lacks, the
+suite reports, with and without the recorder.
 """
 
 import asyncio
@@ -114,7 +114,7 @@ async def test_headers(region: Annotated[str, Field(json_schema_extra={"x-mcp-he
     return region
 
 
-# ---- tools that say something before they answer
+# ---- tools that send notifications before they answer
 
 
 @server.tool()
@@ -145,7 +145,7 @@ async def test_reconnection(ctx: Context) -> str:
     return "Reconnection test completed successfully."
 
 
-# ---- tools that ask back
+# ---- tools that send requests to the client
 
 
 @server.tool()

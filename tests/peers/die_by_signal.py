@@ -1,9 +1,9 @@
-"""Dies by a signal of choice, after one frame.
+"""Kills itself with a chosen signal, after one frame.
 
     die_by_signal.py [--signal NAME] [--after-line]
 
-The signal (default KILL) is unblocked and put back to its default first; no core is left. `--after-line` waits
-for one line on stdin before that.
+Before that, the signal (default KILL) is unblocked and gets its default action; no core is left. `--after-line`
+first waits for a line on stdin.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Writes bytes one at a time, each with a write of its own; ends when its stdin does.
+"""Writes bytes one at a time, each with its own write; ends when its stdin does.
 
     drip.py [--hex BYTES] [--times N] [--gap-ms N] [--end]
 
 `--hex` is what to drip (by default a notification whose text holds characters of two, three and four bytes),
-`--times` how often. `--gap-ms` waits between two bytes, so that each is surely a chunk of its own. `--end` ends
-at once, not at EOF.
+`--times` how often. `--gap-ms` waits between two bytes, so that each is certainly a chunk of its own. `--end`
+ends at once, not at EOF.
 """
 
 import argparse

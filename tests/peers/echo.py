@@ -1,9 +1,9 @@
-"""Answers each request line by a result that holds the request's params; ends when its stdin does.
+"""Answers each request line with a result that holds the request's params; ends when its stdin does.
 
     echo.py [--raw] [--status N]
 
-`--raw` sends back every byte as it came, chunk by chunk and whatever it is. `--status` is the exit status at
-the end.
+`--raw` sends back every byte as it came, chunk by chunk, even if it is not a request. `--status` is the exit
+status.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""Writes some bytes and ends with a status of choice.
+"""Writes some bytes and exits with a chosen status.
 
     exit_code.py [--status N] [--bytes N] [--hex BYTES] [--after-line]
 
 `--bytes` bytes of `x` in lines of 100 go to stdout first, or exactly those of `--hex`; the last line may be
-unfinished. `--after-line` waits for one line on stdin before that.
+unfinished. `--after-line` first waits for a line on stdin.
 """
 
 import argparse

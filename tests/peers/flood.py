@@ -1,9 +1,9 @@
-"""Writes frames as fast as the other side takes them, each with its number; ends when all are out.
+"""Writes numbered frames as fast as the other side reads them; ends when all are written.
 
     flood.py [--frames N] [--size N] [--batch N] [--wait-first] [--wait]
 
 Frame n (from 0) is a notification with `params.data.n`. `--frames 0` never ends. `--size` pads each frame to
-that many bytes, newline included; `--batch` frames leave in one write. `--wait-first` waits for a line on stdin
+that many bytes, newline included; `--batch` frames go out in one write. `--wait-first` waits for a line on stdin
 before the first one, `--wait` for the end of stdin after the last one.
 """
 

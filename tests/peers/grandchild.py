@@ -2,7 +2,7 @@
 
     grandchild.py [--status N] [--frames N] [--ignore-term] [--session] [--lifetime S]
 
-Tells the pids by one frame before it ends: `params.data` has `parent` and `child`. When the parent is gone the
+Sends the pids in one frame before it ends: `params.data` has `parent` and `child`. When the parent is gone, the
 child writes `--frames` numbered frames, and then lives on until TERM, or `--lifetime` seconds (default 120).
 `--ignore-term` makes it ignore TERM, `--session` puts it into a session of its own. `--status` is the exit
 status of the parent.

@@ -2,9 +2,9 @@
 
     launcher.py [--end 0|7|TERM] [--holds both|stdout|stderr] [--daemon]
 
-Tells the pids by one frame before it ends: `params.data` has `parent` and `child`. The child sends back what comes on
-stdin, and ends with it; without stdin it waits for TERM, at most two minutes. `--end` is the exit status of the parent,
-or the signal of which it dies. `--holds` is what the child keeps open. `--daemon` forks twice, into another session.
+Sends the pids in one frame before it ends: `params.data` has `parent` and `child`. The child echoes its stdin, and ends
+with it; without stdin it waits for TERM, at most two minutes. `--end` is the exit status of the parent, or the signal
+that kills it. `--holds` is what the child keeps open. `--daemon` forks twice, into another session.
 """
 
 import argparse

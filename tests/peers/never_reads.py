@@ -1,9 +1,9 @@
-"""Never reads its stdin; ends when the other side has closed it, or not even then.
+"""Never reads its stdin; ends when the other side closes it or, with `--stay`, not even then.
 
     never_reads.py [--stay] [--frames N] [--lifetime S]
 
-Tells by one frame that it is ready (`params.data.ready` is its pid), then writes `--frames` numbered ones.
-`--stay` ignores the hang-up of its stdin too. It kills itself after `--lifetime` seconds (default 120).
+Reports in one frame that it is ready (`params.data.ready` is its pid), then writes `--frames` numbered ones.
+`--stay` ignores that its stdin was closed. It kills itself after `--lifetime` seconds (default 120).
 """
 
 import argparse

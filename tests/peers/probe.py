@@ -1,19 +1,19 @@
-"""Prints in what world it was started, as one JSON object on one line, and ends.
+"""Prints the environment in which it was started, as one JSON object on one line, and ends.
 
     probe.py [ARGUMENT...]
 
 | member | meaning |
 |---|---|
-| `argv` | its own arguments, base64 each |
-| `environ` | the environment block as it was handed over: `NAME=value` entries in their order, base64 each |
+| `argv` | its own arguments, each in base64 |
+| `environ` | the environment block as it was passed: `NAME=value` entries in order, each in base64 |
 | `cwd` | base64 |
 | `umask`, `nice`, `pid`, `ppid`, `pgid`, `sid` | numbers |
 | `rlimits` | name → [soft, hard]; -1 is unlimited |
-| `fds` | descriptor → what it is, as /proc names it |
+| `fds` | descriptor → its file, as /proc names it |
 | `signals` | `blocked`, `ignored`: numbers; PIPE and XFSZ, which the interpreter itself ignores, left out |
 | `tty` | which of 0, 1, 2 are terminals |
 
-To see PIPE, XFSZ and INT as they were handed over, run `cat /proc/self/status`: cat changes none of them.
+To see PIPE, XFSZ and INT as they were passed, run `cat /proc/self/status`: cat changes none of them.
 """
 
 import base64
@@ -32,7 +32,7 @@ def b64(data: bytes) -> str:
 
 
 def environment() -> list[str]:
-    """The block as exec(2) left it, where the system shows it: Python may have added LC_CTYPE to os.environ."""
+    """The block as exec(2) left it, if the system shows it: Python may have added LC_CTYPE to os.environ."""
     block = Path("/proc/self/environ")
     if block.exists():
         return [b64(entry) for entry in block.read_bytes().split(b"\0")[:-1]]
@@ -42,7 +42,7 @@ def environment() -> list[str]:
 def descriptors() -> dict[int, str]:
     folder = Path("/proc/self/fd") if Path("/proc/self/fd").exists() else Path("/dev/fd")
     names = {int(name): folder / name for name in os.listdir(folder)}
-    # The descriptor that listed the folder is gone by now.
+    # The descriptor that listed the folder is closed by now.
     return {fd: str(path.readlink()) if path.is_symlink() else "" for fd, path in names.items() if _open(fd)}
 
 

@@ -1,9 +1,9 @@
-"""The server of sdk_server.py over HTTP, with an account of its own of all that it heard and said.
+"""The server of sdk_server.py over HTTP, with its own log of everything that it received and sent.
 
     python -m tests.peers.sdk_http_server ACCOUNT [--sse | --json | --mounted | --batches | --bearer TOKEN]
 
-It listens on a free port of loopback and prints its URL when it does. ACCOUNT gets one line of JSON for each exchange:
-what the application heard and said, before the server's own code of HTTP had a part in it.
+It listens on a free loopback port, and then prints its URL. ACCOUNT gets one line of JSON for each exchange: what the
+application received and sent, without the HTTP code of the server.
 
 | option | serves |
 |---|---|
@@ -11,12 +11,12 @@ what the application heard and said, before the server's own code of HTTP had a 
 | `--sse` | the HTTP+SSE transport of 2024-11-05 |
 | `--json` | Streamable HTTP without event streams |
 | `--mounted` | Streamable HTTP below /mcp, so that /mcp is redirected to an absolute /mcp/; also as /api/mcp |
-| `--batches` | answers to batches, as 2025-03-26 has them: in one array, or in events where nothing else is taken |
-| `--bearer` | Streamable HTTP for those who bring TOKEN |
+| `--batches` | responses to batches, as in 2025-03-26: in one array, or in events if nothing else is accepted |
+| `--bearer` | Streamable HTTP for clients that send TOKEN |
 
-Further tools: `tell {text}` logs, `roots {}` asks for the client's roots, `change {}` says that the list of tools and a
-resource have changed, `part {}` closes its stream before it answers, `meet {who, parties}` answers when so many have
-called it.
+More tools: `tell {text}` logs, `roots {}` asks for the client's roots, `change {}` announces that the list of tools and
+a resource have changed, `part {}` closes its stream before it answers, `meet {who, parties}` answers when that many
+have called it.
 """
 
 import argparse
@@ -47,7 +47,7 @@ from starlette.routing import Mount, Route
 from tests.peers.sdk_server import server
 
 RETRY_MS = 100
-"""How long a client waits before it resumes a stream: longer than the server needs to say the rest."""
+"""How long a client waits before it resumes a stream: longer than the server needs to send the rest."""
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -110,7 +110,7 @@ async def meet(who: str, parties: int) -> str:
 
 
 class Memory(EventStore):
-    """All events, so that any stream can be resumed."""
+    """Stores all events, so that any stream can be resumed."""
 
     def __init__(self) -> None:
         self._events: list[tuple[str, JSONRPCMessage | None]] = []
@@ -128,7 +128,7 @@ class Memory(EventStore):
 
 
 class Doorman:
-    """Knows one token."""
+    """Verifies tokens; accepts only one."""
 
     def __init__(self, token: str, resource: str) -> None:
         self._known = AccessToken(token=token, client_id="witness", scopes=["notes"], resource=resource)
@@ -149,7 +149,7 @@ async def answer_batch(request: Request) -> Response:
 
 
 class Account:
-    """Writes down what an application hears and says."""
+    """Logs what an application receives and sends."""
 
     def __init__(self, app: App, path: Path) -> None:
         self._app = app
@@ -167,10 +167,10 @@ class Account:
             return message
 
         async def say(message: Message) -> None:
-            # A second head, as the SDK sends one where a client has left its event stream, goes nowhere.
+            # The SDK sends a second head if a client has left its event stream; it goes nowhere.
             if message["type"] == "http.response.start" and not answer["status"]:
                 answer.update(status=message["status"], headers=_text(message["headers"]))
-            # Before it is handed on: no one else may have heard what is not in the account.
+            # Written before it is handed on: no one may have received what is not in the account.
             said.extend(message.get("body", b""))
             await send(message)
 
@@ -195,7 +195,7 @@ def _text(headers: Any) -> list[tuple[str, str]]:
 
 
 def application(options: argparse.Namespace, port: int) -> tuple[Any, str]:
-    """What is served, and at which path."""
+    """The application to serve, and its path."""
     if options.sse:
         return server.sse_app(), "/sse"
     if options.batches:
@@ -232,7 +232,7 @@ def serve(arguments: list[str]) -> None:
         how.add_argument(flag, action="store_true")
     how.add_argument("--bearer")
     options = parser.parse_args(arguments)
-    # asyncio sends without delay only where it sees the protocol's number.
+    # asyncio sends without delay only if it sees the protocol's number.
     with socket.socket(proto=socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(256)

@@ -2,9 +2,9 @@
 
     sdk_library.py
 
-Lists in pages of two, with hints for caches where the revision has them; completion of prompt and template arguments;
+Lists in pages of two, with cache hints if the revision has them; completion of prompt and template arguments;
 log levels and log messages; subscriptions to resources, with updates when a tool changes one; roots, which the tool
-`look` asks for where the era lets a server ask; resource templates; contents of every kind.
+`look` requests if the era lets a server send requests; resource templates; contents of every kind.
 """
 
 import base64

@@ -1,16 +1,16 @@
-"""A server made with the official SDK: it speaks both eras, and asks its client back.
+"""A server made with the official SDK: it speaks both eras, and sends requests to its client.
 
     sdk_server.py
 
 | tool | does |
 |---|---|
-| `count {steps}` | tells its progress `steps` times, then answers |
-| `wait {}` | tells its progress once, and never answers |
+| `count {steps}` | reports progress `steps` times, then answers |
+| `wait {}` | reports progress once, and never answers |
 | `fail {}` | ends in a tool error |
-| `greet {}` | asks the user for a name: by a request of its own before 2026-07-28, by `input_required` since |
+| `greet {}` | asks the user for a name: with a request before 2026-07-28, with `input_required` from then on |
 | `dream {}` | asks the client's model, in the same two ways |
 
-Beside them a resource, a resource template and a prompt.
+It also has a resource, a resource template and a prompt.
 """
 
 from typing import Annotated

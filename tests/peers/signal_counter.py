@@ -1,11 +1,10 @@
-"""Counts the signals that reach it and tells each one; ends when its stdin does.
+"""Counts the signals that reach it and reports each one; ends when its stdin does.
 
     signal_counter.py [--signals NAME,...] [--status N] [--lifetime S]
 
-The first frame says `params.data.ready` (its pid); each signal (default TERM,INT,HUP,QUIT,USR1,USR2,WINCH,CONT)
-then gives one frame with `signal` and `count`, and the end of stdin one with `total`. Two of one kind that
-arrive at once can become one: that is how signals are. It kills itself after `--lifetime` seconds (default
-120).
+The first frame has `params.data.ready` (its pid); then each signal (default TERM,INT,HUP,QUIT,USR1,USR2,WINCH,CONT)
+produces one frame with `signal` and `count`, and the end of stdin one with `total`. Two signals of one kind that
+arrive together can become one, as always with signals. It kills itself after `--lifetime` seconds (default 120).
 """
 
 import argparse
@@ -25,7 +24,7 @@ def tell(data: dict[str, object]) -> None:
 
 
 def watch(names: list[str]) -> int:
-    """A descriptor on which the number of each signal arrives as a byte."""
+    """Watch for signals; returns a descriptor on which the number of each arrives as a byte."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake)

@@ -1,8 +1,8 @@
-"""Writes much to stderr, then one frame to stdout; ends when its stdin does.
+"""Writes a lot to stderr, then one frame to stdout; ends when its stdin does.
 
     stderr_flood.py [--bytes N] [--line N] [--status N]
 
-`--line` is the length of a line with its newline; 0 means no newline at all. The frame says
+`--line` is the length of a line with its newline; 0 means no newline at all. The frame has
 `params.data.stderr`: how many bytes were written.
 """
 

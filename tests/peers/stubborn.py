@@ -2,7 +2,7 @@
 
     stubborn.py [--ignore NAME,...] [--lifetime S]
 
-Tells by one frame that it is ready: `params.data.ready` is its pid. `--ignore` names the signals (default
+Reports in one frame that it is ready: `params.data.ready` is its pid. `--ignore` names the signals (default
 TERM,INT,HUP). It kills itself after `--lifetime` seconds (default 120), so that a failed test leaves nothing
 behind.
 """

@@ -1,4 +1,4 @@
-"""Rows of DuckDB and of Spark in one form, so that they can be compared.
+"""Rows of DuckDB and Spark in one form, so that they can be compared.
 
 Two cells are equal if they are the same, or floats within 1e-9 of each other (sums depend on the order of the rows). In
 columns that a view rounds, a half may also be rounded differently: DuckDB looks at the binary value, Spark at its
@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 
 def _last(cell: Any) -> Any:
-    """NULL after everything else."""
+    """A sort key that puts NULL last."""
     return (cell is None, cell)
 
 
@@ -54,7 +54,7 @@ ORDERS: Final[dict[str, Callable[[Row], Any]]] = {
     ],
     "unanswered": lambda row: [_last(row["time"]), row["capture"], row["request"]],
 }
-"""What the rows of a view are sorted by, as far as its columns tell; `calls` has no order."""
+"""What the rows of a view are sorted by, as far as its columns show it; `calls` has no order."""
 
 
 class Compared(NamedTuple):
@@ -62,10 +62,10 @@ class Compared(NamedTuple):
 
     name: str
     duckdb: int
-    """Its rows there."""
+    """The number of its rows in DuckDB."""
     spark: int
     difference: str
-    """The first one; empty if all rows are equal, and sorted alike."""
+    """The first difference; empty if all rows are equal, and sorted alike."""
     halves: int
     """Cells that differ by one unit of their last digit."""
 
@@ -88,7 +88,7 @@ def plain(cell: Any) -> Any:
 
 
 def sorted_rows(rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """Rows in an order of their own, in which floats matter last."""
+    """Rows in a fixed order, for which floats count last."""
     return sorted((tuple(plain(cell) for cell in row) for row in rows), key=_key)
 
 
@@ -138,7 +138,7 @@ def compared(connection: duckdb.DuckDBPyConnection, spark: Any, name: str) -> Co
 
 
 def _same(column: str, one: Any, another: Any) -> tuple[bool, bool]:
-    """Whether two cells are equal, and whether only after a half was rounded in the other direction."""
+    """Whether two cells are equal, and whether that is only because a half was rounded in the other direction."""
     if type(one) is float and isinstance(another, float | int) and not isinstance(another, bool):
         if math.isclose(one, another, rel_tol=CLOSE) or (math.isnan(one) and math.isnan(another)):
             return True, False

@@ -1,4 +1,4 @@
-"""One Spark for all tests in this folder, its executor a process of its own. Skips where Spark cannot run."""
+"""One Spark for all tests in this folder, with its executor in a process of its own. Skips if Spark cannot run."""
 
 import os
 import re
@@ -17,11 +17,11 @@ from tests.mcpproxy.shipping import s3
 
 JAVA = 17
 QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Half of the time of a short run goes into the second of Java's compilers."""
+"""Without these options, half the time of a short run goes into Java's second compiler."""
 
 
 def _missing() -> str | None:
-    """What Spark needs and this machine lacks."""
+    """What this machine lacks for Spark; None if it lacks nothing."""
     for name in ("pyspark", "pyarrow"):
         if find_spec(name) is None:
             return f"{name} is not installed; `make test-spark` installs it"
@@ -37,7 +37,7 @@ def _missing() -> str | None:
 
 @pytest.fixture(scope="session")
 def able() -> None:
-    """Skips where Spark cannot run."""
+    """Skip if Spark cannot run."""
     missing = _missing()
     if missing is not None:
         pytest.skip(missing)
@@ -45,7 +45,7 @@ def able() -> None:
 
 @pytest.fixture(scope="session")
 def store(able: None) -> Iterator[int | None]:
-    """The port of an S3 server that every process of Spark finds; None if none is installed."""
+    """The port of an S3 server that every process of Spark can find; None if none is installed."""
     if not s3.PROGRAM.exists():
         yield None
         return

@@ -1,4 +1,4 @@
-"""What Spark forks its Python workers from, with all loaded that they load otherwise, again and again."""
+"""The process that Spark forks its Python workers from, with the modules loaded that each would load otherwise."""
 
 import gc
 

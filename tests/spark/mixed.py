@@ -1,4 +1,4 @@
-"""A mixed set of captures: conversations by hand, at random and imported, damaged ones, and files that are none."""
+"""A mixed set of captures: written by hand, random and imported conversations, damaged ones, and other files."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ from tests.harness import ROOT
 
 CORPUS: Final = ROOT / "tests/corpus/captures"
 SERVERS: Final = ("weather", "files", "no\u202eisy\x1b[2J", "😀 server", None)
-# What may change about a definition, and what only seems to.
+# Changes of a definition, and what only looks like a change.
 _ODD: Final[tuple[dict[str, Any], ...]] = (
     {},
     {"title": "1"},
@@ -31,7 +31,7 @@ _ODD: Final[tuple[dict[str, Any], ...]] = (
 
 
 def mixed(folder: Path, count: int, seed: int = 0) -> Path:
-    """Write so many captures below a folder, the same for the same arguments; returns the folder."""
+    """Write `count` captures below a folder, the same for the same arguments; returns the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, path in enumerate(_paths(folder, count)):
         _write(path, number, Random(f"{seed} {number}"))
@@ -39,10 +39,10 @@ def mixed(folder: Path, count: int, seed: int = 0) -> Path:
 
 
 def hostile(folder: Path, only: Iterable[str] = ("*",)) -> Path:
-    """Captures of the corpus, among them damaged ones and files that are none, and a copy of one.
+    """Captures of the corpus, among them damaged ones and files that are not captures, and a copy of one.
 
     Args:
-        folder: where they go; returned.
+        folder: where they go; it is returned.
         only: patterns of their names.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def _random(path: Path, number: int, rng: Random, name: str | None, wall_ns: int
     if number % 12 == 0:
         maker.misspell()
     maker.write(path)
-    if number % 20 == 0:  # torn, as by a kill
+    if number % 20 == 0:  # torn, as after a kill
         data = path.read_bytes()
         path.write_bytes(data[: len(data) * 3 // 4])
 

@@ -1,4 +1,4 @@
-"""Starts a small Spark that talks to nobody but itself."""
+"""Starts a small Spark that uses no network but loopback."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def started(master: str, **settings: str) -> "Iterator[SparkSession]":
-    """A session; everything that it started has ended when the context ends.
+    """A session; when the context ends, everything that it started has ended.
 
     Args:
         master: what Spark calls the cluster, such as `local[2]`.
@@ -21,7 +21,7 @@ def started(master: str, **settings: str) -> "Iterator[SparkSession]":
     """
     os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
     with warnings.catch_warnings():
-        # pyspark says on import that it does not know the newest pandas, which we do not use.
+        # On import, pyspark warns that it does not know the newest pandas, which we do not use.
         warnings.simplefilter("ignore")
         from pyspark.sql import SparkSession
 

@@ -50,7 +50,7 @@ def fetch(animals: Sequence[Animal]) -> dict[str, str]:
 
 
 def line_of(visit: Visit) -> str:
-    """The line of the table for an animal."""
+    """The table row for an animal."""
     same = ["same" if visit.is_same(part) else "DIFFERS" for part in ("traffic", "exit", "stderr")]
     whole = ("whole" if visit.closed else "killed") if visit.kept else "LACKS"
     name, count = visit.animal.name, len(visit.findings)
@@ -68,7 +68,7 @@ def complaints(visit: Visit, known: Reviewed) -> list[str]:
 
 
 def tell_findings(visits: Sequence[Visit], known: Reviewed) -> None:
-    """Print every finding with its judgement; equal ones once, with their number."""
+    """Print every finding with its judgement; equal ones once, with a count."""
     for visit in visits:
         for finding, count in sorted(Counter(visit.findings).items(), key=lambda pair: (pair[0].rule, pair[0].message)):
             judged = known.get((visit.animal.name, finding.rule)) or known.get(("*", finding.rule))

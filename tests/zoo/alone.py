@@ -12,7 +12,10 @@ _UP = 1
 
 
 def leave_the_network() -> str | None:
-    """Put this thread, and all that it starts, in a network namespace with only loopback; returns why if it cannot."""
+    """Put this thread, and all that it starts, in a network namespace with only loopback.
+
+    Returns the reason if that is impossible, else None.
+    """
     try:
         unshare = ctypes.CDLL(None, use_errno=True).unshare
     except (AttributeError, OSError):

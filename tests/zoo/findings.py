@@ -39,10 +39,10 @@ Reviewed = dict[tuple[str, str], Judgement]
 
 
 def reviewed(text: str | None = None) -> Reviewed:
-    """The list, or `text` in its place.
+    """The reviewed list, or the one in `text`.
 
     Raises:
-        ValueError: an animal's rule is judged twice.
+        ValueError: a rule is judged twice for an animal.
     """
     known: Reviewed = {}
     for row in tomllib.loads((HERE / "findings.toml").read_text() if text is None else text).get("finding", []):
@@ -69,7 +69,7 @@ def unreviewed(animal: str, findings: Iterable[Finding], known: Reviewed) -> lis
 
 
 def gone(animal: str, findings: Iterable[Finding], known: Reviewed, *, right: bool = True) -> list[str]:
-    """Rules that were judged right (or wrong) for this animal, and no longer report anything."""
+    """Rules that were judged right (or wrong) for this animal, but no longer report anything."""
     said = {finding.rule for finding in findings}
     return sorted(
         rule for (name, rule), judged in known.items() if name == animal and judged.right is right and rule not in said

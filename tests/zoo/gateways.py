@@ -4,7 +4,7 @@
 
 Needs nginx and haproxy, which no registry has. A server is one of `SERVERS`, a gateway one of `GATEWAYS`, and a client
 is an official SDK. Prints a line for each combination: whether the client saw the same, and the findings of `check`
-above note, with whom they blame. Nothing here is judged: a gateway that times out is meant to be found. But
+except notes, with the side that they blame. Nothing here is judged: a gateway that times out is meant to be found. But
 changes that must not matter (tests.analysis.transformations) must not change who is blamed for what.
 Exit code: 0, or 1 if a client saw a difference, if a change changed something, or if nothing could be run.
 """
@@ -213,12 +213,12 @@ def client_command(client: str, address: str, restarted: Server | None) -> list[
 
 
 def run_client(command: Sequence[str], environment: dict[str, str], restarted: Server | None) -> list[str]:
-    """What a client saw, a line for each step, without what differs between any two runs.
+    """Run a client; returns what it saw, a line for each step, without what differs between any two runs.
 
     Args:
         command: of the client.
         environment: of the client.
-        restarted: a server that is killed in the middle of the slow call, and started again.
+        restarted: a server to kill in the middle of the slow call and start again.
     """
     process = subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -257,7 +257,7 @@ class Outcome:
     recorded: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     otherwise: list[str] = field(default_factory=list)
-    """What is said of the same conversation if it is changed in ways that must not matter."""
+    """What is reported differently if the conversation is changed in ways that must not matter."""
 
     @property
     def is_same(self) -> bool:
@@ -275,7 +275,7 @@ class Outcome:
 
 
 def combine(name: str, client: str, port: int, root: Path, restarted: Server | None) -> Outcome:
-    """One combination, directly and recorded."""
+    """Run one combination, directly and recorded."""
     outcome = Outcome(name)
     root.mkdir(parents=True)
     place = Place(root)
@@ -296,7 +296,7 @@ def combine(name: str, client: str, port: int, root: Path, restarted: Server | N
 
 
 def visit(animal: Animal, options: argparse.Namespace, root: Path) -> Iterator[Outcome]:
-    """One server through all gateways, those that restart it last and one at a time."""
+    """Run one server through all gateways; those that restart it come last, one at a time."""
     root.mkdir(parents=True)
     server = Server(animal, root)
     is_modern = "-2-" in animal.name

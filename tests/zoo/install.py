@@ -1,9 +1,9 @@
-"""Packages of PyPI and npm, each set in a directory of its own that is kept from one run to the next.
+"""Packages from PyPI and npm, each set in a directory of its own that is kept between runs.
 
 Those of the zoo are in `mcpproxy-zoo` in the user's cache directory (XDG_CACHE_HOME), those of the tests where
 `tests.fetch` says. A complete directory is never changed, as its name is derived from the versions; one that was left
-half done is made anew. npm runs no scripts of packages. Node itself comes from npm, in one version for all, so that the
-machine need not have a recent one. Of several processes that want a directory, one downloads it and the others wait.
+half done is made again. npm runs no scripts of packages. Node itself comes from npm, in one version for all, so that
+the machine need not have a recent one. If several processes need a directory, one downloads it and the others wait.
 """
 
 import contextlib
@@ -22,8 +22,8 @@ from tests.zoo.rows import HERE, Registry
 
 NODE_VERSION = "24.21.0"
 FETCH_S = 400.0
-# With its own settings, npm had not given up after 400 s without a network; with these it does within 3 s. And it waits
-# 300 s for an answer that never comes, as one of Node did on a new machine; with these it asks again after 90 s.
+# With its defaults, npm had not given up after 400 s without a network; with these, it does within 3 s. By default, it
+# also waits 300 s for a response that never comes, as happened with Node on a new machine; these let it retry after 90.
 PATIENCE = (
     *("--fetch-retries", "2", "--fetch-retry-mintimeout", "1000", "--fetch-retry-maxtimeout", "1000"),
     *("--fetch-timeout", "90000"),
@@ -33,15 +33,15 @@ _COMPLETE = ".complete"
 
 
 class Unavailable(Exception):
-    """It cannot be installed here; the text says why, on one line."""
+    """The packages cannot be installed here; the text says why, on one line."""
 
 
 class Lacking(Unavailable):
-    """This machine has not the registry's tool, so no registry was asked."""
+    """This machine lacks the registry's tool, so no registry was contacted."""
 
 
 def cache() -> Path:
-    """Where the animals of the zoo are kept."""
+    """The folder of the zoo's animals."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "mcpproxy-zoo"
 
@@ -59,10 +59,10 @@ def node_packages() -> tuple[str, ...]:
 
 
 def node(place: Path | None = None) -> Path:
-    """The program Node, downloaded if it is not there yet.
+    """The path of Node, which is downloaded if it is not there yet.
 
     Args:
-        place: the directory of its package, in place of the zoo's.
+        place: the directory of its package; by default, the zoo's.
 
     Raises:
         Unavailable: npm has none for this machine.
@@ -72,12 +72,12 @@ def node(place: Path | None = None) -> Path:
 
 
 def is_complete(place: Path) -> bool:
-    """Whether all of a directory is there."""
+    """Whether a directory is complete."""
     return (place / _COMPLETE).exists()
 
 
 def installed(registry: Registry, packages: Sequence[str], under: Path | None = None) -> Path:
-    """The directory of these packages, downloaded if they are not there yet.
+    """The directory of these packages, which are downloaded if they are not there yet.
 
     Raises:
         Unavailable: the registry's tool is missing, or cannot install them.
@@ -99,7 +99,7 @@ def installed(registry: Registry, packages: Sequence[str], under: Path | None = 
 
 
 def bin_of(registry: Registry, place: Path) -> Path:
-    """Where the commands of the packages at a place are."""
+    """The folder with the commands of the packages at a place."""
     return place / ("node_modules/.bin" if registry == "npm" else "venv/bin")
 
 
@@ -113,14 +113,14 @@ def alone_at(place: Path) -> Iterator[None]:
 
 
 def environment(place: Path, packages: Sequence[str]) -> None:
-    """Make an environment of Python at a place, with packages and without pip.
+    """Make a Python environment at a place, with packages and without pip.
 
     Raises:
         Unavailable: pip cannot install them.
     """
     venv.create(place, clear=True, with_pip=False, symlinks=True)
     python = str(place / "bin/python")
-    # uv takes a tenth of pip's time. It knows nothing of pip's settings, so where it cannot, pip may.
+    # uv takes a tenth of pip's time. It ignores pip's settings, so where it fails, pip may succeed.
     if (
         UV.exists()
         and not subprocess.run(
@@ -158,7 +158,7 @@ def _reason(stderr: str) -> str:
 
 
 def _take_programs(place: Path) -> None:
-    """Copy the programs: Node looks for packages from the directory of the module that imports them."""
+    """Copy the zoo's programs: Node looks for packages from the directory of the module that imports them."""
     programs = place / "programs"
     with contextlib.suppress(FileExistsError):
         programs.mkdir()

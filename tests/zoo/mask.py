@@ -1,4 +1,4 @@
-"""What recording changed: a wrapped run compared with direct ones, which differ among themselves.
+"""What recording changed: compares a wrapped run with direct ones, which differ among themselves.
 
 A run is what was received, in named parts. Where two direct runs differ in a word (a time, an id, a port), the wrapped
 run may have any word; all other bytes must be the same. Parts that are not in every direct run prove nothing.
@@ -15,7 +15,7 @@ Run = dict[str, bytes]
 _WORD = re.compile(rb"[\w.:+-]+|[^\w.:+-]")
 _ANY_WORD = rb"[\w.:+-]*"
 _CLOCK = re.compile(rb"\[\d\d/\d\d/\d\d \d\d:\d\d:\d\d\]")
-"""As Python's rich logs the time: only where the second is another than on the line before, else as many blanks."""
+"""The time as Python's rich logs it: only if the second differs from the previous line's, else as many blanks."""
 
 
 def differences(direct: Sequence[Run], wrapped: Run) -> dict[str, str]:

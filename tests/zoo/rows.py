@@ -1,6 +1,6 @@
-"""What lives in the zoo: the rows of servers.toml and clients.toml.
+"""The animals of the zoo: the rows of servers.toml and clients.toml.
 
-A row names an animal's packages with their versions, how it is started and what may be called. Placeholders in braces
+A row says which packages and versions an animal needs, how it is started and what may be called. Placeholders in braces
 are filled in when it is started.
 """
 
@@ -23,11 +23,11 @@ class Animal:
     name: str
     registry: Registry
     packages: tuple[str, ...]
-    """Each with its version, as the registry's tool takes it."""
+    """Each with its version, in the form that the registry's tool accepts."""
     command: tuple[str, ...]
     transport: Transport = "stdio"
     path: str = ""
-    """The path in a server's address."""
+    """The path of a server's URL."""
     prepare: tuple[tuple[str, ...], ...] = ()
     """Commands that are run before each start."""
     call: Mapping[str, Any] | None = None
@@ -40,11 +40,11 @@ class Animal:
 
 
 def read(kind: Literal["server", "client"], text: str | None = None) -> list[Animal]:
-    """The rows of one kind, in their order.
+    """The rows of one kind, in order.
 
     Args:
         kind: which file.
-        text: in place of the file.
+        text: replaces the content of the file.
 
     Raises:
         ValueError: two rows have the same name, or a row has an unknown member.

@@ -3,7 +3,7 @@
 There are two conversations. `handshake` is that of the revisions up to 2025-11-25: `initialize`, the lists that the
 server declares, one call, `ping`, and an unknown method. `discover` is that of 2026-07-28: `server/discover` and, if
 the server knows it, the lists, the call and the unknown method. A request that is not answered in time is abandoned, as
-a client would do; with the recorder in between, the same must happen.
+a client would; with the recorder in between, the same must happen.
 """
 
 import contextlib
@@ -35,22 +35,22 @@ Message = dict[str, Any]
 
 
 class Way(Protocol):
-    """How messages get to a server and back."""
+    """The transport of a conversation: how messages get to a server and back."""
 
     heard: Run
     said: list[bytes]
     """Every message that was sent, in order."""
     messages: list[bytes]
-    """Every message that came, in order."""
+    """Every message that was received, in order."""
 
     def tell(self, message: Message) -> None:
-        """Send a message that expects no answer."""
+        """Send a message that expects no response."""
 
     def ask(self, message: Message) -> Message | None:
-        """Send a request; returns its answer, or None if none comes."""
+        """Send a request; returns its response, or None if none comes."""
 
     def agree(self, revision: str) -> None:
-        """The revision is settled."""
+        """Called when the revision is negotiated."""
 
     def leave(self) -> None:
         """End the session."""
@@ -98,7 +98,7 @@ def parsed(text: bytes) -> Message:
 
 
 def part_names(messages: list[bytes]) -> Run:
-    """Messages by what they are, as their order varies: answers by id, all others by method and count."""
+    """Messages by part name, as their order varies: responses by id, all others by method and count."""
     run: Run = {}
     counted: Counter[str] = Counter()
     for text in messages:
@@ -118,7 +118,7 @@ class Stdio:
         self.said: list[bytes] = []
         self.messages: list[bytes] = []
         self.stdout = b""
-        """All of it."""
+        """Everything that the server has written to stdout so far."""
         self._cut = 0
 
     def tell(self, message: Message) -> None:
@@ -129,7 +129,7 @@ class Stdio:
             self.said.append(line)
 
     def ask(self, message: Message) -> Message | None:
-        """See `Way`; refuses requests from the server meanwhile."""
+        """See `Way`; refuses requests that the server sends before the response."""
         self.tell(message)
         until = time.monotonic() + ANSWER_S
         while (line := self._line(until)) is not None:
@@ -144,7 +144,7 @@ class Stdio:
         """See `Way`."""
 
     def leave(self) -> None:
-        """Close stdin, and wait for the server to end; if it does not, end it by a signal."""
+        """Close stdin, and wait for the server to end; if it does not, end it with a signal."""
         self.session.hang_up()
         until, ending = time.monotonic() + END_S, ""
         while not self._more(until):
@@ -169,7 +169,7 @@ class Stdio:
         return line
 
     def _more(self, until: float) -> bool:
-        """Read to the end; returns whether it came in time."""
+        """Read to the end of stdout; returns whether it came in time."""
         try:
             while self._read(until):
                 pass
@@ -207,7 +207,7 @@ class Http:
         return next((answer for text in answers if (answer := parsed(text)).get("id") == message["id"]), None)
 
     def agree(self, revision: str) -> None:
-        """See `Way`; a session gets its stream."""
+        """See `Way`; opens the stream of a session."""
         self._revision = revision
         if self._session:
             self._stream = self._sent(b"GET", b"", {"Accept": "text/event-stream"})
@@ -255,7 +255,7 @@ class Http:
 
 
 class Sse:
-    """The transport of 2024-11-05: answers come on a stream that is opened first."""
+    """The transport of 2024-11-05: responses come on a stream that is opened first."""
 
     def __init__(self, address: tuple[str, int], path: str) -> None:
         self._address = address
@@ -303,7 +303,7 @@ class Sse:
         self.heard |= {"GET head": head} | {f"GET {part}": text for part, text in part_names(events).items()}
 
     def _seen(self, what: bytes) -> re.Match[bytes] | None:
-        """Wait for a match on the stream; None if it does not come in time."""
+        """Wait for a match on the stream; returns None if it does not come in time."""
         until = time.monotonic() + ANSWER_S
         while not (found := re.search(what, self._wire.received)) and (left := until - time.monotonic()) > 0:
             self._wire.sock.settimeout(left)
@@ -316,7 +316,7 @@ class Sse:
 
 
 def connected(address: tuple[str, int]) -> Wire:
-    """A connection."""
+    """Connect to an address."""
     return Wire(socket.create_connection(address, ANSWER_S))
 
 
@@ -337,7 +337,7 @@ def _more(wire: Wire) -> bool:
 
 
 def _is_complete(answer: bytes) -> bool:
-    """Whether a response is complete by its head: some servers keep the connection open after it."""
+    """Whether a response is complete according to its head: some servers keep the connection open after it."""
     head, found, body = answer.partition(b"\r\n\r\n")
     if length := re.search(rb"\r\ncontent-length: *(\d+)", head, re.IGNORECASE):
         return bool(found) and len(body) >= int(length[1])

@@ -13,13 +13,13 @@ from tests.analysis.traces import check, findings_of
 from tests.analysis.transformations import TRANSFORMATIONS, FrameLine, blamed, blames
 
 _OF_THE_TRANSFER = frozenset({"content-encoding", "content-length", "transfer-encoding"})
-"""Header fields of a body as transferred, which a trace holds decoded and whole."""
+"""Header fields that describe a body as transferred; a trace holds it decoded and complete."""
 _LONGEST = 4 << 20
-"""Bytes of a capture; longer ones say no more, and take long."""
+"""The most bytes of a capture: larger ones reveal no more, and take long."""
 
 
 def judged_otherwise(capture: Path) -> list[str]:
-    """What is said otherwise of a capture over HTTP if it is told as a trace, and if that is changed; a line each.
+    """What is reported differently about an HTTP capture once it is a trace, and once that is changed; a line each.
 
     Captures over stdio, and those of more than 4 MiB, are left out.
     """
@@ -49,25 +49,25 @@ def retold(capture: Path) -> Case | None:
 
 
 def _announced(item: Frame | Record) -> bool:
-    """Whether a server announces the address for messages there, as on the older transport."""
+    """Whether a server announces its address for messages in this item, as on the older transport."""
     return isinstance(item, Record) and "endpoints" in item.members
 
 
 class _Teller:
-    """Tells the records of a capture as frames of a trace."""
+    """Converts the records of a capture to frames of a trace."""
 
     def __init__(self, items: Sequence[Frame | Record]) -> None:
         self._items = items
         self._of: dict[tuple[object, str], list[Frame]] = {}
         """The frames of each exchange, by direction."""
         self._told: set[tuple[object, str]] = set()
-        """The messages of HTTP whose beginning was told."""
+        """The HTTP messages whose beginning was already converted."""
         for item in items:
             if isinstance(item, Frame):
                 self._of.setdefault((item.exchange, item.dir), []).append(item)
 
     def frames(self) -> Iterator[FrameLine]:
-        """In the order of the records."""
+        """The frames of the trace, in the order of the records."""
         for item in self._items:
             at = {"t": item.t_ns / 1e6}
             if isinstance(item, Frame):
@@ -112,7 +112,7 @@ class _Teller:
         return is_new
 
     def _body(self, number: object, direction: str, members: dict[str, Any]) -> str | None:
-        """The body of a message of HTTP; None if the capture lacks it."""
+        """The body of an HTTP message; None if the capture lacks it."""
         frames = [frame for frame in self._of.get((number, direction), ()) if frame.unit == "http_body"]
         if frames:
             return frames[0].raw.decode("utf-8", "replace")

@@ -27,16 +27,16 @@ from tests.zoo.transformations import judged_otherwise
 START_S = 40.0
 """How long a server may take to listen."""
 NOTICE_S = 0.5
-"""How long a server gets to notice that its client has left; some log it, and when recorded always have the time."""
+"""How long a server gets to notice that its client has left: some log it, and when recorded always have time to."""
 CLIENT_S = 90.0
 """How long a client may take."""
 TAP, SERVER = HERE / "programs/tap.py", HERE / "programs/mcp_2_server.py"
 DIRECT_RUNS = 5
-"""The most direct runs; more than two are only needed if two happened to be alike."""
+"""The most direct runs; more than two are only needed if two were alike by chance."""
 
 
 class WillNotStart(Exception):
-    """The animal does not work here, not even directly; the text says why."""
+    """The animal does not work here, even directly; the text says why."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Visit:
     frames: int = 0
     findings: list[Finding] = field(default_factory=list)
     otherwise: list[str] = field(default_factory=list)
-    """What is said of the same conversations if they are changed in ways that must not matter."""
+    """What is reported differently if the conversations are changed in ways that must not matter."""
     seconds: float = 0.0
 
     def is_same(self, part: str) -> bool:
@@ -104,7 +104,7 @@ def visit_server(animal: Animal, root: Path) -> Visit:
     """Have both conversations with a server, each directly and recorded.
 
     Raises:
-        WillNotStart: it does not answer the first request of the handshake, not even directly.
+        WillNotStart: it does not answer the first request of the handshake, even directly.
     """
     started = time.monotonic()
     visit = Visit(animal)
@@ -131,7 +131,7 @@ def visit_client(animal: Animal, root: Path) -> Visit:
     """Run a client, directly and with its server recorded.
 
     Raises:
-        WillNotStart: it starts no server, not even directly.
+        WillNotStart: it starts no server, even directly.
     """
     started = time.monotonic()
     visit = Visit(animal)
@@ -161,7 +161,7 @@ def visit_client(animal: Animal, root: Path) -> Visit:
 
 
 def _client_run(animal: Animal, root: Path, captures: Path | None) -> tuple[Run, list[tuple[bytes, bytes]]]:
-    """What the client sent, received and printed; and the bytes to and from each server that it started."""
+    """Run a client; returns what it sent, received and printed, and the bytes to and from each server it started."""
     port = free_port()
     with prepared(animal, root, port) as (place, command, work), contextlib.ExitStack() as stack:
         note = root / "tap"
@@ -210,7 +210,7 @@ def _client_run(animal: Animal, root: Path, captures: Path | None) -> tuple[Run,
 
 
 def _wait_for_ends(note: Path, captures: Path | None) -> None:
-    """Give what the client left behind time to end by itself, and the recorder time to close its capture."""
+    """Wait for processes that the client left behind to end, and for the recorder to close its capture."""
 
     def is_open() -> bool:
         recording = captures.rglob("*.mcpcap") if captures is not None else ()
@@ -223,7 +223,7 @@ def _wait_for_ends(note: Path, captures: Path | None) -> None:
 
 
 def _is_what_passed(capture: Path, tap: tuple[bytes, bytes]) -> bool:
-    """Whether a capture holds all that the tap saw, except for what the client did not wait for."""
+    """Whether a capture holds everything that the tap saw, except what the client did not wait for."""
     said, heard = _recorded(capture)
     left = any(eof["dir"] == "s2c" and eof["by"] == "receiver" for eof in members_of(capture, "eof"))
     return said == tap[0] and (heard == tap[1] or (left and tap[1].startswith(heard)))
@@ -245,7 +245,10 @@ def _direct(animal: Animal, root: Path, scenario: Scenario) -> Run:
 
 
 def _wrapped(animal: Animal, root: Path, scenario: Scenario) -> tuple[Run, bool, Path]:
-    """What was received; whether the capture holds it all; and the capture, which stays until the next run."""
+    """Run a recorded scenario; returns what was received, whether the capture holds it all, and the capture's path.
+
+    The capture stays until the next run.
+    """
     with prepared(animal, root, free_port()) as (place, command, work):
         capture = root / "zoo.mcpcap"
         if animal.transport == "stdio":
@@ -275,7 +278,7 @@ def _over_stdio(
 def _listening(
     place: Place, command: Sequence[str], work: Path, animal: Animal
 ) -> Iterator[tuple[tuple[str, int], Run]]:
-    """A server that listens: its address, and its stderr and exit status once it has been ended."""
+    """Run a server while the block runs; yields its address, and a `Run` for its stderr and exit status at the end."""
     port = next(
         int(word) for word in [*command, place.environment.get("PORT", "")] if word.isdigit() and int(word) > 1023
     )
@@ -307,7 +310,7 @@ def _wait_for(session: Session, address: tuple[str, int], stderr: Path) -> None:
 
 
 def _last_words(text: bytes) -> str:
-    """The last line with the word error, else the last line."""
+    """The last line with the word `error`, else the last line."""
     lines = text.decode(errors="replace").split("\n")
     said = [line.strip() for line in lines if line.strip()] or ["it printed nothing"]
     return next((line for line in reversed(said) if "error" in line.lower()), said[-1])[:160]
@@ -322,7 +325,7 @@ def _kept_lines(stdio: Stdio, capture: Path) -> bool:
 
 
 def _kept_messages(way: Way, capture: Path) -> bool:
-    """Only JSON that is received becomes a frame, not the address of an endpoint or text for people."""
+    """Whether a capture holds what was sent, and all JSON that was received; nothing else becomes a frame."""
     said = [frame.raw for frame in frames(capture, "c2s")]
     heard = Counter(frame.raw for frame in frames(capture, "s2c") if parsed(frame.raw))
     return said == way.said and heard == Counter(filter(parsed, way.messages)) and _is_whole(capture)

@@ -209,7 +209,7 @@ class InsufficientScopeShape(EndpointRule):
 
 
 def document_of(http: HttpExchange) -> dict[str, Any] | None:
-    """The `.well-known` document of an exchange; None if it is not an object, or was truncated."""
+    """Returns the `.well-known` document of an exchange, or None if it is not an object or was truncated."""
     text = http.metadata
     if text is None or len(text) >= _MAX_METADATA_CHARS or http.status != 200:
         return None

@@ -233,7 +233,7 @@ def _is_exposed(address: str) -> bool:
 
 
 def _client(http: HttpExchange, session: Session | None) -> object:
-    """What shows that requests come from the same client; None if nothing does."""
+    """Returns what shows that requests come from the same client, or None if nothing does."""
     if http.is_modern:
         request = http.sent[0].request
         info = request.meta.get(CLIENT_INFO) if request is not None else None

@@ -260,7 +260,7 @@ class ByServer(Cancellation):
 
 
 def named_id(context: MessageContext) -> Id | None:
-    """The id that a cancellation names; None if the value cannot be an id."""
+    """Returns the id that a cancellation names, or None if the value cannot be an id."""
     value = member(context.body.get("params"), "requestId")
     return id_of(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 

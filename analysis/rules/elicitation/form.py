@@ -229,7 +229,7 @@ def fields_of(params: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _fault(field: object, rank: int | None) -> str | None:
-    """What is wrong with a field; None if nothing is."""
+    """Returns what is wrong with a field, or None if nothing is."""
     if not isinstance(field, dict):
         return "is not a schema"
     if "$ref" in field:

@@ -42,7 +42,7 @@ class _Url(ServerQuestionRule):
             yield self.finding(context, text, pointer=f"{pointer}/url")
 
     def fault(self, url: SplitResult | None) -> str | None:
-        """What is wrong with a URL, or None; `url` is None if the text is not an absolute URL."""
+        """Returns what is wrong with a URL, or None. `url` is None if the text is not an absolute URL."""
         raise NotImplementedError
 
 
@@ -241,7 +241,7 @@ def _completed(context: MessageContext) -> str | None:
 
 
 def _split(text: str) -> SplitResult | None:
-    """The parts of an absolute URL; None if the text is not one."""
+    """Returns the parts of an absolute URL, or None if the text is not one."""
     if not text.isascii() or not _WRONG.isdisjoint(text) or not text.isprintable():
         return None
     try:

@@ -162,7 +162,7 @@ class ParseErrorForValidJson(Rule):
             yield from self._decided(kept, "server", None)
 
     def _decided(self, kept: "_Reading", side: Side, until: int | None) -> Iterator[Finding]:
-        """The findings of the errors about what a side had sent before its message `until`; None for all."""
+        """The findings of the errors about what a side had sent before its message `until` (None: all)."""
         doubtful, broken = kept.doubtful[side], kept.broken.get(side)
         due = [suspect for suspect in doubtful if until is None or suspect.message.seq < until]
         kept.doubtful[side] = doubtful[len(due) :]
@@ -377,7 +377,7 @@ class Internal(Rule):
 
 
 def data_of(context: MessageContext) -> Any:
-    """The `data` of an error; None if it has none."""
+    """Returns the `data` of an error, or None if it has none."""
     error = context.body.get("error")
     return error.get("data") if isinstance(error, dict) else None
 
@@ -394,7 +394,7 @@ def is_probe(context: MessageContext) -> bool:
 
 
 def params_of(request: Request | Notification | None) -> dict[str, Any]:
-    """The params of a request; empty if they are not an object."""
+    """Returns the params of a request, or an empty dict if they are not an object."""
     params = request.params if request is not None else None
     return params if isinstance(params, dict) else {}
 
@@ -454,7 +454,7 @@ def _cut(text: str) -> str:
 
 
 def _impossible(request: Request, rank: int | None) -> str | None:
-    """Why the other side cannot have a method; None if it may."""
+    """Returns why the other side cannot have a method, or None if it may."""
     if request.method.startswith("notifications/"):
         return None
     method = METHODS.get(request.method)
@@ -471,7 +471,7 @@ def _impossible(request: Request, rank: int | None) -> str | None:
 
 
 def _unserved(context: MessageContext, request: Request) -> str | None:
-    """Why the other side probably does not have a method; None if it does, as far as known."""
+    """Returns why the other side probably does not have a method, or None if it does, as far as known."""
     method = METHODS.get(request.method)
     if method is None:
         return None if request.method.startswith("notifications/") else "is not a method of any revision"

@@ -59,7 +59,7 @@ class PingRefused(Rule):
     def _check(self, context: MessageContext) -> Iterator[Finding]:
         code, call = code_of(context.message), context.answered
         if context.http is not None and lacks_session(context.http):
-            return  # it is the session that is refused, and the status should say so
+            return  # the session is refused, and the status should say so
         if code in (None, PARSE_ERROR) or call is None or call.cancelled_ns is not None or "result" in context.body:
             return
         if isinstance(call.request.body.get("params", {}), dict):

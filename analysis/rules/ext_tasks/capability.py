@@ -1,4 +1,4 @@
-"""Who has declared the extension for tasks: each request says anew whether its client supports them."""
+"""Who has declared the extension for tasks: each request declares whether its client supports them."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -233,7 +233,7 @@ class UnlistenedNotification(Rule):
 
 
 def declares(request: Request) -> bool | None:
-    """Whether a request declares the extension; None if that is uncertain."""
+    """Returns whether a request declares the extension, or None if that is uncertain."""
     capabilities = request.meta.get(CLIENT_CAPABILITIES)
     if not isinstance(capabilities, dict):
         return None
@@ -258,7 +258,7 @@ def _has_extension(context: MessageContext) -> bool:
 
 
 def _all(context: MessageContext, fold: Fold) -> list[ListenSubscription] | None:
-    """All `subscriptions/listen` requests of a client; None if there are too many, or some were forgotten."""
+    """Returns all `subscriptions/listen` requests of a client, or None if there are too many or some were forgotten."""
     subscriptions = fold.links.subscriptions
     if subscriptions.forgotten:
         return None

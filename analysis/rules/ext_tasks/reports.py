@@ -188,7 +188,7 @@ class NotFoundCode(_Answer):
 
 
 def inputs_in(context: MessageContext, fold: Fold) -> tuple[Any, dict[str, Any]] | None:
-    """The task that a message reports in detail, and its questions; None if it reports none."""
+    """Returns the task that a message reports in detail, and its questions, or None if it reports none."""
     if not isinstance(context.message, Notification) and context.method != "tasks/get":
         return None
     for report in reports_in(context, fold):

@@ -1,4 +1,4 @@
-"""How a server of 2026-07-28 answers over HTTP, and remains of sessions there."""
+"""How servers of 2026-07-28 answer over HTTP, and traces of sessions there."""
 
 from collections.abc import Iterable
 from typing import Final

@@ -89,7 +89,7 @@ def status_text(http: HttpExchange) -> str:
 
 
 def said_text(http: HttpExchange) -> str:
-    """What a response says, to be put at the end of a sentence; empty if it says no more than its status."""
+    """Returns what a response says, as the end of a sentence, or an empty string if that is only its status."""
     said = http.said
     return f": {said}" if said and said.lower() not in status_text(http).lower() else ""
 
@@ -110,7 +110,7 @@ def _named(context: MessageContext) -> str:
 
 
 def _broken_by(http: HttpExchange) -> Blames:
-    """Who is to blame for a response that breaks off: behind a gateway that does not show."""
+    """Who is to blame for a response that breaks off; behind a gateway, that is unknown."""
     return "unknown" if http.is_behind_gateway else "server"
 
 
@@ -145,7 +145,7 @@ def _has_its_own_finding(http: HttpExchange, first: MessageContext) -> bool:
     if first.method in _PROBES:
         return True  # it answers the probe
     if http.status == _NOT_FOUND and (http.session_id or http.is_modern):
-        return True  # the session is over, which the client learns by that; or the error is missing
+        return True  # this is how the client learns that its session is over; or the error is missing
     if first.message.index is not None and http.status == _BAD:
         return True  # a batch that the revision does not have
     return FIELD not in http.fields and bool(http.session_ids.issued_to(http.client))

@@ -214,7 +214,7 @@ class _Lack(NamedTuple):
 
 
 def _lack(http: HttpExchange, required: tuple[str, ...]) -> _Lack | None:
-    """A media type that is not accepted although it is required; None if there is none.
+    """Returns a media type that is not accepted although it is required, or None if there is none.
 
     If only a wildcard covers the type, that is worth a warning at most.
     """
@@ -256,7 +256,7 @@ def _parameter(value: str, name: str) -> str:
 
 
 def _host(origin: str) -> str:
-    """The host of an address; empty if it has none."""
+    """Returns the host of an address, or an empty string if it has none."""
     try:
         return urlsplit(origin).hostname or ""
     except ValueError:

@@ -142,7 +142,7 @@ def _origin(http: HttpExchange) -> str:
 
 
 def _scheme_and_host(address: str) -> tuple[str, str]:
-    """Scheme and host of an absolute HTTP address, in lower case; both empty if it is not one."""
+    """Returns scheme and host of an absolute HTTP address, in lower case, or two empty strings for anything else."""
     scheme, mark, rest = address.lower().partition("://")
     if not mark or scheme not in ("http", "https"):
         return "", ""

@@ -174,7 +174,7 @@ class DeadSessionServed(ResponseStartRule):
         how = "had been deleted" if was_deleted else "was answered with 404"
         is_error = bool(http.received) and all("error" in seen.body for seen in http.received)
         what = f"an error with status {http.status} instead of 404" if is_error else f"status {http.status}"
-        # To delete what is gone does nothing.
+        # Deleting what is gone does nothing.
         level = NOTE if http.method == "DELETE" else None
         return self.in_response(http, session, f"{what} in a session that {how}", level)
 

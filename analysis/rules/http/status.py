@@ -300,7 +300,7 @@ class GetAnswer(ResponseStartRule):
             return ()
         if http.status not in SUCCESS:
             if not http.accepts_stream or lacks_session(http) or failed_by(http) != "server":
-                return ()  # the refusal may be right, or of somebody else
+                return ()  # the refusal may be right, or from someone else
             known = http.session_ids.get(http.session_id or "")
             if any("error" in context.body for context in http.received) or (known is not None and known.had_stream):
                 return ()  # the server may have forgotten the session

@@ -134,7 +134,7 @@ class BadVersionAccepted(VersionLearningRule, HttpRule):
 
 
 def agreed_for(http: HttpExchange, session: Session | None) -> str | None:
-    """The agreed revision that a request must name; None before the agreement, and if the request need not name it."""
+    """Returns the agreed revision that a request must name, or None before the agreement or if it need not name it."""
     if session is None or http.started is None or http.is_opening or session.handshake is None:
         return None
     if http.sent and body_version(http) is not None:

@@ -165,8 +165,8 @@ class ErrorWithoutId(Rule):
     exchanges = OddExchange.RECEIVED
     source = "2025-11-25 basic/index (error responses); JSON-RPC 2.0 §5"
 
-    # A line that may begin a multi-line message is held back, and its answer may come meanwhile. The next message of
-    # the other side releases all such lines, so only then is an error judged.
+    # A line that may begin a multi-line message is held back, and its answer may come before it is judged. The next
+    # message of the other side releases all such lines, so only then is an error judged.
 
     def on_message(self, context: MessageContext) -> Iterable[Finding]:
         doubts, side = self._doubts(context.session), context.message.sender

@@ -148,7 +148,7 @@ class EndedByCancelOnly(Rule):
 
 
 def _cancelled(listening: ListenSubscription, fold: Fold) -> int | None:
-    """Number of the client's cancellation; None if there is none."""
+    """Returns the number of the client's cancellation, or None if there is none."""
     if listening.cancelled_by_client_ns is None:
         return None
     waiting = fold.tables["client"].get(listening.key)

@@ -16,7 +16,7 @@ from analysis.rules.support.inputs import MAX_INPUT_ENTRIES, METHODS, input_requ
 from analysis.shapes.shape import Problem
 
 ROUNDS: Final = 10
-"""How many interim results of one call are too many."""
+"""The number of interim results of one call that is too many."""
 
 ASKED: Final = frozenset({"inputRequests"})
 

@@ -383,7 +383,7 @@ class NotRetried(Rule):
 
 
 def _fault(method: str, answer: object) -> str | None:
-    """Why an answer is not a valid result of a method, as messages had it until 2025-11-25; None if it is."""
+    """Returns why an answer is not a valid result of a method, by the rules until 2025-11-25, or None if it is."""
     if not isinstance(answer, dict):
         return "it is not an object"
     faults = [problem for problem in problems("result", method, MODERN - 1, answer) if problem.kind == "shape"]

@@ -371,7 +371,7 @@ def _retry_of(http: HttpExchange) -> int | None:
 
 
 def _first_of(http: HttpExchange) -> HttpExchange | None:
-    """The POST that opened a stream, directly or before it was resumed; None if unknown."""
+    """Returns the POST that opened a stream, directly or before it was resumed, or None if unknown."""
     here: HttpExchange | None = http
     for _ in range(_LINKS):
         if here is None or here.method == "POST":

@@ -55,7 +55,7 @@ class RevisionLearningRule(HttpRule):
         """The ranks of all revisions in use."""
 
     def rank_for(self, http: HttpExchange, session: Session | None) -> int | None:
-        """The rank of an exchange's revision, or of the oldest revision in use; None if none is known."""
+        """Returns the rank of an exchange's revision, or of the oldest revision in use, or None if none is known."""
         if http.sent or VERSION_FIELD in http.fields:
             rank = http.revision_and_era(session)[0]
             if rank is not None:
@@ -74,7 +74,7 @@ def is_endpoint(http: HttpExchange) -> bool:
 
 
 def challenges_of(http: HttpExchange) -> list[Challenge] | None:
-    """The challenges of a response; None if one of them is hidden."""
+    """Returns the challenges of a response, or None if one of them is hidden."""
     challenges: list[Challenge] = []
     for value in http.challenges:
         if value.startswith(_HIDDEN):
@@ -94,7 +94,7 @@ def bearer_of(http: HttpExchange) -> Challenge | None:
 
 
 def scheme_of(http: HttpExchange) -> str:
-    """The scheme of a request's credential, in lower case; empty if there is none, or it is hidden."""
+    """Returns the scheme of a credential, in lower case, or an empty string if there is none or it is hidden."""
     value = http.fields.get("authorization", "")
     return "" if value.startswith(_HIDDEN) else value.partition(" ")[0].lower()
 

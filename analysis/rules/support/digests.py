@@ -1,4 +1,4 @@
-"""Digests of JSON values: equal values have equal digests, whatever the order of object members."""
+"""Digests of JSON values: equal values have equal digests, regardless of the order of object members."""
 
 import json
 from hashlib import blake2b
@@ -11,7 +11,7 @@ SHORT: Final = 256
 
 
 def json_digest(value: object) -> bytes | None:
-    """What identifies a JSON value: its text if that is short, else 16 bytes; None if it cannot be computed."""
+    """Returns a JSON value's digest (its text if short, else 16 bytes), or None if it cannot be computed."""
     try:
         text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:

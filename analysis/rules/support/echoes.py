@@ -4,7 +4,7 @@ from analysis.conversation.call import MessageContext
 
 
 def echoed(context: MessageContext) -> MessageContext | None:
-    """The client's message whose bytes come back as the body of the response to it; None if there is none."""
+    """Returns the client's message whose bytes come back as the body of its response, or None if there is none."""
     http, frame = context.http, context.message.frames[0]
     if http is None or frame.unit != "http_body" or context.message.sender != "server":
         return None

@@ -63,13 +63,13 @@ def version_of(request: Request) -> str | None:
 
 
 def data_of(response: Response) -> dict[str, Any]:
-    """The data of an error; empty if it is not an object."""
+    """Returns the data of an error, or an empty dict if it is not an object."""
     data = member(response.error, "data")
     return data if isinstance(data, dict) else {}
 
 
 def listed(response: Response) -> tuple[str, ...] | None:
-    """The supported versions that a response lists, in a `DiscoverResult` or an error's data; None without a list."""
+    """Returns the versions that a response lists, in a `DiscoverResult` or an error's data, or None without a list."""
     versions = data_of(response).get("supported") if response.is_error else member(response.result, "supportedVersions")
     if not isinstance(versions, list):
         return None
@@ -79,7 +79,7 @@ def listed(response: Response) -> tuple[str, ...] | None:
 
 
 def outcome_of(context: MessageContext) -> Outcome | None:
-    """The outcome of the request that a message answers; None if it answers none."""
+    """Returns the outcome of the request that a message answers, or None if it answers none."""
     return context.answered.outcome if context.answered is not None else None
 
 

@@ -169,7 +169,7 @@ def is_cancelled(context: MessageContext, fold: Fold) -> bool:
 
 
 def waiting_for(context: MessageContext, fold: Fold) -> Call | None:
-    """What is known of a request that has no response; None if it has one, or has failed."""
+    """Returns what is known of a request that has no response, or None if it has one or has failed."""
     message = context.message
     if not isinstance(message, Request):
         return None

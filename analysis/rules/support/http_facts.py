@@ -187,7 +187,7 @@ def _is_same(in_header: str | None, value: Any) -> bool:
 
 
 def _encoding(in_header: str, in_body: str) -> str:
-    """The fault in the encoding of a text in a header; empty if there is none."""
+    """Returns the fault in the encoding of a text in a header, or an empty string if there is none."""
     is_plain = in_header.isascii() and in_header.isprintable()
     if is_plain and in_header == in_body and in_header[:1] not in "= " and in_header[-1:] != " ":
         return ""  # the usual case
@@ -205,7 +205,7 @@ def _encoding(in_header: str, in_body: str) -> str:
 
 
 def _decoded(in_header: str) -> str | None:
-    """The text that a header encodes; None if it cannot be decoded."""
+    """Returns the text that a header encodes, or None if it cannot be decoded."""
     sentinel = _SENTINEL(in_header)
     if sentinel is None:
         return in_header
@@ -217,7 +217,7 @@ def _decoded(in_header: str) -> str | None:
 
 
 def version_fault(http: HttpExchange) -> str:
-    """The fault in the header that names the revision, compared with the message; empty if there is none."""
+    """Returns the fault in the revision header, compared with the message, or an empty string if there is none."""
     in_body = body_version(http)
     if in_body is None:
         return ""

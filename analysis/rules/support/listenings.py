@@ -85,7 +85,7 @@ def is_change(context: MessageContext) -> bool:
 
 
 def requests_in(context: MessageContext) -> list[Request]:
-    """The client's requests in the exchange of a message; empty on stdio."""
+    """Returns the client's requests in the exchange of a message, or an empty list on stdio."""
     sent = () if context.http is None else context.http.sent
     return [seen_request.message for seen_request in sent if isinstance(seen_request.message, Request)]
 

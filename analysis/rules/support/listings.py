@@ -66,7 +66,7 @@ class ListedItem(_Schemas):
         """Number of the message that it came in."""
 
     def schema(self, member: str, rank: int | None) -> Schema | None:
-        """A schema of a tool; None if it has none, or if it cannot be used."""
+        """Returns a schema of a tool, or None if it has none or it cannot be used."""
         return self.find(self.item, 0, member, rank)
 
 
@@ -86,7 +86,7 @@ class ListPage(_Schemas):
         """Number of the last message of an earlier walk with the same items in another order."""
 
     def schema(self, index: int, member: str, rank: int | None) -> Schema | None:
-        """A schema of one of its tools; None if it has none, or if it cannot be used."""
+        """Returns a schema of one of its tools, or None if the tool has none or it cannot be used."""
         return self.find(self.items[index], index, member, rank)
 
 
@@ -117,7 +117,7 @@ class Listing:
         self._single: tuple[_Walk, ListPage, bytes | None] | None = None
 
     def record_page(self, context: MessageContext) -> ListPage:
-        """Take a result of the list. The first rule that calls this records it; the others get the same page."""
+        """Record a result of the list, once, and return its page, which is the same for all rules."""
         if self._last is not None and self._last[0] is context.message:
             return self._last[1]
         page = self._take(context)
@@ -131,7 +131,7 @@ class Listing:
         self._walk = None
 
     def entry(self, name: object, request: Request, session: Session) -> ListedItem | None:
-        """An item of the complete list that came before a request; None if there is none."""
+        """Returns an item of the complete list that came before a request, or None if there is none."""
         if self._walk is None or self._since >= request.seq or self._epoch != session.epoch:
             return None
         return self._walk.entries.get(name) if isinstance(name, str) else None

@@ -100,7 +100,7 @@ def _behind_bom(frames: tuple[Frame, ...]) -> str:
 
 
 def reason(message: Message) -> str | None:
-    """Why something is not a message, apart from a byte order mark; None if it is one."""
+    """Returns why something is not a message, apart from a byte order mark, or None if it is one."""
     if not isinstance(message, Invalid):
         return None
     return _behind_bom(message.frames[:1]) if message.reason == "framing/bom" else message.reason
@@ -112,7 +112,7 @@ def is_value(message: Message) -> bool:
 
 
 def object_of(message: Message) -> dict[str, Any] | None:
-    """The members of a message, or of an invalid object; None if it is not an object."""
+    """Returns the members of a message, or of an invalid object, or None if it is not an object."""
     if not isinstance(message, Invalid):
         return message.body
     if not is_value(message):

@@ -84,7 +84,7 @@ class Pipes:
         return self.is_client_behind and (self.is_signalled or self.open_count == 0)
 
     def gone_ns(self, side: Side) -> int | None:
-        """When a side ended; None before that."""
+        """Returns when a side ended, or None before that."""
         return self.client_gone_ns if side == "client" else self.server_gone_ns
 
     def update(self, record: Record, session: Session, fold: Fold) -> None:

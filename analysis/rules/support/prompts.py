@@ -15,7 +15,7 @@ MAX_PROMPT_ARGUMENTS: Final = 1000
 
 
 def prompt_of(context: MessageContext, request: Request) -> ListedItem | None:
-    """The requested prompt, as listed before the request; None if unknown."""
+    """Returns the requested prompt, as listed before the request, or None if unknown."""
     return prompts_of(context.session).entry(params_of(request).get("name"), request, context.session)
 
 

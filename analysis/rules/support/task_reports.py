@@ -191,7 +191,7 @@ def is_creating(session: Session, executor: Side, fold: Fold) -> bool:
 
 
 def wrong_code(context: MessageContext, *, is_over_too: bool = False) -> str | None:
-    """The finding for an error about a task with the wrong code; None if the code is right.
+    """Returns the finding for an error about a task with the wrong code, or None if the code is right.
 
     Args:
         context: the error.

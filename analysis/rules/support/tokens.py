@@ -114,7 +114,7 @@ class Tokens:
             known.is_of_task, known.task = True, context.task
 
     def report(self, context: MessageContext) -> tuple[Id | None, Token | None]:
-        """The token that a progress notification names, None if it cannot be one; and what is known of that token."""
+        """Returns the token that a progress notification names (None if it cannot be one), and what is known of it."""
         message, token, known = self._last_report
         if message is not context.message:
             token = token_of(member(context.body.get("params"), "progressToken"))
@@ -124,7 +124,7 @@ class Tokens:
         return token, known
 
     def find(self, asker: Side, exchange: int | None, token: Id) -> Token | None:
-        """The token as used in an exchange (None on stdio); None if it is unknown."""
+        """Returns the token as used in an exchange (None on stdio), or None if it is unknown."""
         known = self._all.get((asker, exchange, token))
         return known if known is not None or exchange is None else self._all.get((asker, None, token))
 
@@ -162,7 +162,7 @@ def tokens_of(session: Session) -> Tokens:
 
 
 def token_of(value: object) -> Id | None:
-    """The token in a value; None if it cannot be a token."""
+    """Returns the token in a value, or None if it cannot be a token."""
     return id_of(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 

@@ -82,7 +82,7 @@ class Walks:
         return self._count >= CURSORS
 
     def issued_for(self, request: Request) -> frozenset[str] | None:
-        """The methods for which a request's cursor was issued earlier; None if it has no cursor."""
+        """Returns the methods for which a request's cursor was issued earlier, or None if it has no cursor."""
         cursor = cursor_of(request)
         if cursor is None:
             return None
@@ -173,7 +173,7 @@ def walks_of(session: Session) -> Walks:
 
 
 def cursor_of(request: Request) -> Id | None:
-    """The cursor of a request; None if it is missing or not a string."""
+    """Returns the cursor of a request, or None if it is missing or not a string."""
     params = request.params
     cursor = params.get("cursor") if isinstance(params, dict) else None
     return id_of(cursor) if isinstance(cursor, str) else None

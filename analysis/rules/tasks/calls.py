@@ -317,7 +317,7 @@ class DuplicateId(TaskReportRule):
 
 
 def _support(rule: ToolLookupRule, context: MessageContext) -> tuple[ListedItem, Any] | None:
-    """The tool of a call and its `taskSupport`; None if the server does not support tasks for calls."""
+    """Returns the tool of a call and its `taskSupport`, or None if the server does not support tasks for calls."""
     declared = context.session.declared.get("handshake")
     if declared is None or "tasks" not in declared.capabilities or not has(declared.capabilities, _CALLING):
         return None
@@ -329,7 +329,7 @@ def _support(rule: ToolLookupRule, context: MessageContext) -> tuple[ListedItem,
 
 
 def _receiver(session: Session, side: Side) -> dict[str, Any] | None:
-    """The capabilities that the receiver of a request declared; None if they are unknown."""
+    """Returns the capabilities that the receiver of a request declared, or None if they are unknown."""
     if side == "client":
         return session.client_capabilities
     declared = session.declared.get("handshake")

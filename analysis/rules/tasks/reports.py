@@ -292,7 +292,7 @@ def _is_time(text: str) -> bool:
 
 
 def _moment(value: object) -> datetime | None:
-    """The time in a text; None if it is not a time."""
+    """Returns the time in a text, or None if it is not a time."""
     if not isinstance(value, str) or len(value) > MAX_TIME_CHARS:
         return None
     try:

@@ -136,7 +136,7 @@ class _Calls:
         """The last calls without a response, by number and place in a batch: to find them by their key costs more."""
 
     def over(self, request: Request) -> _Alike | None:
-        """The calls like one that is over; None if they are unknown."""
+        """Returns the calls like one that is over, or None if they are unknown."""
         seq, index = request.seq, request.index
         alike = self._open.pop(seq if index is None else (seq, index), None)
         if alike is None and (key := _key(request)) is not None:
@@ -168,7 +168,7 @@ class _Calls:
 
 
 def _key(request: Request) -> bytes | None:
-    """What identifies a client's call by tool and arguments; None if the request is not such a call."""
+    """Returns what identifies a client's call by tool and arguments, or None if the request is not such a call."""
     params = request.params
     name = member(params, "name")
     if not isinstance(name, str) or request.method != CALL or request.sender != "client":

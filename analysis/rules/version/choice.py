@@ -33,7 +33,7 @@ class Notice(NamedTuple):
     versions: tuple[str, ...] = ()
 
     def is_read(self, t_ns: int) -> bool:
-        """P3: whether the client has certainly read it before it sends a later request."""
+        """P3: whether the client had certainly read it before it sent a later request."""
         return self.took_ns <= _PROMPT_NS or t_ns - self.t_ns > RACE_NS
 
 

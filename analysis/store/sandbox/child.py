@@ -35,7 +35,7 @@ BATCH: Final = 256 << 10
 ROWS: Final = 2048
 """Rows in one message."""
 MAX_ERROR_CHARS: Final = 4000
-"""Characters of an error; some repeat the statement."""
+"""The most characters of an error; some repeat the statement."""
 NEAREST: Final = 3
 """Names that are offered for one that is not known."""
 
@@ -43,7 +43,7 @@ _MAX_EXECUTION_MS: Final = 3_600_000
 _OVERHEAD: Final = 1 << 30
 """Address space of the process itself if the system does not report it; on Linux 800 MB, most of it never touched."""
 INSIST_S: Final = 0.02
-"""How often a query is asked to stop until it does."""
+"""The interval at which a query is asked to stop until it does."""
 _REPORT: Final = 1 << 20
 """Bytes between two messages about progress."""
 
@@ -61,7 +61,7 @@ def main() -> NoReturn:
 
 
 class Child:
-    """A locked connection, and who asks."""
+    """A locked connection, and the parent that sends it requests."""
 
     def __init__(self, setup: dict[str, Any], parent: Parent) -> None:
         """Load, attach, lock."""
@@ -116,12 +116,12 @@ class Child:
                 end: dict[str, Any] = {"done": True}
             except Exception as error:  # noqa: BLE001 - whatever a statement makes DuckDB raise is an answer
                 end = {"error": self._explained(error, sql)}
-            # First: the next request comes as soon as the parent hears of the end.
+            # First: the next request comes as soon as the parent learns of the end.
             self._is_idle.set()
             self._reply(end)
 
     def _take(self, message: bytes) -> None:
-        """Take a request while a query runs."""
+        """Handle a request while a query runs."""
         request = orjson.loads(message)
         if "sql" in request:
             self._is_idle.clear()
@@ -162,7 +162,7 @@ class Child:
                 self._parent.send(b'{"rows":[' + b",".join(batch) + b"]}")
 
     def _run(self, statement: duckdb.Statement) -> tuple[list[Column], duckdb.DuckDBPyConnection]:
-        """Start a statement: its columns, and where to fetch its rows.
+        """Start a statement; return its columns, and where to fetch its rows.
 
         Python's times have no nanoseconds, and those with a zone need a package of their own. So DuckDB writes such
         columns as text, by a SELECT around the statement. Statements that cannot be nested run unchanged.
@@ -202,9 +202,9 @@ class Child:
         """Our names that resemble one that was not found: DuckDB's own guesses favour its system tables.
 
         Args:
-            name: that one.
-            sql: for a column: the query, of whose tables it may be one.
-            owner: what the query calls the table of the column; empty if it does not say.
+            name: the name that was not found.
+            sql: for a column: the query, whose tables may have it.
+            owner: the name or alias that the query gives for its table; empty if it gives none.
         """
         try:
             names = self._connection.execute(_NAMES).fetchall()
@@ -268,7 +268,7 @@ def _resident() -> int:
 
 
 def _bare(text: str) -> str:
-    """A statement without the comments and semicolons behind it."""
+    """A statement without trailing comments and semicolons."""
     raw = text.encode()
     end = len(raw)
     for offset, kind in reversed(duckdb.tokenize(text)):
@@ -279,7 +279,7 @@ def _bare(text: str) -> str:
 
 
 def _around(text: str, columns: list[Column]) -> str | None:
-    """A statement around another that returns times and nested values as text; None if there are none."""
+    """Returns a statement around another that turns times and nested values into text, or None if there are none."""
     casts = {"time": "{}::varchar", "json": "to_json({})::varchar"}
     names = [f"c{number}" for number in range(len(columns))]
     given = [
@@ -292,7 +292,7 @@ def _around(text: str, columns: list[Column]) -> str | None:
 
 
 def _batches(cursor: duckdb.DuckDBPyConnection, encode: list[Callable[[Cells], Cells]]) -> Iterator[list[bytes]]:
-    """The rows as JSON, one message at a time, fetching hardly more than that at once."""
+    """The rows as JSON, one message at a time, fetching little more than that at once."""
     count = 1
     while rows := cursor.fetchmany(count):
         batch: list[bytes] = []

@@ -61,7 +61,7 @@ class QueryRows:
         self.columns = columns
         """None if the statement returns no rows."""
         self.until_s = until_s
-        """When, by the monotonic clock, it will have taken too long; later where the reader's time is not counted."""
+        """The deadline, by the monotonic clock; moved where the reader's time is not counted."""
         self._rows = rows
 
     def __iter__(self) -> Iterator[tuple[Value, ...]]:
@@ -98,17 +98,17 @@ class Sandbox:
             QueryError: it could not be set up.
         """
         self.refused: list[tuple[Path, str]] = []
-        """Captures that cannot be read any more, and why."""
+        """Captures that can no longer be read, and why."""
         self._limits = limits or Limits()
         self._until_s: float | None = None
-        """When the query will have taken too long; later by as much as the reader of its rows takes for himself."""
+        """The deadline of the query; moved by the time that the reader of its rows takes."""
         self._counts_reader = False
         self._turn = 0
         self._is_busy = False
         self._process = PythonChild("analysis.store.sandbox.child", bare=True, longest=MAX_SANDBOX_MESSAGE_BYTES)
         setup = {
             # The child has another working directory, so relative paths would break. In digits, as the bytes of
-            # a path need be no UTF-8.
+            # a path need not be UTF-8.
             "sources": [
                 [_digits(source.path), source.id, source.database and _digits(source.database)] for source in readable
             ],
@@ -141,7 +141,7 @@ class Sandbox:
         return self._process.is_alive
 
     def ask(self, sql: str, *, counts_reader: bool = False) -> QueryRows:
-        """Run statements; the answer is that of the last. A query that is still being answered is stopped first.
+        """Run statements, and return the answer to the last. A query that is still being answered is stopped first.
 
         Args:
             sql: the statements.
@@ -187,7 +187,7 @@ class Sandbox:
             self._is_busy = False
 
     def close(self) -> None:
-        """End the child, whatever it is doing."""
+        """End the child, even while it is busy."""
         self._process.close()
 
     # ---- messages
@@ -221,7 +221,7 @@ class Sandbox:
                 self._until_s += time.monotonic() - paused_s
 
     def _next(self, wanted: str) -> Any:
-        """The value under that name in the next message; None at the end of the answer."""
+        """The value under that name in the next message, or None at the end of the answer."""
         try:
             message = self._message()
         except TimeoutError:

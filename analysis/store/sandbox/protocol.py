@@ -71,7 +71,7 @@ class QueryError(Exception):
 # ---- cells
 
 
-# Cells come by columns: to see that all cells of one are plain takes a fifth of what it takes to turn each.
+# Cells come by columns: checking that all cells of one are plain takes a fifth of the time of converting each.
 Cells = Sequence[Any]
 """The cells of one column in some rows."""
 
@@ -91,13 +91,13 @@ def decoders(columns: Iterable[Column]) -> list[Callable[[Cells], Sequence[Value
 
 def _encoder(column: Column) -> Callable[[Cells], Cells]:
     to = _ENCODERS.get(column.kind, str)
-    # JSON has a word for all of these; of floats and of the widest integers only for some.
+    # JSON can express all of these, but only some floats and some of the widest integers.
     is_plain = column.kind in ("boolean", "text", "time", "json") or column.type in _NARROW
     return _turner(to, _TYPES.get(column.kind, str) if is_plain else None)
 
 
 def _turner(to: Callable[[Any], Any], plain: type | None) -> Callable[[Cells], Cells]:
-    """A function that turns cells; NULL, and what is exactly of the type `plain`, stays as it is."""
+    """A function that converts cells, except NULL and values whose type is exactly `plain`."""
     stays = {plain, type(None)}
 
     def turn(cells: Cells) -> Cells:

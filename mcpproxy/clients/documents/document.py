@@ -1,9 +1,9 @@
-"""A configuration file of a client: read, edited at the bytes that matter, and proved to say what was meant.
+"""A configuration file of a client: read, edited at the bytes that matter, and proved to say what was intended.
 
 Promises:
 - A file that a client could not read is refused, with the place and the reason.
 - An edit changes only its own bytes: order, comments, indentation, line ends and the byte-order mark stay.
-- The edited text, read anew, says exactly what the edits mean. Otherwise nothing is returned.
+- The edited text, when read again, says exactly what the edits mean. Otherwise nothing is returned.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mcpproxy.clients.documents.edits import ConfigError, Edit, expected
 from mcpproxy.clients.documents.json_text import JsonText
 
 Format = Literal["json", "jsonc", "toml", "yaml"]
-"""`json` is for clients that refuse comments and trailing commas, `jsonc` for those that take them."""
+"""`json` is for clients that refuse comments and trailing commas, `jsonc` for those that accept them."""
 
 MAX_BYTES: Final = 64 << 20
 """Larger files are refused: no client could use one, and reading it would take minutes."""
@@ -38,7 +38,7 @@ def read_file(path: Path, most: int = MAX_BYTES) -> bytes:
         most: how large it may be, in bytes; the default is larger than any configuration.
 
     Raises:
-        OSError: it is not there, is not a file, or is too large; a FIFO is not waited for.
+        OSError: it does not exist, is not a file, or is too large; a FIFO is not waited for.
     """
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
         status = os.fstat(file.fileno())
@@ -98,7 +98,7 @@ class Document:
 
 
 def data_of(path: Path, form: Format) -> Any:
-    """What a file says, as plain values; None if it is not there or cannot be read."""
+    """What a file says, as plain values; returns None if it is not there or cannot be read."""
     try:
         return Document(read_file(path), form).data
     except (OSError, ConfigError):

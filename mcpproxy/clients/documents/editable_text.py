@@ -1,6 +1,7 @@
-"""What the formats share: which parts of a text an edit replaces. Where these are, and how words are spelled, they say.
+"""What the formats share: which parts of a text an edit replaces.
 
-All edits refer to the text as it was read, and are made at once.
+Each format says where these are, and how words are spelled. All edits refer to the text as it was read, and are made at
+once.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from mcpproxy.clients.documents.splice import Span, Splices, drop_inline, prepen
 
 
 class EditableText(ABC):
-    """A file: its data, and edits at the bytes that they concern."""
+    """A file: its data, and edits of just the bytes that they concern."""
 
     COMMENTS: ClassVar[tuple[str, ...]]
-    """What a comment begins with in this format."""
+    """The characters that begin a comment in this format."""
 
     text: str
     """Without a byte-order mark."""
@@ -71,7 +72,7 @@ class EditableText(ABC):
         drop_inline(splices, items, span[1] - 1, edit.count, self.COMMENTS)
 
     def _written(self, value: Value, at: Path) -> str:
-        """A value as this format writes it at a place, which is that of the value before or beside it."""
+        """A value as this format writes it at a place, which is that of the value before it or next to it."""
         if isinstance(value, tuple):
             return f"[{', '.join(self._spelled(item) for item in value)}]"
         return self._spelled_at(value, at)

@@ -1,4 +1,4 @@
-"""What can be changed in a configuration file, said without a format: a few operations on values at a path.
+"""What can be changed in a configuration file, regardless of its format: a few operations on values at a path.
 
 Each operation exists twice: here, on plain data, and in the modules of the formats, on text. `document.edited` applies
 both and compares, so an edit that a format gets wrong is refused and never written.
@@ -20,13 +20,13 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The value at a path of the unedited file, spelled as it is there."""
+    """The value at a path of the unedited file, with its spelling there."""
 
     path: Path
 
 
 Item = str | Moved
-"""A word to write: a new one, or one that stands elsewhere in the file."""
+"""A word to write: a new one, or one from elsewhere in the file."""
 
 
 Value = Item | tuple[Item, ...]
@@ -60,7 +60,7 @@ class Prepend:
 
 @dataclass(frozen=True, slots=True)
 class DropHead:
-    """Takes the first words of a list away."""
+    """Removes the first words of a list."""
 
     path: Path
     count: int
@@ -76,13 +76,13 @@ class AddMember:
 
     @property
     def path(self) -> Path:
-        """Where it will be."""
+        """The path of the new member."""
         return (*self.after[:-1], self.key)
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveMember:
-    """Takes a member of a map away."""
+    """Removes a member of a map."""
 
     path: Path
 
@@ -94,8 +94,8 @@ def value_at(data: Any, path: Path) -> Any:
     """The value at a path.
 
     Raises:
-        LookupError: nothing is there.
-        TypeError: what holds it is neither a map nor a list.
+        LookupError: there is no value.
+        TypeError: its parent is neither a map nor a list.
     """
     for key in path:
         data = data[key]
@@ -140,7 +140,7 @@ def expected(data: Any, edits: list[Edit]) -> Any:
 
 
 def _own(top: Any, path: Path) -> Any:
-    """The value at a path, with everything on the way copied; what no edit concerns is shared, however large it is."""
+    """The value at a path, with everything on the way copied; parts that no edit concerns are shared, however large."""
     for key in path:
         top[key] = copy.copy(top[key])
         top = top[key]

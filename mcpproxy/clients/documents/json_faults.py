@@ -1,7 +1,7 @@
 """Names the first place at which a text is not JSON, in words for the user.
 
 Python's parser is fast, but its words are for programmers, and it does not know comments. So a text that it refuses is
-read once more here, character by character; of a large one, Python's place has to do.
+read again here, character by character; for a large one, Python's place has to do.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Final
 from mcpproxy.clients.documents.edits import ConfigError
 
 MAX_DEPTH: Final = 200
-"""How deep values are followed: the reader calls itself for each level."""
+"""The maximum depth of values: the reader recurses for each level."""
 MAX_EXAMINED_CHARS: Final = 2 << 20
-"""Larger texts are not read once more: it takes a second for each MiB."""
+"""Larger texts are not read again: it takes a second for each MiB."""
 COMMENTS: Final = ("//", "/*")
 
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
@@ -38,7 +38,7 @@ def fault(text: str, plain: str, *, strict: bool) -> ConfigError:
             _Examiner(text, strict).document()
         except ConfigError as error:
             return error
-        return ConfigError("a number has too many digits")  # Python reads none of more than 4300
+        return ConfigError("a number has too many digits")  # Python reads no integer of more than 4300 digits
     try:
         json.loads(plain, parse_constant=_refuse)
     except json.JSONDecodeError as error:
@@ -62,7 +62,7 @@ def placed(text: str, at: int, reason: str) -> ConfigError:
 
 
 class _NotJson(ValueError):
-    """A constant that only Python reads."""
+    """A constant that only Python accepts."""
 
 
 def _refuse(constant: str) -> None:
@@ -130,7 +130,7 @@ class _Examiner:
             self._value(depth + 1)
 
     def _closes(self, bracket: str, begun: bool) -> bool:
-        """Whether the bracket comes next; otherwise the next member or item does, behind its comma."""
+        """Whether the bracket comes next; otherwise, after a comma, the next member or item does."""
         self._skip()
         char = self._text[self._at : self._at + 1]
         if char == bracket:

@@ -1,7 +1,8 @@
 """JSON, with or without comments and trailing commas, as text with the position of every value that an edit concerns.
 
 The grammar is that of VS Code's settings: RFC 8259 with `//` and `/* */` comments, and with a comma before a closing
-bracket. A strict file takes neither. No library edits such a file in place: those that read comments lay it out anew.
+bracket. In a strict file, neither is allowed. No library edits such a file in place: those that read comments reformat
+it.
 
 Python's parser does the reading, because some files hold megabytes of a client's history: comments are blanked first,
 so that every position stays, and a value that no edit concerns is only skipped.
@@ -25,8 +26,9 @@ _NOISE: Final = re.compile(
     rf'"(?:[^"\\]|\\.)*+"?|{_COMMENT}|,(?={_BETWEEN}[}}\]])|[\[{{](?={_BETWEEN},)',
     re.DOTALL,
 )
-"""A string, a comment, a trailing comma, or a bracket with a comma right behind it. What is not closed reaches to the
-end, and nothing is tried twice: a hostile file must not take a time that grows with the square of its size."""
+"""A string, a comment, a trailing comma, or a bracket with a comma right after it. An unclosed one extends to the end,
+and nothing is tried twice: a hostile file must not take quadratic time.
+"""
 _DECODER: Final = json.JSONDecoder()
 
 
@@ -121,7 +123,7 @@ class JsonText(EditableText):
         return start, _DECODER.raw_decode(self._plain, start)[1]
 
     def _members(self, start: int) -> dict[str, Member]:
-        """The members of the object at a position; of a name that occurs twice, the last, as readers take it."""
+        """The members of the object at a position; of a name that occurs twice, the last, as readers do."""
         known = self._members_at.get(start)
         if known is not None:
             return known
@@ -168,5 +170,5 @@ def _blanked(match: re.Match[str]) -> str:
     first = match[0][0]
     if first == '"':
         return match[0]
-    # A comma without a value in front is no trailing comma: the text must not parse.
+    # A comma without a value before it is not a trailing comma: the text must not parse.
     return "\0" if first in "[{" else " " * len(match[0])

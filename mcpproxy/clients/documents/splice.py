@@ -1,4 +1,4 @@
-"""Replacements at positions of a text, and where the items of a list that is written inline are put and taken away."""
+"""Replacements at positions of a text, and where the items of an inline list are inserted and removed."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Splices:
 
 
 def line_start(text: str, at: int) -> int:
-    """Where the line that holds this position begins."""
+    """Where the line that contains this position begins."""
     return text.rfind("\n", 0, at) + 1
 
 
 def line_end(text: str, at: int) -> int:
-    """Just behind the line break of the line that holds this position, or the end of the text."""
+    """Just after the line break of the line that contains this position, or the end of the text."""
     end = text.find("\n", at)
     return len(text) if end < 0 else end + 1
 
@@ -52,7 +52,7 @@ def newline_of(text: str) -> str:
 
 
 def whole_lines(text: str, span: Span) -> Span:
-    """The lines that hold a span, with their line breaks; at an end of the text without one, with the break before."""
+    """The lines that contain a span, with their line breaks; at an end of text without one, with the break before."""
     start, end = line_start(text, span[0]), line_end(text, span[1])
     if end == len(text) and not text.endswith("\n") and start > 0:
         start -= len(newline_of(text))
@@ -60,13 +60,13 @@ def whole_lines(text: str, span: Span) -> Span:
 
 
 def insert_line(splices: Splices, at: int, line: str) -> None:
-    """Put a line, given without its break, behind another; `at` is the end of that one, its break included."""
+    """Insert a line, given without its break, after another; `at` is the end of that one, its break included."""
     text, newline = splices.text, newline_of(splices.text)
     splices.insert(at, newline + line if at == len(text) and not text.endswith("\n") else line + newline)
 
 
 def blank_before(text: str, at: int) -> str:
-    """The white space in front of a position."""
+    """The white space before a position."""
     start = at
     while start > 0 and text[start - 1] in " \t\r\n":
         start -= 1
@@ -77,7 +77,7 @@ def prepend_inline(splices: Splices, span: Span, items: list[Span], words: list[
     """Put words in front of the items of an inline list, laid out as the list is: each on a line, or side by side.
 
     Args:
-        splices: takes the insertion.
+        splices: receives the insertion.
         span: of the list, brackets included.
         items: the spans of its items.
         words: as the format spells them.
@@ -96,21 +96,21 @@ def prepend_inline(splices: Splices, span: Span, items: list[Span], words: list[
 
 
 def drop_inline(splices: Splices, items: list[Span], end: int, count: int, comments: tuple[str, ...]) -> None:
-    """Take the first items of an inline list away, and what separates them; comments between them stay.
+    """Remove the first items of an inline list, and what separates them; comments between them stay.
 
     Args:
-        splices: takes the removals.
+        splices: receives the removals.
         items: the spans of all items.
         end: where the closing bracket is.
-        count: how many to take away.
-        comments: what a comment begins with in this format.
+        count: how many to remove.
+        comments: the characters that begin a comment in this format.
     """
     text = splices.text
     if items and count >= len(items) and "\n" in blank_before(text, items[0][0]):
         opening = items[0][0] - len(blank_before(text, items[0][0]))
         gaps = [text[left[1] : right[0]] for left, right in itertools.pairwise(items)]
         if text[opening - 1] == "[" and not "".join([*gaps, text[items[-1][1] : end]]).replace(",", "").strip():
-            # A list that its client has laid out: the white space around no items would be a blank line.
+            # A list that its client has laid out: without items, the white space around them would be a blank line.
             splices.replace((opening, end), "")
             return
     for index in range(min(count, len(items))):
@@ -126,7 +126,7 @@ def drop_inline(splices: Splices, items: list[Span], end: int, count: int, comme
 
 
 def _comma(between: str, comments: tuple[str, ...]) -> int:
-    """Where the comma is that separates two items, outside of comments; -1 if there is none."""
+    """The position of the comma that separates two items, outside of comments; -1 if there is none."""
     at = 0
     while at < len(between):
         if between[at] == ",":

@@ -1,8 +1,8 @@
 """TOML as text with the position of the values that an edit concerns.
 
 tomlkit keeps every byte of a file, but does not say where a value is. So a value is replaced by a mark, and the mark is
-looked for in the text that tomlkit writes. If anything else differs, the file is refused. What a file says is read by
-`tomllib`, which shares no code with tomlkit.
+searched for in the text that tomlkit writes. If anything else differs, the file is refused. The data of a file is read
+by `tomllib`, which shares no code with tomlkit.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class TomlText(EditableText):
 
 
 def _places(edit: Edit) -> Iterator[Path]:
-    """The values whose places an edit needs; of an item of a list, the list."""
+    """The values whose places an edit needs; for an item of a list, the list."""
     place = edit.after if isinstance(edit, AddMember) else edit.path
     yield place[:-1] if isinstance(place[-1], int) else place
     values: tuple[Item, ...] = ()

@@ -1,6 +1,6 @@
 """YAML as text with the position of every value, by the marks that PyYAML puts on the nodes it reads.
 
-A library that writes YAML lays the file out anew, so nothing is written by one.
+A library that writes YAML reformats the file, so none is used for writing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from mcpproxy.clients.documents.edits import AddMember, ConfigError, DropHead, I
 from mcpproxy.clients.documents.splice import Span, Splices, insert_line, line_end, line_start, newline_of, whole_lines
 
 MAX_NODES: Final = 1_000_000
-"""How many values a file may have, each alias counted as what it stands for: a few lines can stand for billions."""
+"""How many values a file may have, each alias counted as the values that it stands for: a few lines can stand for
+billions.
+"""
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9/_](?:[\w./@+:?=&%~-]*[\w/])?", re.ASCII)
 _UNSAFE_IN_FLOW: Final = frozenset(",[]{}?#:\"'\n")
@@ -139,7 +141,7 @@ class YamlText(EditableText):
         return node
 
     def _in_flow(self, path: Path) -> bool:
-        """Whether a value is written inside of brackets."""
+        """Whether a value is written inside brackets."""
         node = self._top
         for key in path:
             if isinstance(node, yaml.CollectionNode) and node.flow_style:
@@ -201,7 +203,7 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
 
 
 def _shared(top: yaml.Node | None) -> set[int]:
-    """The nodes that stand in several places, through aliases."""
+    """The nodes that occur in several places, through aliases."""
     seen: set[int] = set()
     shared: set[int] = set()
     waiting = [top] if top is not None else []
@@ -219,7 +221,7 @@ def _shared(top: yaml.Node | None) -> set[int]:
 
 
 def _end(node: yaml.Node) -> int:
-    """Where a node ends; the mark of a block of items or members is where the next thing begins."""
+    """Where a node ends; the mark of a block of items or members is where the next node begins."""
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         return _end(last[1] if isinstance(last, tuple) else last)

@@ -22,7 +22,7 @@ class CaptureSpans:
         payloads: bool = False,
         is_live: bool = False,
     ) -> None:
-        """Prepare.
+        """Start without spans.
 
         Args:
             capture: the id of the capture.
@@ -30,7 +30,7 @@ class CaptureSpans:
             histograms: count the durations.
             only: selects calls; None for all.
             payloads: whether arguments and results become attributes.
-            is_live: whether a cancelled call becomes a span at once, which then cannot say that it was answered late.
+            is_live: whether a cancelled call becomes a span at once, which then cannot show that it was answered late.
         """
         self.calls = Calls(fold, only)
         self._conventions = Conventions(self.calls.fold, capture, payloads=payloads)
@@ -39,7 +39,7 @@ class CaptureSpans:
         self._final = None if is_live else FinalCalls()
 
     def on_step(self, step: Step) -> list[CallSpan]:
-        """Take the next step; returns the spans that it ends.
+        """Process the next step; returns the spans that it ends.
 
         The last one also counts the sessions, unless calls were selected.
         """

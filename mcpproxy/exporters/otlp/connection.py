@@ -1,7 +1,7 @@
-"""Connections to a collector that may be broken or hostile: every request ends in time, little of an answer is kept.
+"""Connections to a collector that may be broken or hostile: requests end in time, responses are read up to a limit.
 
-The time-outs of `requests` are those of a single read, so an answer that comes byte by byte never ends, and the whole
-of it is kept in memory. Here the time-out is that of the whole request. An answer counts as soon as its head is known;
+The time-outs of `requests` are those of a single read, so a response that arrives byte by byte never ends, and all of
+it is kept in memory. Here the time-out is that of the whole request. A response counts as soon as its head is known;
 what follows is read up to a limit.
 """
 
@@ -22,9 +22,9 @@ from urllib3.exceptions import HTTPError
 from mcpproxy.sanitise import sanitise
 
 MAX_ANSWER_BYTES: Final = 64 << 10
-"""Bytes of an answer that are kept; that of a collector is empty, or a short message."""
+"""Bytes of a response that are kept; a collector's is empty, or a short message."""
 BODY_S: Final = 1.0
-"""How long to wait for the rest of an answer once its head has come."""
+"""How long to wait for the rest of a response once its head has arrived."""
 _TIMEOUT_S: Final = 10.0
 """For requests without a time-out of their own."""
 _POLL_S: Final = 0.1
@@ -35,12 +35,12 @@ class BoundedAdapter(HTTPAdapter):
     """Sends requests, one at a time."""
 
     def __init__(self) -> None:
-        """Nothing is connected yet."""
+        """Create an adapter without connections."""
         super().__init__()
         self.requests = 0
-        """How many were sent, or tried."""
+        """How many requests were sent, or attempted."""
         self.distrust: str | None = None
-        """Why the certificate of the collector is not trusted; stays until an answer comes, or its reader clears it."""
+        """Why the certificate of the collector is not trusted; stays until a response arrives or a reader clears it."""
         self.authority: str | None = None
         """The file of certificates to trust; `requests` would prefer that in REQUESTS_CA_BUNDLE to its session's."""
         self.is_refused = False
@@ -51,7 +51,7 @@ class BoundedAdapter(HTTPAdapter):
         """When the request under way must have ended, by the monotonic clock."""
         self._is_closed = False
         self._is_interrupted = False
-        """Whether the request under way was ended before the head of its answer was known."""
+        """Whether the request under way was ended before the head of its response was known."""
 
     def send(
         self,
@@ -62,10 +62,10 @@ class BoundedAdapter(HTTPAdapter):
         cert: Any = None,
         proxies: dict[str, str] | None = None,
     ) -> requests.Response:
-        """Send, and read the beginning of the answer, within `timeout` seconds.
+        """Send a request, and read the beginning of the response, within `timeout` seconds.
 
         Raises:
-            requests.RequestException: there was no answer in time.
+            requests.RequestException: there was no response in time.
         """
         self.requests += 1
         limit_s = timeout if isinstance(timeout, int | float) and timeout > 0 else _TIMEOUT_S
@@ -77,7 +77,7 @@ class BoundedAdapter(HTTPAdapter):
         try:
             response = super().send(request, True, limit_s, self.authority or verify, cert, proxies)
             if self._is_interrupted:
-                # The end that we made of the connection passes for that of the head, whatever was missing of it.
+                # Our closing of the connection was taken for the end of the head, however much of it was missing.
                 response.close()
                 raise requests.exceptions.ReadTimeout("the head of the response did not arrive in time")
             self._until_s = min(self._until_s, time.monotonic() + BODY_S)
@@ -114,7 +114,7 @@ class BoundedAdapter(HTTPAdapter):
         super().close()
 
     def _interrupt_when_late(self, done: Event) -> None:
-        """Until the request is done, end what the thread that sends it may wait for: it may be between two sockets."""
+        """Once it is late, and until the request is done, shut down its socket: the sender may be between two."""
         while not done.wait(_POLL_S):
             sock = getattr(self._connection, "sock", None)
             is_over = self._is_closed or time.monotonic() >= self._until_s
@@ -149,6 +149,6 @@ def _beginning(answer: HTTPResponse) -> bytes:
             if not answer.read(1, decode_content=False):
                 return kept
     except (HTTPError, OSError, ValueError):
-        pass  # the head has come, and says enough
+        pass  # the head has arrived, and is enough
     answer.close()
     return kept

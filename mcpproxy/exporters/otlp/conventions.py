@@ -1,7 +1,7 @@
 """Spans of calls, with names and attributes as the OpenTelemetry conventions for MCP have them.
 
 The conventions are in development and have no release yet. This module follows the text of `model/mcp` in
-open-telemetry/semantic-conventions-genai whose manifest names `SCHEMA_URL`, in the state of October 2026. Where that
+open-telemetry/semantic-conventions-genai whose manifest names `SCHEMA_URL`, as of October 2026. Where that
 text has changed over time, the later version applies: on the server's side, the codes of `NO_ERRORS` are not errors.
 
 A recorder is between the two sides, so each call becomes two spans: one of kind CLIENT for the side that sent the
@@ -37,7 +37,7 @@ SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
 NO_ERRORS: Final = frozenset({PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, RESOURCE_NOT_FOUND})
 """Codes that blame the caller, so that the span of the server is not an error."""
 LATEST: Final = (1 << 63) - 1
-"""Nanoseconds since 1970, and any other number: what readers of OTLP can hold."""
+"""The largest time, in nanoseconds since 1970, and the largest of all other numbers, that readers of OTLP can hold."""
 MAX_ATTRIBUTE_CHARS: Final = 4096
 """The most characters of an attribute."""
 MAX_PAYLOAD_CHARS: Final = 65_536
@@ -59,7 +59,7 @@ class Service(NamedTuple):
     name: str
     version: str
     capture: str
-    """The id of the capture; empty for what is summed over captures."""
+    """The id of the capture; empty for sums over captures."""
 
     @property
     def attributes(self) -> Attributes:
@@ -93,11 +93,11 @@ class Conventions:
     """Makes the spans of one capture."""
 
     def __init__(self, fold: Fold, capture: str, *, payloads: bool = False) -> None:
-        """Prepare.
+        """Create the conventions for one capture.
 
         Args:
-            fold: of the capture; the calls come from it.
-            capture: its id.
+            fold: the state of the capture's conversation, from which the calls come.
+            capture: the capture's id.
             payloads: whether arguments, results and the variables of prompts become attributes.
         """
         self._fold, self._capture, self._payloads = fold, capture, payloads
@@ -169,7 +169,7 @@ class Conventions:
     # ---- attributes
 
     def _measured(self, ended: EndedCall) -> Attributes:
-        """What spans and histograms have in common, except for the outcome and addresses."""
+        """The attributes that spans and histograms share, except for the outcome and addresses."""
         request = ended.call.request
         attributes: Attributes = {"mcp.method.name": text(request.method, 256), **_revision(ended.call.revision)}
         name = _string(request.params, "name")
@@ -189,7 +189,7 @@ class Conventions:
         return attributes
 
     def _own(self, ended: EndedCall) -> Attributes:
-        """What only spans have, because it would split a histogram into one for each call."""
+        """The attributes that only spans have, because they would split a histogram into one for each call."""
         request, response = ended.call.request, ended.call.response
         attributes: Attributes = {}
         if request.id.pairs:
@@ -213,7 +213,7 @@ class Conventions:
     def _status(self, ended: EndedCall, *, is_server: bool) -> tuple[Attributes, str | None]:
         """The attributes of the outcome, and the description of an error, if it is one.
 
-        To the sender of a cancelled call, its outcome is the cancellation, whatever the late response was.
+        To the sender of a cancelled call, its outcome is the cancellation, regardless of the late response.
         """
         if ended.call.late_ns is not None and ended.call.request.method not in ENDLESS:
             return {"error.type": "cancelled" if ended.call.abandoned_ns is None else "timeout"}, ""
@@ -239,7 +239,7 @@ class Conventions:
         return self._upstream() if ended.sender == "client" and ended.session.is_http else {}
 
     def _upstream(self) -> Attributes:
-        """Address and port of the server itself, and not of the recorder before it."""
+        """Address and port of the server itself, not of the recorder in front of it."""
         if self._endpoint is None:
             self._endpoint = _address("server", self._fold.exchanges.upstream)
         return self._endpoint
@@ -258,7 +258,7 @@ _ERRORS: Final = {
 
 
 def parsed_traceparent(value: str | None) -> tuple[bytes, bytes] | None:
-    """The ids of a trace and of the span that caused a request; None if the value is not valid."""
+    """The ids of a trace and of the span that caused a request, or None if the value is not valid."""
     match = _TRACEPARENT.fullmatch(value) if value is not None else None
     if match is None or (value is not None and value.startswith("00-") and match[4]):
         return None

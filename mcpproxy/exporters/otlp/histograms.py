@@ -59,7 +59,7 @@ class Histograms:
     """All series so far; the values are cumulative."""
 
     def __init__(self) -> None:
-        """Nothing is counted yet."""
+        """Start without series."""
         self._series: dict[Key, Series] = {}
 
     def add(self, span: CallSpan) -> None:

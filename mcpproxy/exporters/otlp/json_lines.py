@@ -24,7 +24,7 @@ _KNOWN_REMOTE, _IS_REMOTE = 0x100, 0x200
 
 
 def trace_lines(spans: Iterable[CallSpan]) -> Iterator[bytes]:
-    """The lines of spans, without an empty one."""
+    """The lines of spans; none if there are no spans."""
     batch: list[CallSpan] = []
     for span in spans:
         batch.append(span)

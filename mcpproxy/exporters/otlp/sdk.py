@@ -57,7 +57,7 @@ class Collector:
         self._session = requests.Session()
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, self._adapter)
-        # What says how many spans were rejected is a few bytes, which need no decompression.
+        # The count of rejected spans is a few bytes, which need no compression.
         self._session.headers["Accept-Encoding"] = "identity"
         self._session.hooks["response"].append(self._note)
         base = url.rstrip("/")
@@ -119,11 +119,11 @@ class Collector:
 
     @property
     def _is_accepted(self) -> bool:
-        # The exporter takes every status below 400 for success, but it follows no redirect, so that delivers nothing.
+        # The exporter treats every status below 400 as success, but follows no redirect, so a 3xx delivers nothing.
         return self._status is not None and 200 <= self._status < 300
 
     def _sends(self, export: Callable[[], bool]) -> bool:
-        """Whether a request succeeds."""
+        """Make a request; returns whether it succeeds."""
         self._status, self._answer = None, b""
         # The exporter tries again until its time is over, and the deadline ends the last attempt anywhere.
         self._adapter.distrust = None
@@ -158,7 +158,7 @@ def readable(span: CallSpan) -> ReadableSpan:
 
 
 def metrics_data(histograms: Histograms) -> MetricsData:
-    """The present values of histograms as the SDK has them."""
+    """The current values of histograms as the SDK has them."""
     return MetricsData(
         [
             ResourceMetrics(
@@ -199,5 +199,5 @@ def _metric(name: str, of_metric: Iterable[tuple[Key, Series]]) -> Metric:
 
 
 def _resource(service: Service) -> Resource:
-    # Not `Resource.create`, which would add what the environment says of this process.
+    # Not `Resource.create`, which would add what the environment says about this process.
     return Resource(dict(service.attributes), SCHEMA_URL)

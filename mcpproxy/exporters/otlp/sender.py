@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from mcpproxy.exporters.otlp.sdk import Collector
 
 BATCH: Final = 512
-"""The most spans of a request."""
+"""The most spans in a request."""
 BATCH_BYTES: Final = 8 << 20
 """The most bytes of a request, if it has several spans: collectors accept 20 MiB by default."""
 QUEUE_BYTES: Final = 32 << 20
 SPAN_COST: Final = 2_000
-"""Bytes that a span takes besides the text of its attributes."""
+"""Bytes that a span takes in addition to the text of its attributes."""
 MAX_PAUSE_S: Final = 30.0
 GRACE_S: Final = 2.0
 """How long `close` waits for a request that it has interrupted."""
@@ -47,8 +47,8 @@ class Sender:
         """Start the thread.
 
         Args:
-            collector: takes what is sent.
-            say: called, also from the thread, with what a user should know: the collector is down, or is back.
+            collector: receives what is sent.
+            say: called, also from the thread, with news for the user: the collector is down, or is back.
             queue_bytes: the most bytes of spans that wait.
         """
         self._collector, self._say, self._room = collector, say, queue_bytes

@@ -1,7 +1,7 @@
 // The detail of one row: its facts, its findings, its payload and the heads of its HTTP exchange.
 
 class Detail {
-  /** words: tells what the filter looks for. close: called by the button. */
+  /** words: returns what the filter searches for. close: called by the button. */
   constructor(model, words, close) {
     this.model = model;
     this.words = words;
@@ -77,7 +77,7 @@ class Detail {
     );
   }
 
-  /** Scrolls to the first word that the filter looked for, and moves nothing but the detail. */
+  /** Scrolls to the first word that the filter found, and moves nothing but the detail. */
   showHit() {
     const hit = this.body.querySelector("mark");
     if (!hit) return;

@@ -1,11 +1,12 @@
-// Elements: everything on the page is made here. Text becomes a text node and nothing else, so that no payload is markup.
+// Elements: everything on the page is created here. Text becomes a text node and nothing else, so that no payload is
+// markup.
 
 /** An element with attributes and children; children are elements or text, and empty ones are skipped. */
 function el(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
 }
 
-/** The same for a part of a drawing. */
+/** An SVG element, likewise. */
 function svg(tag, attributes = {}, ...children) {
   return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
@@ -43,7 +44,7 @@ function counted(count, noun) {
   return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** Our own prose: what stands in backticks is code. */
+/** The report's own prose: text in backticks is code. */
 function prose(text) {
   return text.split("`").map((piece, at) => (at % 2 ? el("code", {}, piece) : piece));
 }

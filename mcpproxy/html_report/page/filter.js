@@ -10,7 +10,7 @@ const KINDS = [
   ["remark", "remarks and stderr"],
 ];
 
-/** Whether a row passes everything but the words. */
+/** Whether a row passes the filter, its words aside. */
 function passes(rows, row, { kind, capture, isBadOnly }) {
   if (kind && !kind.split(" ").includes(rows.kind[row])) return false;
   if (capture >= 0 && rows.capture[row] !== capture) return false;
@@ -47,7 +47,7 @@ async function filterRows(model, wanted, show, isCurrent) {
   if (unsure.length && isCurrent()) show(listed(selected), true);
 }
 
-/** The words that a filter looks for, in lower case. */
+/** The words that a filter searches for, in lower case. */
 function wordsIn(text) {
   return text.toLowerCase().split(/\s+/).filter(Boolean);
 }

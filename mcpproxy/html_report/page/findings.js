@@ -48,7 +48,7 @@ function ruleElement(group, captures) {
   );
 }
 
-/** Further findings, which are made when they are opened. */
+/** Further findings, whose elements are created when they are opened. */
 function moreFindings(findings, captures) {
   const list = el("ol", { class: "plain" });
   const details = el(

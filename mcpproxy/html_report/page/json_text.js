@@ -9,7 +9,7 @@ const MOST_LINES = 4000;
 const BEGINNING = 80;
 const OPENS = /^\s*[{[]/;
 
-/** The lines of a payload, each a list of [text, class]. What is not JSON comes line by line. */
+/** The lines of a payload, each a list of [text, class]. Other text comes line by line. */
 function laidOut(text, isInString = false) {
   if (!OPENS.test(text)) return plainLines(text);
   const lines = [];
@@ -49,7 +49,7 @@ function plainLines(text) {
 
 function beginningOf(token) {
   if (token.length <= BEGINNING) return token;
-  // The last character may be half of a pair.
+  // The last character may be half of a surrogate pair.
   return `${Array.from(token.slice(0, BEGINNING)).slice(0, -1).join("")}…`;
 }
 
@@ -80,7 +80,7 @@ function isJson(text) {
   }
 }
 
-/** A payload as an element, with marks on the words that were looked for. */
+/** A payload as an element, with the words of the search marked. */
 function payloadElement(text, isLaidOut, words) {
   const hits = words.length ? new RegExp(words.map(quoted).join("|"), "giu") : null;
   if (!isLaidOut)
@@ -94,7 +94,7 @@ function payloadElement(text, isLaidOut, words) {
   return el("pre", { tabindex: 0, role: "group", "aria-label": "Payload" }, drawn);
 }
 
-/** A text in pieces: what a pattern matches is marked. */
+/** A text in pieces: matches of a pattern are marked. */
 function marked(text, hits) {
   if (!hits) return [text];
   const pieces = [];

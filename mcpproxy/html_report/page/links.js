@@ -9,25 +9,25 @@ function frameLink(capture, frame, text = `frame ${frame}`) {
   return capture < 0 ? el("span", {}, text) : el("a", { href: frameAddress(capture, frame) }, text);
 }
 
-/** A text of ours, in which every frame that it names is a link. */
+/** The report's own text, in which every frame that it names is a link. */
 function linkedText(capture, text) {
   const parts = text.split(/\b(frame \d{1,15})\b/);
   return parts.map((part, at) => (at % 2 ? frameLink(capture, Number(part.slice(6)), part) : part));
 }
 
-/** Capture and frame of an address; null if it is not that of a frame. */
+/** Capture and frame of an address; null if the address is not that of a frame. */
 function frameOf(address) {
   const match = /^#(?:capture-(\d{1,6})-)?frame-(\d{1,15})$/.exec(address);
   return match ? [match[1] ? Number(match[1]) - 1 : 0, Number(match[2])] : null;
 }
 
-/** The number of the finding of an address; null if it is not that of a finding. */
+/** The number of the finding of an address; null if the address is not that of a finding. */
 function findingOf(address) {
   const match = /^#finding-(\d{1,9})$/.exec(address);
   return match ? Number(match[1]) : null;
 }
 
-/** Puts the address of what is shown in the address bar, without a step back for each. */
+/** Puts the address of what is shown in the address bar, without an entry in the history for each. */
 function setAddress(address) {
   if (window.location.hash !== address) window.history.replaceState(null, "", address);
 }

@@ -42,7 +42,7 @@ class List {
     window.addEventListener("afterprint", () => this.draw(true));
   }
 
-  /** Shows other rows. The row that was chosen stays so if it is among them. */
+  /** Shows other rows. The chosen row stays chosen if it is among them. */
   show(rows) {
     const row = this.chosen < 0 ? -1 : this.rows[this.chosen];
     this.rows = rows;

@@ -1,4 +1,4 @@
-// The model: the traffic and the calls by column, and the payloads, which are decompressed when they are needed.
+// The model: the traffic and the calls by column, and the payloads, which are decompressed when needed.
 
 class Model {
   constructor(overview, traffic, calls, stderr) {
@@ -52,7 +52,7 @@ class Model {
     return -1;
   }
 
-  /** A time of a capture on the clock that all captures share, in microseconds since the first of them opened. */
+  /** A time of a capture on the clock shared by all captures, in microseconds since the first of them opened. */
   shared(capture, us) {
     const opened = this.captures[capture].opened_ms;
     return us + (opened === null || !Number.isFinite(this.base) ? 0 : (opened - this.base) * 1000);
@@ -97,7 +97,7 @@ class Model {
     return low;
   }
 
-  /** What the filter searches of a row, its payload apart. */
+  /** What the filter searches in a row, apart from its payload. */
   wordsOf(row) {
     const { method, name, id, word, text, problem, rules } = this.rows;
     this.words[row] ??=

@@ -1,4 +1,4 @@
-// Light and dark: as the system has it, unless the reader chooses.
+// Light and dark: as the system is set, unless the reader chooses.
 
 const THEMES = ["system", "light", "dark"];
 

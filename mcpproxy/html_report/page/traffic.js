@@ -1,4 +1,4 @@
-// The traffic: a row for each message and remark, a filter above, the detail of the chosen row beside.
+// The traffic: a row for each message and remark, a filter above, the detail of the chosen row next to it.
 
 class Traffic {
   constructor(model, place) {
@@ -176,7 +176,7 @@ class Traffic {
     this.list.grid.focus({ preventScroll: true });
   }
 
-  /** Shows a frame, whatever the filter; returns whether it has a row. */
+  /** Shows a frame, regardless of the filter; returns whether it has a row. */
   async showFrame(capture, seq) {
     const row = this.model.nearest(capture, seq);
     if (row < 0) {

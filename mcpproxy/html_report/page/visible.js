@@ -1,5 +1,6 @@
-// Untrusted text for the eye: what would hide, reverse or move text becomes a visible escape, by the rules of the terminal
-// (mcpproxy/sanitise.py). Rows are escaped before they are stored; this is for payloads, which are stored as they crossed.
+// Untrusted text, made visible: what would hide, reverse or move text becomes a visible escape, by the rules of the
+// terminal (mcpproxy/sanitise.py). Rows are escaped before they are stored; this is for payloads, which are stored as
+// they crossed.
 
 const MARKS_IN_A_ROW = 8;
 const PLAIN = /^[\x20-\x7e\u00a0-\u00ac\u00ae-\u02ff]*$/;
@@ -8,9 +9,9 @@ const PLAIN = /^[\x20-\x7e\u00a0-\u00ac\u00ae-\u02ff]*$/;
 const HIDDEN =
   /[\p{C}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\ufe00-\ufe0d\u{e0100}-\u{e01ef}]/u;
 const PRESENTATION = /[\ufe0e\ufe0f]/;
-// What is drawn onto the character before: combining marks, and jamo that end a Hangul syllable.
+// Characters drawn onto the one before: combining marks, and jamo that end a Hangul syllable.
 const MARK = /[\p{M}\u1160-\u11ff\ud7b0-\ud7ff]/u;
-// What may come as text and as emoji: after a letter, a selector would be a hidden bit.
+// Characters that exist as text and as emoji: after a letter, a selector would be a hidden bit.
 const HAS_PRESENTATIONS = /[#*0-9ℹ]|[^\p{L}\x00-\x7f]/u;
 const SPACE = /\p{Zs}/u;
 const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };

@@ -1,5 +1,5 @@
-// The waterfall: every request of all servers on one clock. Above, a lane for each server; below, a row for each request
-// in the part of the clock that is chosen.
+// The waterfall: every request of all servers on one clock. Above, a lane for each server; below, a row for each
+// request in the chosen part of the clock.
 
 const SLOTS = 800;
 const LANE = 14;

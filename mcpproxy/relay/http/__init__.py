@@ -7,7 +7,7 @@ passes them; the upstream sees nothing of what it or the admission rule refuses.
 and are never JSON-RPC.
 
 `listener` accepts the connections of clients. `client_connection` and `upstream_connection` are the two that it joins,
-and `side` is what they share: a long read is forwarded in portions, in turn with those of other connections (`turns`).
-The observer (`observer`, `observer_calls`) sees each portion. If it falls behind, as it may with a compressed body,
-nothing more is read from that client until it has caught up.
+and `side` is what they share: a long read is forwarded in portions, in turn with those of other connections
+(`round_robin`). The observer (`observer`, `observer_calls`) sees each portion. If it falls behind, as it may with a
+compressed body, nothing more is read from that client until it has caught up.
 """

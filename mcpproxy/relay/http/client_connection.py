@@ -23,9 +23,9 @@ from mcpproxy.wire.response import ResponseTap
 HEAD_S: Final = 30.0
 """How long a request's head may take from its first byte to its last."""
 CONNECT_S: Final = 10.0
-"""How long the upstream may take to answer a connection."""
+"""How long it may take to connect to the upstream."""
 LINGER_S: Final = 5.0
-"""How long a refused client may keep sending, which is discarded, until it has read why."""
+"""How long a refused client may keep sending, so that it can read the reason; the data is discarded."""
 
 _REPORTED_STATUSES: Final = (502, 503, 504)  # reported where the upstream was unreachable, or we were too busy
 
@@ -298,7 +298,7 @@ class ClientConnection(Side):
             self._answer(self._refusal.status, self._refusal.reason, to_head=self._refusal.method == b"HEAD")
 
     def _forward_held(self) -> None:
-        """Forward what of an unfinished response has waited for its rest."""
+        """Forward the part of an unfinished response that has waited for the rest."""
         if self._rewriter is not None:
             out, events = self._rewriter.finish()
             if out and not self.transport.is_closing():

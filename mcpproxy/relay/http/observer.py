@@ -13,7 +13,7 @@ EndedBy = Literal["client", "server", "proxy", "error"]
 
 
 class Rewritten(NamedTuple):
-    """An address of the response was not forwarded as sent; comes before the event that holds the address."""
+    """An address of the response was not forwarded as sent; precedes the event that holds the address."""
 
     place: str
     """`location`, `content-location` or `endpoint`."""
@@ -22,7 +22,7 @@ class Rewritten(NamedTuple):
 
 
 Event: TypeAlias = response.Event | Rewritten
-"""What there is to tell of a response. All events but `Rewritten` hold what the upstream sent."""
+"""What is reported about a response. All events but `Rewritten` hold what the upstream sent."""
 
 
 class ConnectionTap(Protocol):

@@ -17,7 +17,7 @@ class ObserverCalls:
     """The calls that are due, of all connections."""
 
     def __init__(self, observer: Observer, turns: RoundRobin) -> None:
-        """Prepare.
+        """Start without calls.
 
         Args:
             observer: sees the traffic.
@@ -28,7 +28,7 @@ class ObserverCalls:
         self._due: list[tuple[ObservedConnection, int, TapCall]] = []
 
     def queue(self, connection: "ObservedConnection", at_ns: int, call: TapCall) -> None:
-        """Queue a call about what a connection has just forwarded, or about its fate."""
+        """Queue a call about what a connection has just forwarded, or about how it ended."""
         if not self._due:
             asyncio.get_running_loop().call_soon(self.make)
         self._due.append((connection, at_ns, call))
@@ -42,7 +42,7 @@ class ObserverCalls:
             was_behind = connection.is_behind
             try:
                 call(connection.tap, at_ns)
-            except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the traffic
+            except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the traffic
                 connection.tap = self.observer.failed(error)
             if connection.is_behind and not was_behind:
                 self._turns.schedule(partial(self._catch_up, connection))
@@ -52,7 +52,7 @@ class ObserverCalls:
         try:
             if connection.tap is not None:
                 connection.tap.catch_up()
-        except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the traffic
+        except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the traffic
             connection.tap = self.observer.failed(error)
         return connection.is_behind
 
@@ -71,7 +71,7 @@ class ObservedConnection:
         """The client has connected."""
         try:
             self.tap = self.calls.observer.connected(peer)
-        except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the traffic
+        except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the traffic
             self.tap = self.calls.observer.failed(error)
 
     @property

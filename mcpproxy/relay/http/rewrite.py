@@ -1,13 +1,13 @@
 """Makes the upstream's own addresses in responses relative, so that clients stay with the relay.
 
-The only case in which a response is not forwarded unchanged: a client follows redirects within one origin, and an
-absolute address of the upstream would lead it to another than the one that it was given. Only what names the upstream's
-own origin is touched: `Location` and `Content-Location` in the head of a 201 or 3xx, and the address in the `endpoint`
-event of the legacy transport, the first event in answer to a GET. There a comment, which readers of event streams skip,
-replaces the removed bytes, so that no length around them changes. The observer is told both addresses.
+This is the only case in which a response is not forwarded unchanged: a client follows redirects within one origin, and
+an absolute address of the upstream would lead it to an origin other than the one that it was given. Only addresses at
+the upstream's own origin are changed: `Location` and `Content-Location` in the head of a 201 or 3xx, and the address in
+the `endpoint` event of the legacy transport, the first event in response to a GET. There a comment, which readers of
+event streams skip, replaces the removed bytes, so that no length around them changes. The observer sees both addresses.
 
-Only what may have to be changed is held until it is whole: a head with one of these statuses, that of a 200 to a GET,
-and the data line of an `endpoint` event; of other heads no more than the status line, up to the status.
+Only what may have to be changed is held until it is whole: a head with one of these statuses, the head of a 200 to a
+GET, and the data line of an `endpoint` event; of other heads no more than the status line, up to the status.
 """
 
 import re
@@ -35,20 +35,20 @@ class Origin:
     """The upstream's origin, in each of its spellings."""
 
     def __init__(self, scheme: str, host: str, port: int | None) -> None:
-        """Without a port, it is that of the scheme."""
+        """If `port` is None, the origin has the default port of its scheme."""
         port = port or _DEFAULT_PORT[scheme]
         name = host.encode("idna")
         name = re.escape(b"[%b]" % name if b":" in name else name)
         ports = {port, 0} if port == _DEFAULT_PORT[scheme] else {port}
         spellings = rb"(?:%b:)?//%b%b" % (scheme.encode(), name, _ports(ports))
         if scheme == "https":
-            # A server that does not know of the TLS in front of it calls itself http, and means the same.
+            # A server that is unaware of the TLS in front of it calls itself http, and means the same.
             spellings += rb"|http://%b%b" % (name, _ports({port, 80, 0}))
         # A path that begins with //, or with what browsers take for that, would by itself name another host.
         self._starts = re.compile(rb"(?i:" + spellings + rb")(?=/(?![/\\\t])|[?#]|\Z)")
 
     def relative(self, address: bytes) -> bytes | None:
-        """The address without this origin; None if it does not name it, or would lead elsewhere without it."""
+        """The address without this origin, or None if it has another origin, or would lead elsewhere without it."""
         start = self._starts.match(address)
         if start is None:
             return None
@@ -84,18 +84,18 @@ class Rewriter:
         self._out = bytearray()
         self._told: list[Event] = []
         self._held = bytearray()
-        """The bytes that may have to be changed; never those of more than one head, or one line."""
+        """The bytes that may have to be changed; never more than one head, or one line."""
         self._kept: list[Event] = []
         """The tap's events about these."""
         self._awaits_endpoint = False
         """Whether a stream is under way that may begin with an `endpoint` event."""
         self._line = bytearray()
-        """Of that stream, the content of the current line."""
+        """The content of the current line of that stream."""
         self._type = b""
         self._is_after_cr = False
 
     def leaves(self, data: bytes) -> bool:
-        """Whether nothing in these bytes can have to be changed, as in most: then the tap may be fed without us."""
+        """Whether none of these bytes may have to be changed, as is usual: then the tap can be fed directly."""
         tap = self._tap
         if not tap.in_head:
             return not (self._awaits_endpoint or tap.awaited)
@@ -104,7 +104,7 @@ class Rewriter:
         return is_first and status.isdigit() and status >= b"200" and not self._holds(status)
 
     def feed(self, data: bytes) -> tuple[bytes, list[Event]]:
-        """Returns what to forward for these bytes, and what to tell the observer once that is done."""
+        """Returns what to forward for these bytes, and what to report to the observer once that is done."""
         at = 0
         while at < len(data):
             if self._tap.in_head:
@@ -175,13 +175,13 @@ class Rewriter:
     # --- the first event of a stream ---
 
     def _first_event(self, data: bytes, at: int) -> int:
-        """Take the bytes up to the next line end, be it one of the content or of the chunks around it."""
+        """Process the bytes up to the next line end, of content or of chunk framing; returns the position after."""
         found = _LINE_END(data, at)
         piece = data[at : found.end() if found else len(data)]
         events, size = self._tap.feed_some(piece, 0)
         self._held += piece[:size]
         self._kept += events
-        # The size of a chunk is a line, so what of a piece is content stands at its beginning.
+        # The size of a chunk is a line, so any content in a piece is at its beginning.
         content = b"".join([event.payload for event in events if isinstance(event, ResponseBody)])
         if content == b"\n" and self._is_after_cr:
             self._is_after_cr = False
@@ -195,7 +195,7 @@ class Rewriter:
         return at + size
 
     def _examine_line(self) -> None:
-        """Decide on the current line of the stream; unless it may have to be changed, forward what there is of it."""
+        """Examine the current line of the stream; unless it may have to be changed, forward what has arrived of it."""
         line = bytes(self._line)
         is_endpoint = self._type == b"endpoint"
         if line.endswith((b"\r", b"\n")):

@@ -16,7 +16,7 @@ _SURPLUS_ANSWERED: Final = 4  # clients above the maximum that get an explanatio
 
 
 class Shared:
-    """What the connections of all clients share, and which there are."""
+    """What the connections of all clients share, and the list of these connections."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Shared:
         rewrites: bool,
         most: int,
     ) -> None:
-        """Begin without connections.
+        """Start without connections.
 
         Args:
             upstream: the server that receives everything.
@@ -53,11 +53,11 @@ class Shared:
         self._has_reported_crowd = False
 
     def add(self, client: Side, leave: Callable[[], None]) -> bool:
-        """Add a client that has connected; False if there are too many.
+        """Add a client that has connected; returns False if there are too many.
 
         Args:
             client: its connection.
-            leave: ends that as ended by the recorder.
+            leave: ends the connection, with the recorder as the cause.
         """
         self.clients[client] = leave
         return len(self.clients) <= self.cap

@@ -20,7 +20,7 @@ class Upstream(NamedTuple):
     port: int
     tls: ssl.SSLContext | None
     authority: bytes
-    """What the Host header says."""
+    """The value of the Host header."""
     proxy: tuple[str, int] | None = None
     """An HTTP proxy to tunnel through."""
 
@@ -78,7 +78,7 @@ async def _tunnel(loop: asyncio.AbstractEventLoop, proxy: tuple[str, int], targe
 
 
 def socket_of(transport: asyncio.Transport) -> Any:
-    """The socket of a connection, of a type that depends on the loop; None if the connection has it no more."""
+    """The socket of a connection, of a type that depends on the loop, or None if it no longer has one."""
     try:
         return transport.get_extra_info("socket")
     except AttributeError:  # a TLS transport that was closed twice, as asyncio itself does when a connect is cancelled

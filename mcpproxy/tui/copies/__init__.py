@@ -1,1 +1,1 @@
-"""What leaves the screen when the user asks for it: text in the clipboard, rows and attachments in files."""
+"""What the user takes from the screen: text into the clipboard, rows and attachments into files."""

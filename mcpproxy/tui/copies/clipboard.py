@@ -1,7 +1,7 @@
 """Where copied text goes: through the terminal into the clipboard, or into a private file if that cannot work.
 
-A terminal does not say whether it accepts text for the clipboard (OSC 52). Of a few it is known that they do not; on
-all others, the user can choose the file. There is one such file, which the next one replaces, as in a clipboard.
+A terminal does not say whether it accepts text for the clipboard (OSC 52). A few are known not to; on all others, the
+user can choose the file. There is one such file; each copy replaces the last, as in a clipboard.
 """
 
 import os
@@ -21,7 +21,7 @@ from mcpproxy.wording.units import size
 NAME: Final = "copied.txt"
 """The file in the state directory."""
 _WITHOUT: Final = frozenset({"linux", "dumb", "vt100", "vt102", "vt220", "cons25"})
-"""Values of TERM of terminals that have no clipboard."""
+"""Values of TERM for terminals without a clipboard."""
 
 
 def has_clipboard(variables: Mapping[str, str] = os.environ) -> bool:
@@ -30,7 +30,7 @@ def has_clipboard(variables: Mapping[str, str] = os.environ) -> bool:
 
 
 def copy(app: App[None], form: CopyForm) -> None:
-    """Put the text of a form into the clipboard, or into the file if that cannot work or the user wants it; say so."""
+    """Put text into the clipboard, or into the file if that cannot work or the user wants it, and notify the user."""
     amount = f"{form.word}, {size(len(form.text.encode()))}"
     if form.fits and not form.to_file and has_clipboard():
         to_clipboard(app, form.text)

@@ -16,12 +16,12 @@ from mcpproxy.wording.units import size
 MAX_CLIPBOARD_BYTES: Final = 74_000
 """Bytes that common terminals accept into the clipboard at once."""
 MAX_COPIED_ROW_BYTES: Final = 2 << 20
-"""Bytes of a row that goes to a file in place of the clipboard; more than that is for an export."""
+"""Bytes of a row that goes to a file instead of the clipboard; a larger row needs an export."""
 
 _NO_SHELL: Final = "unsafe in a shell"
 """The remark on text that a shell could run."""
 _PLAIN: Final = "plain text"
-"""The remark on commands: what the recorder hashes is beside the message, not in it."""
+"""The remark on commands: the recorder's hashes are next to the message, not in it."""
 
 
 class CopyForm(NamedTuple):
@@ -36,7 +36,7 @@ class CopyForm(NamedTuple):
     remark: str = ""
     """A caveat about it."""
     to_file: bool = False
-    """Whether the user wants a file in place of the clipboard."""
+    """Whether the user wants a file instead of the clipboard."""
 
     @property
     def fits(self) -> bool:

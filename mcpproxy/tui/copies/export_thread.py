@@ -49,7 +49,7 @@ class Export:
             raise
 
     def step(self) -> bool:
-        """Write some rows; False when all are written.
+        """Write some rows; returns False once all are written.
 
         Raises:
             OSError: the file cannot be written; it has been deleted.

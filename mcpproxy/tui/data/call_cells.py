@@ -1,6 +1,6 @@
 """Cells of calls, in the worker: what a call has become, written into its columns.
 
-A call is one object that shows what has become of it, so its cells are rewritten from it whenever a step names it.
+A call is one object with its current state, so its cells are rewritten from it whenever a step names it.
 """
 
 from typing import Final
@@ -17,14 +17,14 @@ _GROWN: Final = 1.1
 _MAX_DURATION_NS: Final = (1 << 63) - 1
 _CODES: Final = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 _QUIET: Final = frozenset({_CODES[Outcome.CANCELLED], _CODES[Outcome.NOT_RECORDED]})
-"""Ends without a response that are no error of the request."""
+"""Outcomes without a response that are not an error of the request."""
 
 
 class CallCells:
     """Writes the cells of the calls of one capture."""
 
     def __init__(self, filling: Filling, most: int) -> None:
-        """Begin with no call.
+        """Start without calls.
 
         Args:
             filling: the columns.
@@ -42,7 +42,7 @@ class CallCells:
         Args:
             call: the call.
             row: the row that has changed it; NONE at the end of the capture.
-            is_last: whether nothing can change it any more.
+            is_last: whether nothing can change it after this.
         """
         filling, calls, number = self._filling, self._filling.columns.calls, call.number
         if number >= self._most:
@@ -88,12 +88,12 @@ class CallCells:
 
         Args:
             call: the call.
-            row: the row that has changed it; NONE at the end of the capture, which is no end of a call.
+            row: the row that has changed it; NONE at the end of the capture, which does not end a call.
         """
         return row if call.over is None else self._filling.row_of(call.over.seq, row)
 
     def _note_meant(self, call: Call) -> None:
-        """Note which response was probably meant for a call: the first that was."""
+        """Record which response was probably meant for a call: the first that was."""
         answer, notes = call.meant_for_it, self._filling.notes
         if answer is not None and not notes.has("probable", call.number):
             notes.add("probable", call.number, answer.seq, answer.id)
@@ -105,7 +105,7 @@ class CallCells:
         is_cancelled[call.number] = seq is not None
 
     def _note_carrier(self, call: Call, row: int) -> None:
-        """Note by which HTTP exchange a call ended, and when, if the one of its request does not say so."""
+        """Record by which HTTP exchange a call ended, and when, if it was not the exchange of its request."""
         http, carrier = call.http, call.request.frames[0].exchange
         if http is None or call.response is not None:
             return

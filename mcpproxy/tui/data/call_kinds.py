@@ -28,10 +28,9 @@ class CallKind(NamedTuple):
 
     @classmethod
     def from_worker(cls, side: Any, method: Any, name: Any, is_rest: Any) -> Self:
-        """What the worker tells, which may be anything.
+        """Read a kind that the worker has sent, which may be anything.
 
-        Raises:
-            ValueError: it is no kind.
+        Raises: ValueError: it is not a kind.
         """
         texts = method, "" if name is None else name
         if side not in ("client", "server") or not all(
@@ -42,7 +41,7 @@ class CallKind(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether its texts are those of the request, and not cut."""
+        """Whether its texts are those of the request, uncut."""
         return (
             not self.is_rest and len(self.method) < MAX_CALL_NAME_CHARS and len(self.name or "") < MAX_CALL_NAME_CHARS
         )
@@ -55,7 +54,7 @@ class CallKind(NamedTuple):
 
     @property
     def filter(self) -> str | None:
-        """The expression that selects requests of this kind and their responses; None if there is none."""
+        """The expression that selects requests of this kind and their responses, or None if there is none."""
         if self.is_rest:
             return None
         name = "not name:*" if self.name is None else f"name:{pattern(self.name)}"

@@ -8,7 +8,7 @@ from mcpproxy.tui.data.client_captures import header_of
 
 
 def capture_with_id(id_: str, paths: Iterable[Path]) -> Path | None:
-    """The first capture whose header has the id; None if there is none. Reads files."""
+    """The first capture whose header has the id, or None if there is none. Reads files."""
     for path in paths:
         try:
             if header_of(path).get("capture") == id_:

@@ -80,7 +80,7 @@ class ListedCapture:
         self._sum = tail, Summarizer()
 
     def step(self) -> bool:
-        """Read the next part; False if there is nothing more to read for now."""
+        """Read the next part; returns False if there is nothing more to read yet."""
         if self._sum is None:
             return False
         tail, summarizer = self._sum
@@ -137,7 +137,7 @@ class CaptureList:
         """How many steps the visible captures have had without a pause."""
 
     def step(self) -> bool:
-        """Search for captures, or read part of one; False if there is nothing to do for now."""
+        """Search for captures, or read part of one; returns False if there is nothing to do yet."""
         if self.is_paused:
             return False
         began = time.monotonic()
@@ -172,7 +172,7 @@ class CaptureList:
     def _read_in_view(self, in_view: Sequence[ListedCapture]) -> bool:
         """Read a little of the visible captures in turn, so that a large one holds up no other.
 
-        Returns False if there is nothing to read, and now and then if that takes long: the others begin meanwhile.
+        Returns False if there is nothing to read, and now and then if that takes long, so that the others can begin.
         """
         unread = [capture for capture in in_view if not (capture.is_summed or capture.is_live)]
         self._turn = self._turn + 1 if unread else 0
@@ -212,7 +212,7 @@ class CaptureList:
         return self._look_at_clients() or is_new
 
     def _look_at_clients(self) -> bool:
-        """Update the routed servers that have no capture yet; True if they changed."""
+        """Update the routed servers that have no capture yet; returns whether they changed."""
         now = time.monotonic()
         if self._routed is None or now < self._next_routed:
             return False

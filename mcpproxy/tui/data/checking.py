@@ -27,12 +27,12 @@ class _Job(NamedTuple):
     findings: Findings
     worker: PythonChild
     reading: Reading | None
-    """What learns what its messages mean; None if only findings are of interest."""
+    """Receives what its messages mean; None if only findings are wanted."""
     is_judged: bool
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is something that the worker has not told yet, as far as known here."""
+        """Whether the worker has something left to report, as far as is known here."""
         findings, reading = self.findings, self.reading
         if findings.trouble:
             return False
@@ -44,10 +44,10 @@ class Checking:
     """Reads and checks captures in a process of its own."""
 
     def __init__(self, notify: Callable[[], None]) -> None:
-        """Nothing is started yet.
+        """Start nothing yet.
 
         Args:
-            notify: called from a thread when there is news, several times a second per capture.
+            notify: called from a thread when results have come in, several times a second per capture.
         """
         self._notify = notify
         self._lock = threading.Lock()
@@ -57,7 +57,7 @@ class Checking:
 
     @property
     def pid(self) -> int | None:
-        """The worker's pid; None if none is running."""
+        """The worker's pid, or None if none is running."""
         return self._worker.pid if self._worker is not None and self._worker.is_alive else None
 
     def read(self, reading: Reading, *, with_rules: bool = True) -> None:
@@ -144,10 +144,10 @@ class Checking:
 
 
 def add_report(report: dict[str, Any], findings: Findings) -> bool:
-    """Take what the worker tells of the rules; whether it is worth a look at the screen.
+    """Process what the worker reports of the rules; returns whether the screen should be redrawn.
 
     Raises:
-        LookupError, TypeError, ValueError: it makes no sense.
+        LookupError, TypeError, ValueError: it is invalid.
     """
     if "found" in report:
         findings.add_finding(_finding(Finding(*report["found"])))
@@ -167,7 +167,7 @@ def add_report(report: dict[str, Any], findings: Findings) -> bool:
 
 
 def _finding(told: Finding) -> Finding:
-    """What is told as a finding, if it is what it should be."""
+    """The finding in a report, if it is valid."""
     texts = told.rule, told.blames, told.message, told.pointer, told.source, told.method
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("no finding")
@@ -191,7 +191,7 @@ class Counting:
         self._counted: dict[Path, Findings] = {}
 
     def findings(self, path: Path) -> Findings | None:
-        """The findings of a capture that is or was counted here; None for any other."""
+        """The findings of a capture that is or was counted here, or None for any other."""
         return self._counted.get(path)
 
     def want(self, live: list[Path], chosen: Path | None) -> None:

@@ -73,7 +73,7 @@ class Client(NamedTuple):
 
 
 def client_of(header: Mapping[str, Any]) -> Client | None:
-    """The process that started a recorder; None if unknown."""
+    """The process that started a recorder, or None if unknown."""
     boot, parents = header.get("boot_id"), header.get("parents")
     if header.get("transport") != "stdio" or not isinstance(boot, str) or not isinstance(parents, list):
         return None
@@ -110,7 +110,7 @@ def header_of(path: Path) -> Mapping[str, Any]:
 
 
 def apart_ns(first: Mapping[str, Any], second: Mapping[str, Any]) -> int | None:
-    """How much later the second of two captures began, by their headers; None if no clock can tell.
+    """How much later the second of two captures began, by their headers, or None if no clock can tell.
 
     Within one boot, the monotonic clock decides, because it cannot be set.
     """
@@ -125,7 +125,7 @@ def apart_ns(first: Mapping[str, Any], second: Mapping[str, Any]) -> int | None:
 
 
 class ClientCaptures:
-    """Looks for the captures of one client process, a few files at a time."""
+    """Searches for the captures of one client process, a few files at a time."""
 
     def __init__(self, path: Path, header: Mapping[str, Any], listed: Callable[[], Iterable[Path]]) -> None:
         """Start without having searched.
@@ -157,7 +157,7 @@ class ClientCaptures:
                 self._unread.append(segments(path)[0])
 
     def step(self) -> bool:
-        """Read some headers; False if none are left."""
+        """Read some headers; returns False if none are left."""
         for _ in range(min(AT_ONCE, len(self._unread))):
             path = self._unread.pop()
             try:

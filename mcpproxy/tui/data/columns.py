@@ -5,8 +5,8 @@ and filter a million rows without pairing their messages again. The worker fills
 the cells that have changed as binary batches; the screen's process puts these into columns of its own, and nothing else
 writes there. A batch says where its cells belong, so a batch that comes again changes nothing.
 
-The worker reads what strangers wrote, so a batch is believed only as far as it can be checked: cells are taken only if
-they leave no hole, and every row, call and kind that they refer to exists.
+The worker reads untrusted input, so a batch is trusted only as far as it can be checked: cells are accepted only if
+they leave no gap, and every row, call and kind that they refer to exists.
 """
 
 import struct
@@ -20,10 +20,11 @@ from analysis.conversation.call import IdState, Outcome
 from mcpproxy.tui.data.sorted_rows import insert
 
 ROWS: Final = 1_250_000
-"""The maximum number of rows, and of calls: with all columns some 75 bytes per pair. Anything after the last is
-only counted."""
+"""The maximum number of rows, and of calls: all columns take some 75 bytes per pair. Rows and calls beyond it are only
+counted.
+"""
 SPANNING: Final = 100_000
-"""Messages that span lines, of which that many are remembered."""
+"""The maximum number of messages spanning lines that are remembered."""
 NONE: Final = (1 << 32) - 1
 """No row, or no call."""
 OUTCOMES: Final = (*Outcome,)
@@ -38,31 +39,33 @@ UNUSUAL: Final = 4
 MISFIT: Final = 8
 AGAIN: Final = 64
 BAD: Final = 128
-"""Marks of a row: an HTTP body that need not be a message, and is none; a line of a message that began earlier; holding
-messages that its frame alone does not show; one more than the place in `MISFITS`, times this; a message that repeats
-one whose HTTP exchange was redirected; an error, or no message. The last is the highest, so that a search for it is one
-for large bytes."""
+"""Marks of a row: an HTTP body that need not be a message, and is not; a line of a message that began earlier; a row
+with messages that its frame alone does not show; one more than the place in `MISFITS`, times this; a message that
+repeats one whose HTTP exchange was redirected; an error, or no message. The last is the highest, so a search for it is
+one for large bytes.
+"""
 MISFIT_BITS: Final = 7 * MISFIT
 
 AS_IT_IS: Final = 0
 AS_RESPONSE: Final = 1
 UNJUDGED: Final = 2
-"""How the worker took an unusual message: as what it is; as a response, although it has a method; as one that cannot be
-judged, because lines before it are lost."""
+"""How the worker interpreted an unusual message: as what it is; as a response, although it has a method; as one that
+cannot be judged, because lines before it are lost.
+"""
 
 AT_ONCE: Final = 1000
-"""The most cells of a column in a part of a batch."""
+"""The maximum number of cells of a column in a part of a batch."""
 MAX_BATCH_BYTES: Final = 60 << 10
-"""The most bytes of a batch, unless one part is larger."""
+"""The maximum size of a batch in bytes, unless one part is larger."""
 MAX_COLUMN_WORDS: Final = 1_100_000
-"""The most words of messages that are unusual, or that span lines; above what the worker remembers."""
+"""The maximum number of words of messages that are unusual, or that span lines; more than the worker remembers."""
 MAX_MESSAGES_PER_ROW: Final = 1 << 20
-"""The most messages of a row that are told apart."""
+"""The maximum number of messages of a row that are distinguished."""
 _NUMBER: Final = 21
 """Bits of the number of a row or of a call; all set for no call."""
 _NUMBERS: Final = (1 << _NUMBER) - 1
 _OF_ROW: Final = 43
-"""In the word of an unusual message, the bits below its row: its place there, how it was taken, and its call."""
+"""In the word of an unusual message, the bits below its row: its place there, how it was interpreted, and its call."""
 _HEAD: Final = struct.Struct("=BBHIIQQ")
 _PART: Final = struct.Struct("=HHI")
 _SIGN: Final = 0xB7
@@ -105,19 +108,19 @@ class Unusual(NamedTuple):
     call: int
     """Its call, or NONE."""
     taken: int
-    """How it was taken: `AS_IT_IS`, `AS_RESPONSE` or `UNJUDGED`."""
+    """How it was interpreted: `AS_IT_IS`, `AS_RESPONSE` or `UNJUDGED`."""
 
 
 class Columns:
     """The columns of one capture. One process fills them, and one of the other's threads; all others only read."""
 
     def __init__(self) -> None:
-        """Begin with no row."""
+        """Start without rows."""
         self.calls = Calls()
         self.sessions = array("I")
         """By row: the number of its session, from 1; 0 if it has no message."""
         self.marks = bytearray()
-        """By row: what is odd about it."""
+        """By row: its marks, such as `BAD`."""
         self.call_of = array("I")
         """By row: its call, or NONE."""
         self.begun = array("I")
@@ -125,13 +128,13 @@ class Columns:
         self.begun_numbers = array("I")
         """The numbers of those sessions."""
         self.changed_rows = array("I")
-        """Rows of which more became known after the rows behind them, in this order."""
+        """Rows of which more became known after later rows were added, in this order."""
         self.usual_ns = array("q")
-        """By kind of request: the time within which 95 of 100 of its responses came; -1 as long as there are few."""
+        """By kind of request: the time within which 95 of 100 of its responses came; -1 while there are few."""
         self._joined = array("Q")
         """Messages that span lines, ascending: the first row, and the last."""
         self._unusual = array("Q")
-        """Unusual messages, ascending by row, those of a row in their order."""
+        """Unusual messages, ascending by row, and in their order within a row."""
         calls = self.calls
         self._groups: tuple[tuple[array[int] | bytearray, ...], ...] = (
             (self.usual_ns,),
@@ -146,8 +149,9 @@ class Columns:
             (self.sessions, self.marks, self.call_of),
             (self.changed_rows,),
         )
-        """What belongs together, in the order in which it must be written: whatever is written refers to what is there.
-        In each group, the last column counts."""
+        """Columns that belong together, in the order in which they must be written: cells refer only to cells already
+        written. In each group, the length of the last column counts.
+        """
 
     @property
     def understood(self) -> int:
@@ -161,7 +165,7 @@ class Columns:
         return word & _NUMBERS if word and word >> _NUMBER == row else None
 
     def unusual(self, row: int) -> list[Unusual]:
-        """The messages of a row that it alone does not show, in their order; those of any other row are none."""
+        """The messages of a row that it alone does not show, in their order; any other row has none."""
         if row >= self.understood or not self.marks[row] & UNUSUAL:
             return []
         words = self._unusual
@@ -172,13 +176,13 @@ class Columns:
     # ---- in the worker
 
     def join(self, first: int, last: int) -> int:
-        """Note that a message spans lines; returns the word to send."""
+        """Record that a message spans lines; returns the word to send."""
         word = first << _NUMBER | last
         insert(self._joined, word)
         return word
 
     def add_unusual(self, row: int, place: int, unusual: Unusual) -> int:
-        """Note an unusual message at a place among those of its row; returns the word to send."""
+        """Record an unusual message at a place among those of its row; returns the word to send."""
         call = _NUMBERS if unusual.call == NONE else unusual.call
         word = row << _OF_ROW | min(place, MAX_MESSAGES_PER_ROW - 1) << _NUMBER + 2 | unusual.taken << _NUMBER | call
         insert(self._unusual, word)
@@ -192,14 +196,13 @@ class Columns:
     # ---- in the process of the screens
 
     def write(self, batch: "Batch", kinds: int) -> None:
-        """Put in the cells of a batch.
+        """Write the cells of a batch.
 
         Args:
             batch: from the worker, whose rows must all exist.
             kinds: how many kinds of requests are known.
 
-        Raises:
-            ValueError: it makes no sense; it is not written, or in part.
+        Raises: ValueError: it is invalid; nothing is written, or only part of it.
         """
         at = 0
         while at < len(batch.parts):
@@ -237,7 +240,7 @@ class Columns:
         return end
 
     def _fit(self, cells: "array[int]", check: str, rows: int, kinds: int) -> bool:
-        """Whether what some cells refer to exists."""
+        """Whether everything that some cells refer to exists."""
         if check == "any" or not cells:
             return True
         if check == "time":
@@ -260,9 +263,9 @@ class Batch(NamedTuple):
     """The cells that have changed, as they come from the worker."""
 
     job: int
-    """Which capture they are of."""
+    """The number of their capture."""
     rows: int
-    """How many rows must exist: whatever the cells refer to is among them."""
+    """How many rows must exist: the cells refer to no later row."""
     last_seq: int
     """Number of the record in the last of these rows."""
     read_bytes: int
@@ -273,12 +276,12 @@ class Batch(NamedTuple):
 
     @property
     def message(self) -> bytes:
-        """As it is sent."""
+        """The batch as a message to send."""
         return _HEAD.pack(_SIGN, self.has_ended, 0, self.job, self.rows, self.last_seq, self.read_bytes) + self.parts
 
 
 def batch_in(message: bytes) -> Batch | None:
-    """The batch that a message is; None if it is JSON.
+    """The batch in a message, or None if it is JSON.
 
     Raises:
         ValueError: it is neither.
@@ -294,17 +297,17 @@ def batch_in(message: bytes) -> Batch | None:
 
 
 def renumbered(message: bytes, job: int) -> bytes:
-    """What the worker has told of a capture under another number.
+    """What the worker has reported of a capture, under another number.
 
     Raises:
-        ValueError: it makes no sense.
+        ValueError: it is invalid.
     """
     batch = batch_in(message)
     return as_json({**from_json(message), "n": job}) if batch is None else batch._replace(job=job).message
 
 
 def runs(places: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Ascending places as runs of at most `AT_ONCE`: the first, and the one behind the last."""
+    """Ascending places as runs of at most `AT_ONCE`: the first, and the one after the last."""
     first = last = -1
     for place in places:
         if place != last or last - first == AT_ONCE:

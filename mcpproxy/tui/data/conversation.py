@@ -20,9 +20,9 @@ from mcpproxy.tui.data.http_exchanges import HttpExchanges
 PEERS: Final = 10_000
 """Sessions whose two sides are remembered."""
 NOTED: Final = 100_000
-"""Calls and messages of which something of a sort is noted; the worker tells of no more."""
+"""The maximum number of notes of each sort; the worker sends no more."""
 _MAX_NUMBER: Final = 1 << 128
-"""Above all sums of numbers that a capture can hold."""
+"""Greater than any sum of numbers that a capture can hold."""
 
 
 class Loss(NamedTuple):
@@ -66,7 +66,7 @@ class Conversation:
     """What is known so far. Filled by one thread while others read."""
 
     def __init__(self, index: Index, http: HttpExchanges) -> None:
-        """Begin with what the header says.
+        """Start with what the header says.
 
         Args:
             index: of the capture.
@@ -77,18 +77,20 @@ class Conversation:
         self.capture: About = first.capture
         """What is known about the capture as a whole."""
         self.losses: Lost = first.losses
-        """What may hold messages that nobody has read."""
+        """Losses that may include messages, which were never read."""
         self.forgotten: Sequence[str] = ()
-        """What had to be forgotten because too much was open at once, as sentences."""
+        """What had to be forgotten because too much was open at once, in sentences."""
         self.missing: Sequence[Loss] = ()
-        """Where records are missing; beyond the maximum, the last range includes all that follow."""
+        """Where records are missing; beyond the maximum number, the last range includes all that follow."""
         self.unknown: tuple[int, int, int] = (0, 0, 0)
         """How many requests are above the maximum, how many notes about calls are left out, and how many messages that
         span lines are shown as lines."""
         self.probable_answers: dict[int, ProbableAnswer] = {}
         """Responses that match no request, by the unanswered request for which each was probably meant."""
         self.guesses: dict[int, str] = {}
-        """By the row of a response that fits no request: for which it was probably meant, as a clause. Untrusted."""
+        """By the row of a response that matches no request: the request for which it was probably meant, as a clause.
+        Untrusted.
+        """
         self.cancelled_at: dict[int, int] = {}
         """By the number of a call: the row of the message that cancelled it, or of the end of its HTTP exchange."""
         self.cancellations: dict[int, Cancellation] = {}
@@ -111,7 +113,7 @@ class Conversation:
         return whole if session is None else self._peers.get(session, whole)
 
     def exchange(self, number: int) -> HttpExchange | None:
-        """The HTTP exchange with a number, as its records in the file say; None if none is known."""
+        """The HTTP exchange with a number, as its records in the file say; returns None if none is known."""
         made = Exchanges()
         for row in self._http.rows(number):
             record = self._index.read_item(row)
@@ -119,11 +121,11 @@ class Conversation:
                 made.on_record(record.members, RecordRef(record.seq, record.t_ns))
         return made.known(number)
 
-    def update(self, news: dict[str, Any]) -> None:
-        """Take what the worker tells.
+    def apply_news(self, news: dict[str, Any]) -> None:
+        """Process what the worker reports.
 
         Raises:
-            LookupError, TypeError, ValueError: it makes no sense.
+            LookupError, TypeError, ValueError: it is invalid.
         """
         if "note" in news:
             self._take_note(*news["note"])
@@ -146,7 +148,7 @@ class Conversation:
             self.unknown = left_out, unnoted, unjoined
 
     def _take_note(self, sort: Any, number: Any, *told: Any) -> None:
-        """Take a note about a call, or about the message in a row."""
+        """Store a note about a call, or about the message in a row."""
         notes: dict[int, Any] = self._notes[sort]
         notes[as_number(number)] = _NOTES[sort](*told)
         if len(notes) > NOTED:
@@ -154,7 +156,7 @@ class Conversation:
 
 
 def _about(told: About) -> About:
-    """What is told of the capture as a whole, if it is what it should be."""
+    """What is reported of the capture as a whole, if it is valid."""
     texts = told.name, told.id, told.transport, told.ending, *told.revisions
     numbers = told.begins_at, told.t_ns, told.sessions, told.guesses, 0 if told.wall_ns is None else told.wall_ns
     if not all(text is None or isinstance(text, str) for text in texts) or not all(map(_is_number, numbers)):
@@ -163,10 +165,10 @@ def _about(told: About) -> About:
 
 
 def as_number(told: object) -> int:
-    """What is told as a number of records, rows or nanoseconds.
+    """A reported number of records, rows or nanoseconds.
 
     Raises:
-        ValueError: it is none, or greater than any that a screen can show.
+        ValueError: it is not a number, or greater than any that a screen can show.
     """
     if type(told) is not int or not 0 <= told < _MAX_NUMBER:
         raise ValueError("no number")
@@ -202,4 +204,4 @@ _NOTES: Final[dict[str, Callable[..., object]]] = {
     "cancels": _cancels,
     "carried": _carried,
 }
-"""What is told in a note of each sort."""
+"""What a note of each sort contains."""

@@ -1,6 +1,6 @@
 """Filling, in the worker: the columns of a capture while they are filled, and which of their cells have changed.
 
-What is new at the end of a column is told by its length; earlier cells are told again if they have changed.
+New cells at the end of a column are recognised by its length; earlier cells are sent again if they have changed.
 """
 
 from collections.abc import Collection, Iterator
@@ -31,14 +31,14 @@ from mcpproxy.tui.data.columns import (
 from mcpproxy.tui.data.notes import Notes
 
 MAX_UNUSUAL_MESSAGES: Final = 1_000_000
-"""Unusual messages that are remembered; a filter takes the others for ordinary ones."""
+"""Unusual messages that are remembered; a filter treats the others as ordinary."""
 
 
 class Filling:
-    """The columns of one capture, and what else is told of its rows and calls."""
+    """The columns of one capture, and what else is reported of its rows and calls."""
 
     def __init__(self) -> None:
-        """Begin with no row."""
+        """Start without rows."""
         self.columns = Columns()
         self.kinds = CallKinds()
         self.notes = Notes()
@@ -61,7 +61,7 @@ class Filling:
         return self._sent[USUAL]
 
     def add_row(self, seq: int) -> None:
-        """Add a row with nothing in it.
+        """Add an empty row.
 
         Args:
             seq: the number of its record.
@@ -72,7 +72,7 @@ class Filling:
         self.columns.call_of.append(NONE)
 
     def row_of(self, seq: int, row: int) -> int:
-        """The row of a record, which is before a row or the same; NONE as that row stands for the last one."""
+        """The row of a record that is at or before a given row; NONE as the given row means the last one."""
         seqs = self.seqs
         if not seqs or seqs.last == seq:
             return row if row != NONE else len(seqs) - 1
@@ -88,18 +88,18 @@ class Filling:
             self._rows.add(row)
 
     def change_row(self, row: int) -> None:
-        """Note that more is known of an earlier row."""
+        """Record that more is known about an earlier row."""
         if row < self._sent[OF_ROWS]:
             self._rows.add(row)
             self.columns.changed_rows.append(row)
 
     def change_call(self, number: int) -> None:
-        """Note that more is known of a call."""
+        """Record that more is known about a call."""
         if number < self._sent[CALLS]:
             self._calls.add(number)
 
     def set_usual(self, kind: int, ns: int) -> None:
-        """Set within which time 95 of 100 responses to a kind of requests came."""
+        """Set the time within which 95 of 100 responses to a kind of request came."""
         self.columns.usual_ns[kind] = ns
         if kind < self._sent[USUAL]:
             self._usual.add(kind)
@@ -116,12 +116,12 @@ class Filling:
             self.change_row(row)
 
     def join(self, first: int, last: int, *, is_counted: bool) -> bool:
-        """Note that rows from one to another are one message; whether there was room for that.
+        """Record that the rows from one to another are one message; returns whether there was room for that.
 
         Args:
             first: its first row.
             last: its last row.
-            is_counted: whether it counts if there was none: others of the same lines count already.
+            is_counted: whether to count it if there was no room: others of the same lines are counted already.
         """
         if len(self.columns._joined) >= SPANNING:
             self.unjoined += is_counted

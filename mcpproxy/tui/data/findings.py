@@ -58,7 +58,7 @@ class Findings:
         self.faults: tuple[str, ...] = ()
         """Rules that failed, which is a bug in mcpproxy."""
         self.forgotten: tuple[str, ...] = ()
-        """What the rules had to forget because too much was open at once, as sentences."""
+        """What the rules had to forget because too much was open at once, in sentences."""
         self.late = array("I")
         """Rows that got a finding after they had been checked, in the order of those findings."""
         self._index = index
@@ -79,7 +79,7 @@ class Findings:
         return self._index.entry_of_seq(finding.frame) if self._index is not None else None
 
     def at(self, row: int) -> tuple[Level | None, int]:
-        """The worst level in a row, and how many findings, 63 at most."""
+        """The worst level in a row, and the number of findings, 63 at most."""
         mark = self._worst[row] if row < len(self._worst) else 0
         return (Level(mark >> 6), mark & COUNTED) if mark else (None, 0)
 
@@ -106,7 +106,7 @@ class Findings:
         before = len(self._worst[: max(0, row)].rstrip(_RIGHT)) - 1
         return before if before >= 0 else None
 
-    # ---- additions, from the thread that hears the worker
+    # ---- additions, from the thread that receives the worker's output
 
     def add_finding(self, finding: Finding) -> None:
         """Add a finding with its text."""
@@ -133,7 +133,8 @@ class Findings:
                 self._place(*one)
 
     def _mark(self, rule: str, level: Level, frame: int, finding: Finding | None) -> None:
-        # Held from the look for the row to the end: else the row is found, and `settle` called, in between.
+        # Held from the search for the row to the end: otherwise the row could be found, and `settle` called, in
+        # between.
         with self._placing:
             self._place(rule, level, frame, finding)
 

@@ -1,4 +1,4 @@
-"""Heat: the calls of a stretch that has too many for a bar each: by kind and time, and the slowest of them.
+"""Heat: the calls of a stretch with too many for a bar each: by kind and time, and the slowest of them.
 
 A thread computes it in steps: a stretch may hold a million calls.
 """
@@ -23,7 +23,7 @@ RUNNING: Final = -1
 BAD: Final = -2
 NOTHING: Final = -3
 ABANDONED: Final = -4
-"""In place of a length: a call that has not ended; an error, or no answer; no call; an abandoned call."""
+"""Instead of a duration: a call that has not ended; an error, or no response; no call; an abandoned call."""
 
 _BAD: Final = frozenset(OUTCOMES.index(outcome) for outcome in ERRORS | FAILURES)
 
@@ -46,7 +46,7 @@ class HeatRow:
 
     def __init__(self, cells: int) -> None:
         self.worst_ns = [NOTHING] * cells
-        """By cell: how long the longest call lasted that began then, or one of the signs."""
+        """By cell: the duration of the longest call that began then, or one of the codes above."""
         self.count = 0
         self.most_ns = 0
 
@@ -68,7 +68,7 @@ class HeatMap:
         self.took_s = 0.0
 
     def step(self, reading: Reading) -> bool:
-        """Do some milliseconds of work; False if it was the last."""
+        """Work for a few milliseconds; returns False when done."""
         calls, index, key = reading.calls, reading.index, self.key
         end = min(key.last, self._at + AT_ONCE)
         length = max(1, key.high_ns - key.low_ns)
@@ -88,7 +88,8 @@ class HeatMap:
             sign = RUNNING if lasted_ns is None else lasted_ns
             sign = ABANDONED if calls.abandoned_ns[number] >= 0 else BAD if outcome in _BAD else sign
             signs = row.worst_ns[cell], sign
-            # An abandoned call hides the errors beside it, these the lengths, and a length what is still running.
+            # In a cell, an abandoned call hides errors, an error hides durations, and a duration hides what is still
+            # running.
             row.worst_ns[cell] = ABANDONED if ABANDONED in signs else BAD if BAD in signs else max(signs)
         self._at = end
         if end < key.last:
@@ -100,7 +101,7 @@ class HeatMap:
 
 
 class Heat:
-    """The maps of one capture. One thread steps; the drawing thread says what it wants, and draws the last map."""
+    """The maps of one capture. One thread steps; the drawing thread requests a map, and draws the last one."""
 
     def __init__(self, reading: Reading) -> None:
         self.map: HeatMap | None = None
@@ -111,11 +112,11 @@ class Heat:
         self._next = 0.0
 
     def want(self, key: HeatKey) -> None:
-        """Have this map computed next."""
+        """Request that this map is computed next."""
         self._wanted = key
 
     def step(self) -> bool:
-        """Do some milliseconds of work; False if there is none at present."""
+        """Work for a few milliseconds; returns False if there is nothing to do yet."""
         wanted, made = self._wanted, self.map
         if self._making is None:
             if wanted is None or (made is not None and made.key == wanted):

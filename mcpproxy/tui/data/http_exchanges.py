@@ -14,7 +14,7 @@ from mcpproxy.wording.records import is_routine_stream
 MAX_STORED_EXCHANGES: Final = 1_250_000
 """Numbers above are not stored."""
 OPEN: Final = 10_000
-"""Open GET requests, and open streams with a response, of which that many are remembered."""
+"""The maximum number of open GET requests that are remembered, and of open streams with a response."""
 _MAX_EVENTS: Final = (1 << 32) - 1
 _STAGES: Final = ("request", "response", "end")
 _NO_ROW: Final = (1 << 32) - 1
@@ -43,20 +43,20 @@ class HttpExchanges:
 
     @property
     def columns(self) -> "tuple[array[int], ...]":
-        """All that is known of each exchange, by its number."""
+        """Everything known about each exchange, by its number."""
         return self._status, *self._rows, self._events
 
     def answer(self, number: int | None) -> HttpAnswer | None:
-        """How an exchange was answered; None if that is not known."""
+        """How an exchange was answered, or None if that is not known."""
         if number is None or number >= len(self._events) or not self._status[number]:
             return None
         return HttpAnswer(self._status[number], self._events[number])
 
     def note_response(self, item: Frame | Record) -> None:
-        """Note that a response came on the stream of an exchange.
+        """Record that a response came on the stream of an exchange.
 
         Args:
-            item: the frame, or the record that holds it.
+            item: the frame, or the record that contains it.
         """
         number = item.members.get("exchange") if isinstance(item, Record) else item.exchange
         if type(number) is int and len(self._answered) < OPEN:
@@ -68,7 +68,7 @@ class HttpExchanges:
         return sorted(row for row in known if row != _NO_ROW)
 
     def on_record(self, row: int, record: Record) -> None:
-        """Note what the record in a row says of its exchange."""
+        """Record what the record in a row says of its exchange."""
         number = record.members.get("exchange")
         if type(number) is not int or number < 0:
             return
@@ -80,7 +80,7 @@ class HttpExchanges:
             self._events[number] = min(events, _MAX_EVENTS) if type(events) is int and events > 0 else 0
 
     def is_in_answer(self, record: Record) -> bool:
-        """Whether the row of a response says what this record of a stream says."""
+        """Whether the row of a response already says what this record of a stream says."""
         members = record.members
         number = members.get("exchange")
         if record.rec != "stream" or type(number) is not int or number in self._gets:

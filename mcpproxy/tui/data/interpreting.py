@@ -1,6 +1,6 @@
 """Interpreting, in the worker: fills the columns of a capture from the steps of its reading, and says what has changed.
 
-The cells of calls and of messages are written by modules of their own. What concerns a capture as a whole is told in
+The cells of calls and of messages are written by modules of their own. What concerns a capture as a whole is sent in
 words, if it has changed.
 """
 
@@ -31,17 +31,17 @@ class Interpreter:
     """Fills the columns of one capture, step by step."""
 
     def __init__(self, reading: Reading, most: int) -> None:
-        """Begin with no row.
+        """Start without rows.
 
         Args:
-            reading: what is asked for the state of the conversation.
+            reading: has the state of the conversation.
             most: how many rows, and how many calls, have columns.
         """
         self._reading, self._most = reading, most
         self._filling = Filling()
         self._calls, self._messages = CallCells(self._filling, most), MessageCells(self._filling)
         self._is_cut = False
-        """Whether there are more rows than are kept; they may hold responses."""
+        """Whether there are more rows than are kept; those left out may hold responses."""
         self._losses: list[Loss] = []
         self._peers: dict[int, tuple[Peer | None, Peer | None, str | None]] = {}
         self._new_peers: list[dict[str, Any]] = []
@@ -49,7 +49,7 @@ class Interpreter:
         self._told: dict[str, Any] = {}
 
     def on_step(self, step: Step) -> None:
-        """Process the next step of the reading; beyond the last row, nothing more is known."""
+        """Process the next step of the reading; rows beyond the limit are not interpreted."""
         entry, columns = step.item, self._filling.columns
         row = columns.understood
         if step.end is not None and not self._is_cut:
@@ -78,7 +78,7 @@ class Interpreter:
             self._note_loss(entry)
 
     def _note_loss(self, record: Frame | Record) -> None:
-        """Note which records are missing, by a gap record or by skipped numbers."""
+        """Record which records are missing, by a gap record or by skipped numbers."""
         first, last = record.seq - record.skipped, record.seq - 1
         if isinstance(record, Record) and record.rec == "gap":
             span = lost_range(record)
@@ -102,7 +102,7 @@ class Interpreter:
             self._new_peers.append({"session": session.number, "peers": [_cut(what) for what in peers]})
 
     def news(self, job: int, read_bytes: int, *, has_ended: bool) -> Iterator[dict[str, Any] | Batch]:
-        """What has changed since the last time: what is told in words, and then the cells.
+        """What has changed since the last time: what is sent in words, and then the cells.
 
         Args:
             job: the number of the capture.
@@ -132,7 +132,7 @@ class Interpreter:
         self._read_bytes = read_bytes
 
     def _state(self) -> dict[str, Any]:
-        """What is known of the conversation as a whole, as JSON."""
+        """What is known about the conversation as a whole, as JSON."""
         about = self._reading.capture._replace(t_ns=0)
         return {
             "about": [_cut(value) for value in about],
@@ -144,7 +144,7 @@ class Interpreter:
 
 
 def _cut(value: object) -> object:
-    """What a peer says of itself, no longer than needed."""
+    """What a peer says of itself, cut to the limit."""
     if isinstance(value, tuple):
         return [_cut(text) for text in value]
     return value[:MAX_PEER_TEXT_CHARS] if isinstance(value, str) else value

@@ -10,9 +10,9 @@ from captures.file import is_live
 from captures.listing import segments, total_size
 
 LARGE: Final = 20 << 20
-"""Bytes of a closed capture from which what was read of it is kept, and the rules have a pass of their own."""
+"""The size of a closed capture, in bytes, from which its results are kept, and the rules have a separate pass."""
 _MADE_BY: Final = ("mcpproxy/tui/data/*.py", "mcpproxy/wording/*.py", "mcpproxy/sanitise.py")
-"""The modules that make what is kept, besides those that read and judge."""
+"""The modules that produce what is kept, in addition to those that read and judge."""
 
 
 def is_kept(path: Path) -> bool:
@@ -22,7 +22,7 @@ def is_kept(path: Path) -> bool:
 
 
 def kept(path: Path, about: About, most: int) -> OutputCache:
-    """What is kept of a capture about a subject, or will be.
+    """The cached output for a capture about a subject; it may not exist yet.
 
     Args:
         path: the capture.
@@ -33,7 +33,7 @@ def kept(path: Path, about: About, most: int) -> OutputCache:
 
 
 def keep(telling: OutputCache, pieces: Iterable[bytes]) -> None:
-    """Keep some pieces, if possible."""
+    """Write pieces of output to the cache, if possible."""
     for piece in pieces:
         telling.add(piece)
     telling.save()

@@ -84,7 +84,7 @@ class Latencies:
         self._abandoned: Counter[int] = Counter()
         self._durations: dict[int, Durations] = {}
         self._left: set[int] = set()
-        """The exchanges among the errors that were cancelled."""
+        """The errors whose exchange was cancelled."""
         self._given_up: set[int] = set()
         """Those that were abandoned."""
         self._late: set[int] = set()
@@ -106,7 +106,7 @@ class Latencies:
         self._kind = number
 
     def step(self) -> bool:
-        """Do some milliseconds of work; False if there is none at present."""
+        """Work for a few milliseconds; returns False if there is nothing to do yet."""
         is_busy = self._count()
         if not is_busy or time.monotonic() - self._wrote >= REPORT_S:
             is_busy = self._write() or is_busy
@@ -132,7 +132,8 @@ class Latencies:
                     self._late.add(number)
                     self._late_of[kind] += 1
                     self._stale.add(kind)
-                # What has failed counts, before its cancellation or after it; in the second case it is settled twice.
+                # A failed call counts whether it failed before its cancellation or after; in the second case it is
+                # settled twice.
                 if outcome == _FAILED and number not in self._left:
                     self._left.add(number)
                     self._errors[kind] += 1
@@ -151,7 +152,7 @@ class Latencies:
         return bool(kinds or settled)
 
     def _write(self) -> bool:
-        """Update some of the outdated rows."""
+        """Update some outdated rows."""
         kinds, rows = self._reading.kinds.all, self.rows
         while len(rows) < len(kinds):
             rows.append(Figures(len(rows), kinds[len(rows)]))
@@ -180,7 +181,7 @@ class Latencies:
         return bool(numbers)
 
     def _trace(self) -> bool:
-        """Continue the course of the chosen kind."""
+        """Continue the distribution of the chosen kind over time."""
         kind, calls = self._kind, self._reading.calls
         if kind is None:
             return False

@@ -22,7 +22,7 @@ class MessageCells:
     """Writes the cells of the messages of one capture."""
 
     def __init__(self, filling: Filling) -> None:
-        """Begin with no message.
+        """Start without messages.
 
         Args:
             filling: the columns.
@@ -68,20 +68,20 @@ class MessageCells:
                 columns.call_of[at] = own
 
     def _note_misfit(self, event: MessageContext, row: int) -> None:
-        """Note why a response belongs to no call, and for which it was probably meant."""
+        """Record why a response belongs to no call, and for which call it was probably meant."""
         if event.id_state in MISFITS:
             self._filling.columns.marks[row] |= MISFIT * (1 + MISFITS.index(event.id_state))
         if event.meant is not None:
             self._filling.notes.add("meant", row, event.meant.text)
 
     def _note_cancellation(self, event: MessageContext, row: int) -> None:
-        """Note what a cancellation names: a call, or else an id that had one before."""
+        """Record what a cancellation names: a call, or else an id that a call had before."""
         columns = self._filling.columns
         if event.cancels is None:
             if event.id_state in MISFITS:
                 columns.marks[row] |= MISFIT * (1 + MISFITS.index(event.id_state))
             return
-        # A row of several requests refers to the last of them.
+        # A row with several requests refers to the last of them.
         known = event.cancelled
         number = columns.call_of[self._filling.row_of(event.cancels.seq, row)] if known is None else known.number
         if number < len(columns.calls):
@@ -90,13 +90,13 @@ class MessageCells:
             self._filling.notes.add("cancels", row, number, waited_ns, is_abandoned)
 
     def _call_of(self, event: MessageContext) -> int:
-        """The call to which a message belongs, or NONE."""
+        """The call that a message belongs to, or NONE."""
         message, call = event.message, event.call
         belongs = event.is_again or isinstance(message, Request) or event.answered is not None
         return call.number if belongs and call is not None and call.number < len(self._filling.columns.calls) else NONE
 
     def _note_unusual(self, message: Message, row: int, number: int) -> None:
-        """Note a message that its row alone does not show."""
+        """Record a message that its row alone does not show."""
         taken = AS_IT_IS
         if isinstance(message, Invalid) and message.reason == "unjudged":
             taken = UNJUDGED
@@ -105,13 +105,13 @@ class MessageCells:
         self._filling.add_unusual(row, Unusual(number, taken))
 
     def _join(self, message: Message, first: int, last: int) -> None:
-        """Note that rows from one to another are one message; the rows between may belong to others."""
+        """Record that rows from one to another are one message; the rows between may belong to others."""
         if self._filling.join(first, last, is_counted=message.index in (None, 0)):
             for frame in message.frames[1:]:
                 self._filling.mark(self._filling.row_of(frame.seq, last), CONTINUED)
 
     def _begin(self, session: int, row: int) -> None:
-        """Note where a session begins: with its first message. A session without messages has a number, too."""
+        """Record where a session begins: with its first message. A session without messages has a number, too."""
         self._has_begun.extend(bytes(max(0, session + 1 - len(self._has_begun))))
         if not self._has_begun[session]:
             self._has_begun[session] = 1
@@ -121,7 +121,7 @@ class MessageCells:
 
 
 def is_unusual(message: Message) -> bool:
-    """Whether a message is not simply the one that its frame holds: it shares a frame, spans lines, or lacks some."""
+    """Whether a message is not simply the one in its frame: it shares a frame, spans lines, or lacks some."""
     if message.index is not None or len(message.frames) > 1:
         return True
     verdict = message.frames[0].verdict

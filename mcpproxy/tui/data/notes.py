@@ -1,6 +1,6 @@
-"""Notes, in the worker: what is rare among calls and messages and has no column, told in words, one note for each.
+"""Notes, in the worker: rare facts about calls and messages, which have no column; each is sent in words.
 
-There are five sorts, which `Conversation` takes: which message or HTTP exchange cancelled a call (`cancelled`), which
+There are five sorts, which `Conversation` stores: which message or HTTP exchange cancelled a call (`cancelled`), which
 call a message cancels (`cancels`), by which HTTP exchange a call ended (`carried`), which response was probably meant
 for a call (`probable`), and for which call a response was (`meant`).
 """
@@ -17,17 +17,17 @@ class Notes:
 
     def __init__(self) -> None:
         self.left_out = 0
-        """How many were one too many."""
+        """How many were above the limit."""
         self._known: dict[Sort, dict[int, tuple[object, ...]]] = {}
         self._new: list[dict[str, Any]] = []
 
     def add(self, sort: Sort, number: int, *told: object) -> None:
-        """Note something, unless it was the last that was noted there.
+        """Add a note, unless it equals the last one there.
 
         Args:
             sort: of the note.
-            number: of the call, or of the row of the message.
-            told: what is known, as JSON can have it.
+            number: of the call, or of the message's row.
+            told: what is known, as a JSON value.
         """
         known = self._known.setdefault(sort, {})
         if known.get(number) == told:

@@ -21,19 +21,19 @@ LOOKED_AT: Final = 50
 
 
 class PeerInfo(NamedTuple):
-    """What one side says about itself in one message. The values are whatever it has sent."""
+    """What one side says about itself in one message. The values are as it sent them."""
 
     side: Side
     frame: int
     method: str
     """Of the message, or of its request."""
     revision: object = None
-    """The revision that it asks for, answers with, or supports."""
+    """The revision that it requests, answers with, or supports."""
     info: object = None
     capabilities: object = None
     instructions: object = None
     note: str = ""
-    """Why there is nothing else, in words."""
+    """Why all else is missing, in words."""
 
 
 def introductions(reading: Reading, row: int | None) -> list[PeerInfo]:
@@ -112,7 +112,7 @@ def _unasked(reading: Reading) -> Iterator[PeerInfo]:
 
 
 def _message(reading: Reading, row: int) -> object:
-    """The message in a row; a text that says why not."""
+    """The message in a row, or a text that says why it cannot be read."""
     if reading.index.entry(row).size > MAX_PEER_FRAME_BYTES:
         return "the frame is too large to be shown here"
     try:

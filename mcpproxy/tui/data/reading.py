@@ -1,9 +1,9 @@
-"""Reading: one open capture: the positions of its rows, and what the worker says of them.
+"""Reading: one open capture: the positions of its rows, and what the worker reports of them.
 
 A thread indexes the position of everything (`captures.index`), so that all rows can be shown after a few seconds per
-million. The worker reads the capture once more, understands it as all commands do (`analysis.reading`), and sends what
-it has found out, which is kept in columns here (`Columns`). The rest of a row is read again from the file when the row
-is shown, so this process keeps no messages. The positions in a large closed capture are kept in a file (`kept.py`).
+million. The worker reads the capture as well, interprets it as all commands do (`analysis.reading`), and sends the
+results, which are kept in columns here (`Columns`). The rest of a row is read from the file again when the row is
+shown, so this process keeps no messages. The positions in a large closed capture are kept in a file (`kept.py`).
 """
 
 import re
@@ -54,19 +54,19 @@ from mcpproxy.tui.data.row_views import ExcludedRows, FilteredRows
 from mcpproxy.wording.records import Remark, remark_on
 
 AWAITED_S: Final = 0.05
-"""How long the thread waits for the worker before it looks for more rows."""
+"""How long the thread waits for the worker before it searches for more rows."""
 MAX_WAITING_BATCH_BYTES: Final = 256 << 20
-"""Bytes of batches that wait for their rows; the worker never gets so far ahead."""
+"""The maximum size, in bytes, of the batches that wait for their rows; the worker never gets that far ahead."""
 OF_BATCH: Final = 300
-"""Bytes of one besides its parts."""
+"""Bytes of a batch in addition to its parts."""
 MAX_ACCEPTED_KINDS: Final = 10_000
-"""The most kinds of requests that are believed; the worker distinguishes half as many."""
+"""The maximum number of kinds of requests that are accepted; the worker distinguishes half as many."""
 _BAD: Final = re.compile(rb"[\x80-\xff]")
 _GOOD: Final = bytes(range(BAD))
 
 
 class Reading:
-    """One capture. A thread steps, another one hears the worker; others read its data."""
+    """One capture. One thread steps, another receives the worker's output; others read the data."""
 
     def __init__(self, path: Path) -> None:
         """Open it.
@@ -82,7 +82,7 @@ class Reading:
         self.columns = Columns()
         self.calls = self.columns.calls
         self.kinds = CallKinds()
-        """The kinds of requests seen."""
+        """The kinds of requests so far."""
         self.stderr = array("I")
         """Rows of lines that the server wrote to stderr."""
         self.shown = array("I")
@@ -91,40 +91,41 @@ class Reading:
         self.folded: Sequence[int] = FilteredRows(self.shown, self._in_answers)
         """These rows, except lines and events of streams that only say what the row of a response says."""
         self.frames_only: Sequence[int] = FilteredRows(self.shown, self._beside)
-        """These rows, except the records beside the messages; losses, faults and the end stay."""
+        """These rows, except records that are not messages; losses, faults and the end stay."""
         self.http = HttpExchanges()
         """How HTTP exchanges were answered."""
         self.conversation = Conversation(self.index, self.http)
-        """What is known of the capture as a whole."""
+        """What is known about the capture as a whole."""
         self.end: Remark | None = None
         """How it ended."""
         files = segments(path)
         self._was_live = is_live(files[-1])
         self._kept: OutputCache | None = None
-        """Where the rows are to be kept; None if they are already, and if they are not to be."""
+        """Where to keep the rows; None if they are kept already, or are not to be kept."""
         self._is_begun = False
         self._size = total_size(files)
         self._remarked: dict[int, tuple[bool, bool]] = {}
-        """New rows of records and events without data: whether each is beside the messages, and whether a response's
-        row says the same."""
+        """New rows of records and events without data: whether each is left out of `frames_only`, and whether a
+        response's row says the same.
+        """
         self._status: object = None
         self._signal: object = None
         self._progress = 0.0
         self._reached = 0
         self._writing = threading.Lock()
-        """Held while batches are put into the columns, by whoever finds that their rows are there."""
+        """Held while batches are written to the columns, by the thread that finds that their rows exist."""
         self._waiting: deque[Batch] = deque()
-        """Batches whose rows are not there yet."""
+        """Batches whose rows do not exist yet."""
         self._waiting_bytes = 0
         self._analysed_bytes = 0
         self._is_analysed = False
         self._is_refused = False
-        """Whether the worker has sent cells that make no sense, or are of another file."""
+        """Whether the worker has sent cells that are invalid, or belong to another file."""
         self._is_closed = False
         self._news = threading.Event()
-        """Set when the worker has told something that no step has told of."""
+        """Set when the worker has reported something that no step has returned yet."""
         self._told = self._told_of = 0
-        """How often the worker has told something, and how much of that a step has told of."""
+        """How often the worker has reported something, and how much of that a step has returned."""
         self._had_ended = False
 
     @property
@@ -164,14 +165,14 @@ class Reading:
 
     @property
     def progress(self) -> float:
-        """How much of what was there at the start is read and understood: from 0 to 1, and never less than before."""
+        """How much of what existed at the start is read and understood: from 0 to 1, and never less than before."""
         share = (self.index.tail.read_bytes + self._analysed_bytes) / max(1, 2 * self._size)
         self._progress = max(self._progress, min(1.0, share))
         return self._progress
 
     @property
     def forgotten(self) -> list[str]:
-        """What is unknown because the capture is too large, as sentences."""
+        """What is unknown because the capture is too large, in sentences."""
         sentences = []
         if self.index.left_out:
             sentences.append(
@@ -191,7 +192,7 @@ class Reading:
             )
         return [*sentences, *self.conversation.forgotten]
 
-    # ---- what belongs together
+    # ---- related rows
 
     def call(self, row: int) -> int | None:
         """The number of the call to which a row belongs."""
@@ -200,7 +201,7 @@ class Reading:
         return None if number == NONE else number
 
     def partner(self, row: int) -> int | None:
-        """The row of the response to a request, or of the request that a response answers."""
+        """The row of the response to a request, or of the request to a response."""
         number = self.call(row)
         if number is None:
             return None
@@ -209,19 +210,19 @@ class Reading:
         return None if partner in (NONE, row) else partner
 
     def outcome(self, number: int) -> Outcome | None:
-        """How a call ended; None while that is unknown."""
+        """How a call ended, or None while that is unknown."""
         code = self.calls.outcome[number]
         return None if code == OPEN else OUTCOMES[code]
 
     def abandoned_ns(self, number: int) -> int | None:
-        """How long a request had waited when it was abandoned; None if it was not."""
+        """How long a request had waited when it was abandoned, or None if it was not."""
         abandoned_ns = self.calls.abandoned_ns[number]
         return None if abandoned_ns < 0 else abandoned_ns
 
     def waited_ns(self, number: int) -> int | None:
         """How long a request without a response has waited: until it was abandoned, up to the end, or up to now.
 
-        None if there is a response, or if it does not wait or that is unknown.
+        Returns None if there is a response, or if it does not wait or that is unknown.
         """
         calls, wall_ns = self.calls, self.conversation.capture.wall_ns
         if calls.response[number] != NONE:
@@ -239,7 +240,7 @@ class Reading:
     def lasted_ns(self, number: int) -> int | None:
         """How long a call lasted: until its response, its cancellation or its failure, whichever came first.
 
-        None if it has not ended, or if that is unknown.
+        Returns None if it has not ended, or if that is unknown.
         """
         calls = self.calls
         if not calls.is_cancelled[number] and calls.response[number] != NONE:
@@ -253,7 +254,7 @@ class Reading:
         return kind < len(usual_ns) and 0 <= usual_ns[kind] < self.calls.latency_ns[number]
 
     def joined_to(self, row: int) -> int | None:
-        """The last row of a message that spans lines, for its first; None for any other row."""
+        """For the first row of a message that spans lines: its last row, or None for any other row."""
         return self.columns.joined_to(row)
 
     def lines_of(self, row: int) -> list[int]:
@@ -267,7 +268,7 @@ class Reading:
         return bool(self._marks(row) & CONTINUED)
 
     def is_beside(self, row: int) -> bool:
-        """Whether a row is an HTTP body that need not be a message, and is none."""
+        """Whether a row is an HTTP body that need not be a message, and is not."""
         return bool(self._marks(row) & BESIDE)
 
     def is_again(self, row: int) -> bool:
@@ -275,7 +276,7 @@ class Reading:
         return bool(self._marks(row) & AGAIN)
 
     def misfit(self, row: int) -> IdState | None:
-        """For a response or a cancellation that belongs to no call: the state of its id; None for any other row."""
+        """For a response or a cancellation that belongs to no call: the state of its id, or None for any other row."""
         place = (self._marks(row) & MISFIT_BITS) // MISFIT
         return MISFITS[place - 1] if 0 < place <= len(MISFITS) else None
 
@@ -297,7 +298,7 @@ class Reading:
         return numbers[at] if at < len(numbers) and begun[at] == row else None
 
     def session_of(self, row: int) -> int | None:
-        """The number of the session of a message; None if unknown, or if there is only one."""
+        """The number of the session of a message, or None if it is unknown, or there is only one."""
         number = self.session(row)
         return number if number and len(self.columns.begun_numbers) > 1 else None
 
@@ -321,7 +322,7 @@ class Reading:
     # ---- steps, in a thread
 
     def follow(self) -> bool:
-        """As `step`; without work, it waits a moment for a worker that is behind. False if that is not, either."""
+        """As `step`; without work, waits a moment for a worker that is behind. Returns False if it is not behind."""
         if self.step():
             return True
         is_behind = not (self.has_ended or self.findings.trouble) and self.understood < len(self.index)
@@ -330,7 +331,7 @@ class Reading:
         return is_behind
 
     def step(self) -> bool:
-        """Do some milliseconds of work; False if there was none, and nothing new from the worker."""
+        """Work for a few milliseconds; returns False if there was nothing to do, and nothing new from the worker."""
         self._news.clear()
         is_busy = self._restore() or self.index.grow(STEP, self._note)
         if len(self.index) > self._reached:
@@ -350,7 +351,7 @@ class Reading:
 
     @property
     def _columns(self) -> "tuple[array[int], ...]":
-        """What is known of rows from their records; the last says which rows are there."""
+        """What is known about rows from their records; the last says which rows exist."""
         return self.stderr, self._in_answers.column, self._beside.column, *self.http.columns, self.shown
 
     def _saved(self) -> Iterator[bytes]:
@@ -361,7 +362,7 @@ class Reading:
         yield from self.index.saved()
 
     def _restore(self) -> bool:
-        """At the first step, take all rows as they were saved; whether they were."""
+        """At the first step, load all rows if they were saved; returns whether they were."""
         is_begun, self._is_begun = self._is_begun, True
         if is_begun or not is_kept(self.path):
             return False
@@ -398,7 +399,7 @@ class Reading:
             self.end = remark if remark.is_end else self.end
 
     def _note_event(self, row: int, item: Frame | Record | Damage) -> None:
-        """Note an event of a stream: a response, or one without data."""
+        """Record an event of a stream: a response, or one without data."""
         if self.index.entry(row).size and not isinstance(item, Damage):
             self.http.note_response(item)
             return
@@ -432,10 +433,10 @@ class Reading:
         self.shown.extend(rows)
         self._remarked.clear()
 
-    # ---- what the worker says
+    # ---- reports of the worker
 
     def on_batch(self, batch: Batch) -> None:
-        """Take cells that have changed, as soon as the rows are there to which they refer.
+        """Write cells that have changed, as soon as the rows that they refer to exist.
 
         Raises:
             ValueError: they refer to something that does not exist.
@@ -448,10 +449,10 @@ class Reading:
         self._news.set()
 
     def on_news(self, news: dict[str, Any]) -> None:
-        """Take what the worker tells in words.
+        """Process what the worker reports in words.
 
         Raises:
-            LookupError, TypeError, ValueError: it makes no sense.
+            LookupError, TypeError, ValueError: it is invalid.
         """
         if "kinds" in news:
             first = news["first"]
@@ -459,7 +460,7 @@ class Reading:
             if not 0 <= first <= len(self.kinds.all) <= MAX_ACCEPTED_KINDS:
                 raise ValueError("kinds of requests at a place that does not exist")
             self.kinds.all[first : first + len(kinds)] = kinds
-        self.conversation.update(news)
+        self.conversation.apply_news(news)
         self._told += 1
         self._news.set()
 
@@ -471,7 +472,7 @@ class Reading:
                 batch = self._waiting.popleft()
                 self._waiting_bytes -= len(batch.parts) + OF_BATCH
                 if not self._has_rows_of(batch):
-                    # A ring has deleted what one of the two had not read.
+                    # A ring recording has deleted what one of the two had not read.
                     self._refuse("parts of the capture were deleted while it was read")
                     return
                 try:
@@ -490,6 +491,6 @@ class Reading:
         return batch.rows <= len(self.index) and self.index.entry(batch.rows - 1).seq == batch.last_seq
 
     def _refuse(self, why: str) -> None:
-        """Take nothing more from the worker, whichever thread has found that it is wrong."""
+        """Accept nothing more from the worker; any thread that finds its output wrong may call this."""
         self._is_refused, self.findings.trouble = True, why
         self._waiting.clear()

@@ -1,8 +1,8 @@
 """Row facts: what a filter can ask about a row of an open capture.
 
-The fold has been over the row already: its call, outcome and session are in the columns of the `Reading`, so no
-messages are paired again, and a filter that asks for nothing else needs no frame. The facts are those of
-`show --filter` and `check --filter`.
+The fold has processed the row already: its call, outcome and session are in the columns of the `Reading`, so no
+messages are paired again, and a filter that needs nothing else reads no frame. The facts are those of `show --filter`
+and `check --filter`.
 """
 
 # ruff: noqa: D102 - each fact is the one of that name in `Facts`
@@ -28,11 +28,11 @@ OF_COLUMNS: Final = frozenset(
     {"method", "name", "dir", "kind", "latency", "frame", "session", "rule", "level"}
     | {"has:answer", "has:error", "has:failure", "has:finding"}
 )
-"""The keys of `Filter.keys` for which one half of a call that is alone in its row needs no frame."""
+"""The keys of `Filter.keys` that need no frame for a request or a response that is alone in its row."""
 
 
 class Row(Facts):
-    """The facts of a message in an understood row, from the columns; the frame says what they do not."""
+    """The facts of a message in an understood row, from the columns, and from the frame where they say nothing."""
 
     def __init__(
         self,
@@ -43,13 +43,13 @@ class Row(Facts):
         number: int | None = None,
         marks: Container[int] = frozenset(),
     ) -> None:
-        """Work nothing out yet.
+        """Compute nothing yet.
 
         Args:
             reading: the capture.
             row: an understood row.
             frame: its frame; without it, only the facts of `OF_COLUMNS` are known.
-            given: the message, if it is not simply the one that the frame holds.
+            given: the message, if it is not simply the one in the frame.
             number: its call, or NONE; by default that of the row.
             marks: the numbers of the records that are marked.
         """
@@ -81,7 +81,7 @@ class Row(Facts):
 
     @property
     def answered(self) -> Outcome | None:
-        """If it is alone in its row and the response of its exchange: the outcome of that."""
+        """If it is alone in its row and the response of its exchange: the outcome of that exchange."""
         is_last = self._number != NONE and self._reading.calls.response[self._number] == self._row
         return self._reading.outcome(self._number) if is_last and self._given is None else None
 
@@ -191,7 +191,7 @@ class Row(Facts):
 
 
 def column_facts(reading: Reading, row: int) -> Row | None:
-    """The facts of an understood row, without its frame; None if the columns do not say enough about it."""
+    """The facts of an understood row, without its frame; returns None if the columns do not say enough about it."""
     number = reading.columns.call_of[row]
     if number == NONE or reading.columns.marks[row] & UNUSUAL or reading.index.kind(row) == "batch":
         return None
@@ -228,7 +228,7 @@ def facts_in(
 
 
 def _of_row(facts: Facts, reading: Reading, row: int, marks: Container[int]) -> Facts:
-    """Facts with what is known of their row."""
+    """Facts with what is known about their row."""
     of_row = Row(reading, row, marks=marks)
     return facts.add(is_marked=of_row.is_marked, rules=of_row.rules, level=of_row.level)
 
@@ -252,5 +252,5 @@ def _has_failed(reading: Reading, number: int) -> bool:
 
 
 def _waits(reading: Reading, number: int) -> bool:
-    """Whether a request is still open, and a recorder still writes the capture."""
+    """Whether a request is still open while a recorder still writes the capture."""
     return reading.is_live and reading.waited_ns(number) is not None and not _has_failed(reading, number)

@@ -12,13 +12,13 @@ class ExcludedRows:
 
     def __init__(self) -> None:
         self.column = array("I")
-        """For each place left out: how many places that stay are before it; ascending."""
+        """For each place left out: how many remaining places are before it; ascending."""
 
     def __len__(self) -> int:
         return len(self.column)
 
     def add(self, place: int) -> None:
-        """Leave out a place after all that are left out so far; before the list reaches that place."""
+        """Leave out a place after all those left out so far; call it before the list reaches that place."""
         self.column.append(place - len(self.column))
 
     def before(self, place: int) -> int:
@@ -36,7 +36,7 @@ class ExcludedRows:
         return (before + number for number, before in enumerate(self.column))
 
     def place(self, number: int) -> int:
-        """The place of the `number`-th that stays, counted from 0."""
+        """The place of the `number`-th remaining item, counted from 0."""
         return number + bisect_right(self.column, number)
 
 

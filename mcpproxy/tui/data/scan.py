@@ -1,8 +1,8 @@
 """Scan: the rows that a filter selects. A thread searches for them while the rows selected so far are shown.
 
-It takes what it can from the `Reading`, whose fold has been over each row before, so it never runs ahead of the fold.
-Only if the filter asks for more, such as a text, does it read the file once more. A filter may depend on the outcome of
-a request: if that becomes known after the request was tested, the request is tested again.
+It uses what the `Reading` has, whose fold has processed each row before, so it never runs ahead of the fold. Only if
+the filter needs more, such as a text, does it read the file again. A filter may depend on the outcome of a request: if
+that becomes known after the request was tested, the request is tested again.
 
 A filter on findings waits for the rules. Rules may report a finding late, in a row that was
 tested long ago. Such a row is read and tested again.
@@ -62,7 +62,7 @@ class Scan:
         """The reader of the file, if the filter needs more than the columns."""
         self._row = 0
         self._untested: deque[Frame | Record | Damage] = deque()
-        """Entries that were read and wait for the fold or the rules."""
+        """Entries that were read, and wait for the fold or the rules."""
         self._is_read = False
         self._findings = reading.findings
         self._needs_outcomes = not only.keys.keys().isdisjoint(OF_OUTCOMES)
@@ -80,7 +80,7 @@ class Scan:
         return bool(self._untested) or (self._tail is None and self._row < len(self._reading.index))
 
     def step(self) -> bool:
-        """Do some milliseconds of work; False if there is none at present."""
+        """Work for a few milliseconds; returns False if there is nothing to do yet."""
         if self.has_ended:
             return False
         is_busy = self._step_columns() if self._tail is None else self._step_file(self._tail)
@@ -141,7 +141,7 @@ class Scan:
         """Select a row, or drop it."""
         self._put(row, is_selected=any(map(self.only.matches, facts_in(self._reading, row, entry, self._marks))))
         for line in self._reading.lines_of(row):
-            # Of a message that spans lines, the first stands for all; but what is marked can be found.
+            # Of a message that spans lines, the first line stands for all; but a marked line can be found.
             seq = self._reading.index.entry(line).seq
             is_marked = self._is_on_marks and seq in self._marks
             facts = facts_in(self._reading, row, entry, _EVERY) if is_marked else ()
@@ -158,11 +158,11 @@ class Scan:
         """Whether everything that the filter needs for the next row is known, except late findings."""
         reading, row = self._reading, self._row
         if row >= min(reading.understood, len(reading.index)):
-            # The scan reads the file by itself; the index and the fold may be behind it, or have reached their limit.
+            # The scan reads the file by itself; the index and the fold may lag behind it, or have reached their limit.
             return row >= reading.most
         return not self.only.needs_findings or row < self._findings.checked or not self._may_be_late()
 
-    # ---- rows that are to be tested again
+    # ---- rows to be tested again
 
     def _retest_changed(self) -> bool:
         """Test requests again whose outcome has become known, and lines that turned out to be one message."""
@@ -197,7 +197,7 @@ class Scan:
         return self._late > start
 
     def _put(self, row: int, *, is_selected: bool) -> None:
-        """Add a row to the selection, or take it away."""
+        """Add a row to the selection, or remove it."""
         rows = self.rows
         if not rows or rows[-1] < row:
             if is_selected:

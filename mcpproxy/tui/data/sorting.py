@@ -1,7 +1,7 @@
 """Sorting: the rows of the traffic by latency, size or status. A thread sorts while the rows stay as they were.
 
-Only what is in arrays is needed for it. It sorts short runs and merges them, because a sort of a million numbers would
-hold the interpreter, and the screen with it, for a second.
+It needs only what is in arrays. It sorts short runs and merges them, because a sort of a million numbers would hold the
+interpreter, and the screen with it, for a second.
 """
 
 from array import array
@@ -35,7 +35,7 @@ _RANKS: Final = {
 _RANK_OF: Final = [_RANKS[outcome] for outcome in OUTCOMES]
 _RANK_OPEN: Final = 6
 _UNMATCHED: Final = {"response": 8, "error": 9, "invalid": 10}
-"""The ranks of frames without an exchange."""
+"""The ranks of frames that belong to no exchange."""
 
 
 class Sorting:
@@ -44,7 +44,7 @@ class Sorting:
     def __init__(
         self, reading: Reading, view: Sequence[int], column: str, *, is_down: bool, is_exchanges: bool
     ) -> None:
-        """Begin.
+        """Start with nothing sorted.
 
         Args:
             reading: the capture.
@@ -70,7 +70,7 @@ class Sorting:
         return (self._taken + len(self.rows)) / max(1, 2 * self.count)
 
     def step(self) -> bool:
-        """Do some milliseconds of work; False if there is none left."""
+        """Work for a few milliseconds; returns False when done."""
         if self.has_ended:
             return False
         if self._taken < self.count:

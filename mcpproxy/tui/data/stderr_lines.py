@@ -17,13 +17,13 @@ from mcpproxy.wording.spans import Span
 AT_ONCE: Final = 300
 """Lines searched per step."""
 BESIDE: Final = 150
-"""Frames shown beside a line, before it and after it."""
+"""Frames shown next to a line, before it and after it."""
 LOOKED_AT: Final = 5000
 """Rows that are searched for these frames, in each direction."""
 
 
 def text_of(reading: Reading, row: int, limit: int | None = None) -> tuple[str, int] | None:
-    """A line's text, safe on a screen, and how many bytes before it were not recorded; None if it is gone.
+    """A line's text, safe on a screen, and how many bytes before it were not recorded, or None if it is gone.
 
     Args:
         reading: the capture.
@@ -82,7 +82,7 @@ class LogSearch:
         self._wanted = words.lower().split()
 
     def step(self) -> bool:
-        """Do some milliseconds of work; False if there is none at present."""
+        """Work for a few milliseconds; returns False if there is nothing to do yet."""
         rows = self._reading.stderr[self.looked : self.looked + AT_ONCE]
         for row in rows:
             line_text = text_of(self._reading, row)
@@ -93,7 +93,7 @@ class LogSearch:
 
 
 def beside(reading: Reading, row: int) -> tuple[Sequence[int], int]:
-    """The rows of traffic around a line of stderr, other such lines left out; the place of the first after it."""
+    """The rows of traffic around a line of stderr, without other such lines; and the place of the first after it."""
     rows = reading.shown
     at = bisect_left(rows, row)
     before = _others(reading, range(at - 1, max(-1, at - 1 - LOOKED_AT), -1))

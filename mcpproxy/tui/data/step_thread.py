@@ -29,7 +29,7 @@ class StepThread:
         """Start.
 
         Args:
-            step: does some work; returns False if there is none at present.
+            step: does some work; returns False if there is nothing to do yet.
             report: called from the thread when there is news.
             fail: called with the reason, in words, if it cannot go on.
             name: of the thread.
@@ -53,7 +53,7 @@ class StepThread:
         try:
             while not self._stop.is_set():
                 was_busy, self.is_busy = self.is_busy, self._step()
-                # That there is no more is news, too: what was drawn since the last step says that there may be.
+                # That there is no more is news, too: what was drawn since the last step still says that there may be.
                 is_new = is_new or self.is_busy or was_busy
                 now = time.monotonic()
                 apart = REPORT_S if now - rested < BUSY_S else BUSY_REPORT_S

@@ -28,7 +28,7 @@ SETTLED_AT_ONCE: Final = 5000
 LOOKED_AT: Final = 5000
 """Rows at the beginning that are searched for the parts of a startup."""
 INSIDE: Final = 300
-"""Requests after a call began that are examined to find how long it waited."""
+"""Requests after the start of a call that are examined to find how long it waited."""
 MAX_TIMELINES: Final = 24
 """The maximum number of captures shown: those that began nearest to the open capture."""
 MAX_TIMELINE_ENTRIES: Final = ROWS
@@ -76,7 +76,7 @@ class Timeline:
     """One capture. One thread steps; others query."""
 
     def __init__(self, reading: Reading, offset_ns: int) -> None:
-        """Start without any ends.
+        """Start without ended calls.
 
         Args:
             reading: the capture.
@@ -104,7 +104,7 @@ class Timeline:
     # ---- steps, in a thread
 
     def step(self) -> bool:
-        """Note what has ended; False if there is nothing new."""
+        """Record what has ended; returns False if there is nothing new."""
         self._find_startup_parts()
         calls = self.reading.calls
         unknown = len(calls) - len(self._has_ended)
@@ -172,7 +172,7 @@ class Timeline:
         return counts
 
     def within(self, start_ns: int, end_ns: int, most: int) -> list[int] | None:
-        """The calls that ran in a stretch, in the order in which they began; None if there are too many."""
+        """The calls that ran in a stretch, in the order in which they began; returns None if there are too many."""
         low, high = self._at(start_ns), self._at(end_ns)
         if high - low > most:
             return None
@@ -192,14 +192,14 @@ class Timeline:
         return running + list(range(low, high))
 
     def heat_map(self, start_ns: int, end_ns: int, cells: int) -> HeatMap | None:
-        """The last map of what began in a stretch; None if there is none so far. A newer one is computed if needed."""
+        """The last map of what began in a stretch, or None if there is none yet; a newer one is computed if needed."""
         offset, settled = self.offset_ns, self._settled
         first, last = self._at(start_ns), self._at(end_ns)
         self.heat.want(HeatKey(start_ns - offset, end_ns - offset, cells, first, max(first, last), settled))
         return self.heat.map
 
     def near(self, row: int) -> int | None:
-        """The call of a row, or the last one that began before it, or else the first; None without calls."""
+        """The call of a row, or the last one that began before it, or else the first; returns None without calls."""
         requests, number = self.reading.calls.request, self.reading.call(row)
         if number is None and len(requests):
             number = max(0, bisect_left(requests, row) - 1)
@@ -231,7 +231,7 @@ class Timeline:
         )
 
     def _waits(self, number: int, end_ns: int | None) -> list[tuple[int, int]]:
-        """When requests of the other side were open within a call."""
+        """When requests from the other side were open during a call."""
         calls, index, kinds = self.reading.calls, self.reading.index, self.reading.kinds.all
         waits: list[tuple[int, int]] = []
         for other in range(number + 1, min(len(calls), number + 1 + INSIDE)):
@@ -279,7 +279,7 @@ class Timelines:
         return len(self.captures.related) - self._opened
 
     def step(self) -> bool:
-        """Do some milliseconds of work; False if there is none at present."""
+        """Work for a few milliseconds; returns False if there is nothing to do yet."""
         if time.monotonic() - self._looked >= FIND_S:
             self._looked = time.monotonic()
             self.captures.list_files()
@@ -311,7 +311,7 @@ class Timelines:
         return min(timeline.offset_ns for timeline in timelines), max(timeline.last_ns for timeline in timelines)
 
     def startup(self) -> tuple[int, int] | None:
-        """The stretch in which the servers started; None if no start was recorded."""
+        """The stretch in which the servers started, or None if no start was recorded."""
         startups = [(startup.spawned_ns, startup.total_ns) for startup in (timeline.startup() for timeline in self.all)]
         parts = [
             (begin_ns, begin_ns + took_ns)
@@ -339,7 +339,7 @@ class Timelines:
 
 
 def cells_of(start_ns: int, end_ns: int, window: tuple[int, int], cells: int) -> range:
-    """The cells that a stretch covers in a window, at least one; none if it lies outside."""
+    """The cells that a stretch covers in a window, at least one, or none if it lies outside."""
     low, high = window
     if end_ns < low or start_ns > high or high <= low:
         return range(0)

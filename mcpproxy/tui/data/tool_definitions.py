@@ -1,6 +1,6 @@
 """Tools: every tool definition in a capture, its cost, how often the tool was called, and whether it changed.
 
-Each `tools/list` response is read again from the file, one per step. Of a definition only size, hash and place are
+Each `tools/list` response is read again from the file, one per step. Only the size, hash and place of a definition are
 kept; its text is read when it is shown.
 """
 
@@ -103,7 +103,7 @@ class Tools:
         self._wanted = name, version, width
 
     def step(self) -> bool:
-        """Do some milliseconds of work; False if there is none at present."""
+        """Work for a few milliseconds; returns False if there is nothing to do yet."""
         is_busy = self._show()
         if self._lists:
             self._take(self._lists.pop(0))

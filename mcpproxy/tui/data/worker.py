@@ -2,10 +2,10 @@
 
 `checking.py` starts it and sends it the captures to read. It follows captures that grow, and reports what they mean, as
 binary batches (`columns.py`), what the rules find, and how far it has got. What captures mean comes first; the rules
-have a separate pass over a large capture, and over one that grows faster than they can judge it. What each pass over a
-large closed capture has told is cached, and told again when that capture is opened again. The worker ends when the
-screen does, however that ends, even by `kill -9`. It runs at low priority (nice), and writes no file but these, and the
-tally of a capture, in the cache.
+have a separate pass over a large capture, and over one that grows faster than they can judge it. The output of each
+pass over a large closed capture is cached, and sent again when that capture is opened again. The worker ends when the
+screen does, however that ends, even by `kill -9`. It runs at low priority (nice), and writes only these files and the
+tallies of captures, in the cache.
 
 If a capture has more findings than a person can read, most of them are reported without text: only rule and frame.
 """
@@ -58,35 +58,35 @@ Tell = Callable[[bytes], None]
 
 
 class ColumnSender:
-    """Fills the columns of a capture, which say what its messages mean, and tells what has changed in them."""
+    """Fills the columns of a capture, which say what its messages mean, and sends what has changed in them."""
 
     def __init__(self, number: int, source: "Pass", tell: Tell, most: int) -> None:
-        """Begin.
+        """Start with nothing sent.
 
         Args:
             number: identifies the capture in all messages.
             source: reads and understands it.
             tell: sends a message.
-            most: how many rows it tells of.
+            most: how many rows it reports.
         """
         self._number, self._tail, self._tell = number, source.tail, tell
         self._interpreter = Interpreter(source.reading, most)
 
     def on_step(self, step: Step) -> None:
-        """Take the next step of the reading."""
+        """Process the next step of the reading."""
         self._interpreter.on_step(step)
 
     def send(self, *, has_ended: bool = False) -> None:
-        """Tell what has changed."""
+        """Send what has changed."""
         for news in self._interpreter.news(self._number, self._tail.read_bytes, has_ended=has_ended):
             self._tell(news.message if isinstance(news, Batch) else as_json({"n": self._number, "news": news}))
 
 
 class FindingSender:
-    """Tells what the rules find in a capture, and how far they are."""
+    """Sends what the rules find in a capture, and how far they have got."""
 
     def __init__(self, number: int, path: Path, tell: Tell, *, in_full: bool) -> None:
-        """Begin.
+        """Start with nothing sent.
 
         Args:
             number: identifies the capture in all messages.
@@ -96,7 +96,7 @@ class FindingSender:
         """
         self._number, self._path, self._key, self._tell, self._in_full = number, path, key_of(path), tell, in_full
         self._found = self._known = 0
-        """How many findings were told of, and how many entries were checked, in this pass or in an earlier one."""
+        """How many findings were sent, and how many entries were checked, in this pass or an earlier one."""
         self._begin()
 
     def _begin(self) -> None:
@@ -109,18 +109,18 @@ class FindingSender:
         """The number of entries in the last report if the check had caught up; -1 if it had not."""
 
     def begin_again(self) -> None:
-        """Take the steps of another reading of the same capture: what it finds first is known."""
+        """Prepare for another reading of the same capture: what it finds first was sent before."""
         self._known = self._entries
         self._begin()
 
     def on_step(self, step: Step) -> None:
-        """Take the next step of the reading."""
+        """Process the next step of the reading."""
         for finding in step.findings:
             self._report(finding)
         self._entries += step.item is not None
 
     def send(self, reading: Reading, *, has_caught_up: bool, has_ended: bool) -> None:
-        """Tell how far it is, if that is due."""
+        """Send the progress, if that is due."""
         now = time.monotonic()
         if has_ended:
             # A live capture has no cache key before it has ended, and no cache file is written for it afterwards.
@@ -188,16 +188,16 @@ class Pass:
         self.columns: ColumnSender | None = None
         self.judgement: FindingSender | None = None
         self.telling: OutputCache | None = None
-        """What is kept once all is told."""
+        """The output to cache once all is sent."""
         self.has_ended = False
 
     @property
     def is_urgent(self) -> bool:
-        """Whether what the messages mean comes of it."""
+        """Whether this pass finds out what the messages mean."""
         return self.columns is not None
 
     def step(self) -> bool:
-        """Read a little more; False if there is no more at present."""
+        """Read a little more; returns False if there is nothing more yet."""
         items = self.tail.step(STEP)
         for item in items:
             self._take(self.reading.feed(item))
@@ -227,22 +227,22 @@ class Pass:
 
 
 class CachedPass:
-    """What an earlier pass over a capture has told, told again."""
+    """Sends the cached output of an earlier pass over a capture again."""
 
     def __init__(self, number: int, messages: Iterator[bytes], tell: Tell, *, is_urgent: bool) -> None:
-        """Begin.
+        """Start with nothing sent.
 
         Args:
             number: identifies the capture in all messages.
-            messages: what was told, under any number.
+            messages: what was sent, under any number.
             tell: sends a message.
-            is_urgent: whether it says what messages mean.
+            is_urgent: whether they say what messages mean.
         """
         self._number, self._messages, self._tell, self.is_urgent = number, messages, tell, is_urgent
         self.has_ended = False
 
     def step(self) -> bool:
-        """Tell a little more.
+        """Send a little more.
 
         Raises:
             ValueError, zlib.error: the cached file was forged.
@@ -257,7 +257,7 @@ class CachedPass:
         return True
 
     def close(self) -> None:
-        """Tell nothing more."""
+        """Stop sending."""
         self._messages = iter(())
 
 
@@ -273,8 +273,8 @@ class Task:
             number: identifies it in all messages.
             path: the capture.
             tell: sends a message; those that follow each other may be sent together.
-            most: how many rows to tell the meaning of.
-            with_rules: whether to tell what the rules find.
+            most: the maximum number of rows whose meaning is sent.
+            with_rules: whether to send what the rules find.
             in_full: whether to report the findings, or only their number.
 
         Raises:
@@ -299,7 +299,7 @@ class Task:
         self._passes.append(one)
 
     def _add(self, about: About, most: int) -> None:
-        """Add a pass for one purpose over a large closed capture; without reading, if it was made before."""
+        """Add a pass for one purpose over a large closed capture; from the cache, if there was such a pass before."""
         is_urgent = about == "meaning"
         telling = kept(self._path, about, most)
         messages = telling.cached()
@@ -326,14 +326,14 @@ class Task:
 
     @property
     def has_ended(self) -> bool:
-        """Whether all has been told."""
+        """Whether everything has been sent."""
         return not self._passes
 
     def step(self, *, is_urgent: bool) -> bool:
-        """Do a little more; False if there is no more at present.
+        """Do a little more; returns False if there is nothing to do yet.
 
         Args:
-            is_urgent: whether of what messages mean, or of the rules, where they have a pass of their own.
+            is_urgent: whether to work on what messages mean, or on the rules, where they have a separate pass.
         """
         one = next((one for one in self._passes if one.is_urgent == is_urgent), None)
         if one is None:
@@ -355,7 +355,7 @@ class Task:
             one.close()
 
     def _look_after(self, both: Pass, *, is_busy: bool) -> None:
-        """Give the rules a pass of their own if they hold up the rest for too long."""
+        """Give the rules a separate pass if they hold up the rest for too long."""
         now = time.monotonic()
         if not is_busy:
             self._behind_since = None
@@ -420,7 +420,7 @@ def _work(parent: Parent, tasks: dict[int, Task]) -> bool:
                 _fail(parent, task.number, f"{type(error).__name__}: {error}"[:MAX_SENT_TEXT_CHARS])
                 return True
             if task.passes_left < passes:
-                gc.collect()  # what a pass held is in cycles, and the next one needs as much
+                gc.collect()  # what a pass held is in reference cycles, and the next pass needs as much memory
             if task.has_ended:
                 del tasks[task.number]
                 parent.put(as_json({"n": task.number, "done": True}))

@@ -1,1 +1,1 @@
-"""What the detail of a row shows: its views, the places in them that matter, and the search in them."""
+"""What the detail of a row shows: its views, the relevant places in them, and the search in them."""

@@ -1,7 +1,7 @@
-"""Byte pages: the bytes of a row as raw text or as hex, a page at a time, and where a text is in all of them.
+"""Byte pages: the bytes of a row as raw text or as hex, page by page, and a search in all pages.
 
-A frame can have a gigabyte. So a search goes through its pages one by one, and keeps only the places of the matches;
-which characters of a line they are is worked out for the page that is shown.
+A frame can have a gigabyte, so a search goes through its pages one by one, and keeps only the places of the matches;
+which characters of a line they are is computed for the page that is shown.
 """
 
 import re
@@ -24,7 +24,7 @@ _OFFSET: Final = len("00000000  ")
 
 
 class BytePage(OnDemand[Sequence[Span]]):
-    """One page, and a search in all."""
+    """One page, and a search in all pages."""
 
     def __init__(self, pieces: Callable[[], Iterable[bytes]], page: int, key: object) -> None:
         """Read the page.
@@ -42,7 +42,7 @@ class BytePage(OnDemand[Sequence[Span]]):
             if number == page:
                 break
 
-    # ---- what the two kinds of pages say
+    # ---- what the two kinds of pages implement
 
     @abstractmethod
     def _pattern(self, text: str) -> re.Pattern[Any]:
@@ -50,7 +50,7 @@ class BytePage(OnDemand[Sequence[Span]]):
 
     @abstractmethod
     def _content(self, part: bytes) -> Any:
-        """What the pattern is looked for in."""
+        """The content that the pattern is searched for in."""
 
     @abstractmethod
     def _ranges(self, spans: Iterable[tuple[int, int]]) -> Ranges:
@@ -67,7 +67,7 @@ class BytePage(OnDemand[Sequence[Span]]):
 
         Args:
             text: what was typed; not empty.
-            is_wanted: false once the result is not needed any more.
+            is_wanted: returns False once the result is no longer needed.
         """
         pattern, places = self._pattern(text), list[MatchPosition]()
         for page, (part, after) in enumerate(_pages(self._pieces())):

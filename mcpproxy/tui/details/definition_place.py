@@ -1,4 +1,4 @@
-"""Definition place: where a list of tools says what a call, or its result, has to fit."""
+"""Definition place: the part of a list of tools that a call, or its result, must conform to."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -10,7 +10,7 @@ _SCHEMAS: Final = {"/params/arguments": "inputSchema", "/result/structuredConten
 
 
 def definition_place(listed: bytes, pointer: str, others: Iterable[bytes]) -> str | None:
-    """The JSON Pointer of the part of a tool's definition that a value has to fit, or else of the definition.
+    """The JSON Pointer of the part of a tool's definition that a value must conform to, or else of the definition.
 
     Args:
         listed: a frame.
@@ -18,7 +18,7 @@ def definition_place(listed: bytes, pointer: str, others: Iterable[bytes]) -> st
         others: frames, the call among them, which names the tool.
 
     Returns:
-        None if the frame is no list of tools; an empty text if the list does not have the tool.
+        None if the frame is not a list of tools, or an empty text if the list does not have the tool.
     """
     tools = _at(_parsed(listed), "result", "tools")
     if not isinstance(tools, list):

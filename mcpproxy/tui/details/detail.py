@@ -32,7 +32,7 @@ from mcpproxy.wording.spans import Role, Span
 from mcpproxy.wording.statuses import verdict, waiting
 
 MAX_TREE_BYTES: Final = 1 << 20
-"""Bytes. A larger frame is shown as raw text, page by page."""
+"""The size, in bytes, above which a frame is shown as raw text, page by page."""
 VIEWS: Final = ("text", "pretty", "raw", "hex", "headers", "exchange", "findings")
 
 Lines = Sequence[Sequence[Span]]
@@ -46,7 +46,7 @@ class Detail(NamedTuple):
     pages: int = 1
     """The number of pages; `lines` is one of them."""
     exchange: Lines = ()
-    """The exchange of the row in short, for beside it."""
+    """The exchange of the row in short, to be shown next to it."""
 
 
 def detail(
@@ -60,7 +60,7 @@ def detail(
         view: one of VIEWS.
         page: from 0, of the raw views.
         width: cells of a line.
-        with_findings: whether the exchange ends with the findings, as they are not beside it.
+        with_findings: whether the exchange ends with the findings, because they are not shown next to it.
     """
     facts = exchange_lines(reading, row)
     if view != "exchange":
@@ -124,7 +124,7 @@ def entry_name(entry: IndexEntry) -> str:
 
 
 def exchange_lines(reading: Reading, row: int) -> Lines:
-    """What a message has to do with others: of an exchange its times, outcome and two sides. Reads the file."""
+    """How a message relates to others: the times, outcome and two sides of its exchange. Reads the file."""
     index, number = reading.index, reading.call(row)
     entry = index.entry(row)
     lines = [[Span(f"{entry.sort} ", "accent"), Span(f"{entry_name(entry)}, {units.size(entry.size)}")]]
@@ -144,7 +144,7 @@ def exchange_lines(reading: Reading, row: int) -> Lines:
 
 
 def _beside(reading: Reading, row: int) -> list[list[Span]]:
-    """What the page of a message says that belongs to no call."""
+    """What the page of a message that belongs to no call says."""
     if row >= reading.understood:
         return [[Span("not analysed yet …", "dim")]]
     item = reading.index.read_item(row) if reading.index.entry(row).size <= LARGE else None
@@ -158,7 +158,7 @@ def _became(reading: Reading, number: int) -> Iterator[Fact]:
     """How a call was cancelled, and what became of it."""
     calls, known = reading.calls, reading.outcome(number)
     is_answered, response = calls.response[number] != NONE, response_of(reading, number)
-    # A message that is too large to be read for a line says its outcome only.
+    # For a message that is too large to be read for a line, only its outcome is shown.
     call = call_at(reading, number, response) if response is not None or not is_answered else None
     if call is not None:
         yield from filter(None, [cancellation(call)])

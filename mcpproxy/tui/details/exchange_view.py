@@ -1,4 +1,4 @@
-"""The exchange of a row: what was asked, how long it took, and what came back; side by side if there is room."""
+"""The exchange of a row: the request, how long it took, and the response; side by side if there is room."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,20 +11,20 @@ from mcpproxy.wording.spans import Role, Span, fit_spans
 from mcpproxy.wording.wrapping import wrapped
 
 SIDE_BY_SIDE: Final = 96
-"""Cells from which request and response are beside each other: those of a terminal with 100 columns."""
+"""The width, in cells, from which request and response are side by side: that of a terminal with 100 columns."""
 LEAST: Final = 8
-"""Cells of a text that is wrapped."""
+"""The least width of a wrapped text, in cells."""
 
 _BETWEEN: Final = " │ "
 _TIMES: Final = ("sent", "answered", "latency", "outcome")
-"""The facts that the line above both sides has."""
+"""The facts in the line above both sides."""
 _SIDES: Final = ("client", "server")
 
 Lines = Sequence[Sequence[Span]]
 
 
 class SideBySide(OnDemand[Sequence[Span]]):
-    """Two texts beside each other; a line is put together when it is drawn."""
+    """Two texts side by side; a line is put together when it is drawn."""
 
     def __init__(self, left: Lines, right: Lines, width: int) -> None:
         """Join them.
@@ -83,7 +83,7 @@ def _wrapped(fact: Sequence[Span], width: int) -> Lines:
 
 
 def exchange_view(reading: Reading, row: int, width: int, facts: Sequence[Sequence[Span]]) -> Lines:
-    """Both sides of the exchange of a row, and its times between them; one below the other, the row itself comes first.
+    """Both sides of the exchange of a row, and its times; if one is below the other, the row itself comes first.
 
     Args:
         reading: the capture.

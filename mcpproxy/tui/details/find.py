@@ -1,6 +1,6 @@
 """Find: where a text is in the detail of a row.
 
-A thread searches, as a detail can be 8 MB of text. In wrapped text, a match may go over the end of a line.
+A thread searches, as a detail can be 8 MB of text. In wrapped text, a match may extend over the end of a line.
 """
 
 import re
@@ -14,11 +14,11 @@ from mcpproxy.tui.widgets.tree import Tree
 from mcpproxy.wording.spans import Span
 
 MAX_MATCHES: Final = 10_000
-"""Matches that are found."""
+"""The maximum number of matches."""
 
 Lines: TypeAlias = Sequence[Sequence[Span]]
 Ranges: TypeAlias = dict[int, list[tuple[int, int]]]
-"""By line: from which to before which of its characters a match is."""
+"""By line: the first character of each match, and the one after its last."""
 
 
 class MatchPosition(NamedTuple):
@@ -30,7 +30,7 @@ class MatchPosition(NamedTuple):
     start: int = 0
     """Which character of the line it is."""
     page: int = 0
-    """Of a row that is shown in pages: the number of the page, from 0."""
+    """For a row that is shown in pages: the number of the page, from 0."""
 
 
 class Matches(NamedTuple):
@@ -40,12 +40,12 @@ class Matches(NamedTuple):
     """What was searched for; None for nothing."""
     places: Sequence[MatchPosition] = ()
     ranges: Ranges | None = None
-    """Where the matches are; None if each line must be searched when it is drawn, as in a tree."""
+    """Where the matches are; None if each line must be searched as it is drawn, as in a tree."""
     is_cut: bool = False
     """Whether there are more matches."""
 
     def on(self, line: int, text: str) -> Iterable[tuple[int, int]]:
-        """The matches in a line that is drawn.
+        """The matches in a line to draw.
 
         Args:
             line: its number.
@@ -75,7 +75,7 @@ def find(content: Lines | Tree, pattern: re.Pattern[str] | None) -> Matches:
 
 
 class Flow:
-    """Wrapped lines as one text, in which a match may go over the end of a line."""
+    """Wrapped lines as one text, in which a match may extend over the end of a line."""
 
     def __init__(self, lines: TextLines) -> None:
         """Join the lines."""

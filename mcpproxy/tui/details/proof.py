@@ -15,7 +15,7 @@ from mcpproxy.wording.spans import Span
 from mcpproxy.wording.units import size
 
 MAX_SEARCHED_FRAME_BYTES: Final = 1 << 20
-"""Bytes of a frame in which a place is looked for."""
+"""The maximum size, in bytes, of a frame in which a place is searched for."""
 RELATED: Final = 3
 """Other frames that are shown."""
 INDENT: Final = 2
@@ -47,7 +47,7 @@ def _place_in_list(reading: Reading, finding: Finding, seq: int) -> str | None:
 
 
 def _small(reading: Reading, seq: int) -> bytes:
-    """The bytes of a frame; none of a large one, or of one that is gone."""
+    """The bytes of a frame, or none if it is large or gone."""
     row = reading.index.entry_of_seq(seq)
     if row is None or reading.index.entry(row).size > MAX_SEARCHED_FRAME_BYTES:
         return b""
@@ -81,7 +81,7 @@ def _excerpt_lines(reading: Reading, seq: int, pointer: str | None, width: int, 
 
 
 def _raw(reading: Reading, row: int) -> bytes:
-    """The bytes that crossed in a row; empty if nothing did, or they are gone."""
+    """The bytes that crossed the proxy in a row, or none if nothing did or they are gone."""
     item = reading.index.read_item(row)
     if isinstance(item, Frame):
         return item.raw

@@ -28,7 +28,7 @@ MAX_KEYS_FILE_BYTES: Final = 64 << 10
 NEEDED: Final = frozenset(
     ("quit", "back", "help", "open", "up", "down", "page-up", "page-down", "first", "last", "panes", "filter")
 )
-"""Bindings that every screen needs: no other binding may take their keys, unless the user gives them others."""
+"""Bindings that every screen needs: no other binding may use their keys, unless the user assigns them others."""
 _KEY: Final = re.compile(r"(?:(?:ctrl|alt|shift|super|meta|hyper)\+)*(?:\S|[a-z][a-z0-9_]*)")
 
 
@@ -42,7 +42,7 @@ class Keys(NamedTuple):
 
 
 def keys_path() -> Path | None:
-    """The file's path; None if the home directory is unknown."""
+    """The file's path, or None if the home directory is unknown."""
     directory = config_directory()
     return Path(directory, "keys.toml") if directory is not None else None
 

@@ -1,9 +1,9 @@
 """A queue of key presses: each key is passed on once everything that the previous key caused is done.
 
 Textual gives a key to the widget that has the focus when the key arrives. A key that opens a box or a screen does so a
-few messages later, and keys typed meanwhile would go to the screen behind: the `q` of `/quit` would quit. So after each
-key a probe takes the same path, from the focused widget up to the app, and the next key waits until it arrives: all
-queues on that path are in order, so everything that the key caused has then been handled.
+few messages later, and keys typed before that would go to the screen below: the `q` of `/quit` would quit. So after
+each key a probe takes the same path, from the focused widget up to the app, and the next key waits until it arrives:
+all queues on that path are in order, so everything that the key caused has then been handled.
 
 Keys that only move a cursor do not delay the next key: they come faster than screens are drawn.
 """
@@ -84,7 +84,7 @@ class KeyQueue:
         return bound is not None and bound.id in MOVES
 
     def _rise(self, event: events.Event, front: MessagePump, at: MessagePump, rounds: int) -> None:
-        """Send the probe up from a widget, behind everything queued there; a closing widget is skipped."""
+        """Send the probe up from a widget, after everything queued there; a closing widget is skipped."""
         if at is self._app or at._parent is None:
             self._app.call_later(self._back, event, front, rounds)
         elif not at.call_later(self._rise, event, front, at._parent, rounds):

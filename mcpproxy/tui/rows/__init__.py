@@ -1,1 +1,1 @@
-"""What each list of the terminal UI has in its rows and columns: its texts and cells; widgets draw them."""
+"""The rows and columns of each list of the terminal UI: texts and cells, which widgets draw."""

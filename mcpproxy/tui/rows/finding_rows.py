@@ -45,11 +45,11 @@ class Item(NamedTuple):
 
     @property
     def identity(self) -> Identity | None:
-        """What the finding shares with identical ones; None for another line."""
+        """What the finding shares with identical ones; None if the line is not a finding."""
         return None if self.finding is None else identity(self.finding)
 
     def is_same(self, other: "Item") -> bool:
-        """Whether it is the same line, whatever its numbers are now."""
+        """Whether it is the same line, regardless of its current numbers."""
         return (self.group, self.finding, self.is_head) == (other.group, other.finding, other.is_head)
 
 
@@ -108,7 +108,7 @@ def list_items(
     counts = dict(findings.counts)
     for group in sorted(groups, key=lambda key: (-key.level, key.rule)):
         members = sorted(groups[group], key=lambda key: key.frame)
-        # Findings without text are known only by level and rule.
+        # Of findings without text, only level and rule are known.
         count = counts.get(group, 0) if all(_is_of(group, word) for word in terms) else len(members)
         yield Item(group, total=count, is_head=True)
         if group in folded:

@@ -23,7 +23,7 @@ BUCKET_COLUMNS: Final = (
 )
 
 ABANDONED: Final = Column("abandoned", "aband", 5, right=True)
-"""How many calls of a kind, or of a tool, were abandoned: a server that hangs looks fast without it."""
+"""How many calls of a kind, or of a tool, were abandoned: without this column, a server that hangs would look fast."""
 
 
 def columns_with(columns: Iterable[Column], *, is_abandoned: bool) -> list[Column]:
@@ -84,12 +84,12 @@ def buckets_of(octaves: Mapping[int, int]) -> list[Bucket]:
 
 
 def octave_ns(octave: int) -> tuple[int, int]:
-    """The shortest duration of an octave, and the shortest that is too long for it."""
+    """The shortest duration in an octave, and the shortest that is above it."""
     return (1 << octave - 1 if octave else 0), 1 << octave
 
 
 def bucket_filter(bucket: Bucket) -> str:
-    """The expression that selects what took as long as a bucket says."""
+    """The expression that selects the calls whose latency is in a bucket."""
     low, high = octave_ns(bucket.octave)
     return f"latency>={_exact(low)} latency<{_exact(high)}"
 

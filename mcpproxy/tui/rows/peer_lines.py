@@ -79,7 +79,7 @@ def _capabilities(said: PeerInfo, width: int) -> Lines:
 
 
 def _settings(settings: object) -> str:
-    """What is declared with a capability: the members that are true, and the others with their values."""
+    """The settings of a capability: the members that are true, and the others with their values."""
     if not isinstance(settings, dict):
         return "" if settings is True else _text(settings)
     parts = [

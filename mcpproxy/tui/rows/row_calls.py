@@ -28,11 +28,13 @@ from mcpproxy.tui.data.reading import Reading
 _Half = TypeVar("_Half", Request, Response)
 
 LARGE: Final = 1 << 20
-"""Bytes. A row of a larger frame shows only members of its record: drawing a line must not parse a gigabyte."""
+"""The size, in bytes, above which the row of a frame shows only members of its record: drawing a line must not parse a
+gigabyte.
+"""
 
 
 def message_at(reading: Reading, row: int, frame: Frame) -> Message:
-    """The first message of a row, with all the lines that it spans, and taken as the worker has taken it."""
+    """The first message of a row, with all the lines that it spans, and interpreted as the worker did."""
     last = reading.joined_to(row)
     if last is not None:
         items = [reading.index.read_item(item) for item in range(row, min(last, row + 10_000) + 1)]
@@ -48,7 +50,7 @@ def message_at(reading: Reading, row: int, frame: Frame) -> Message:
 
 
 def unusual_in(reading: Reading, row: int, frame: Frame) -> list[tuple[Message, int]]:
-    """The messages of a row that its frame alone does not show, with their calls; none for an ordinary row."""
+    """The messages of a row that its frame alone does not show, with their calls; an ordinary row has none."""
     unusual = reading.columns.unusual(row)
     if not unusual:
         return []
@@ -67,7 +69,7 @@ def _as_taken(message: Message, taken: int) -> Message:
 
 
 def own_message(reading: Reading, row: int, frame: Frame, number: int, kind: type[_Half]) -> _Half | None:
-    """The request or the response of a call, in its row; None if the row does not tell which of several it is."""
+    """The request or response of a call in its row, or None if the row does not say which of several it is."""
     unusual = unusual_in(reading, row, frame)
     if unusual:
         return next((one for one, own in unusual if own == number and isinstance(one, kind)), None)
@@ -81,7 +83,7 @@ def request_of(reading: Reading, number: int) -> Request | None:
 
 
 def response_of(reading: Reading, number: int) -> Response | None:
-    """The response of a call; None if there is none, or if it is too large to be read for a line."""
+    """The response of a call, or None if there is none or if it is too large to be read for a line."""
     return _half(reading, reading.calls.response[number], number, Response)
 
 
@@ -93,7 +95,7 @@ def _half(reading: Reading, row: int, number: int, kind: type[_Half]) -> _Half |
 
 
 def call_at(reading: Reading, number: int, response: Response | None) -> Call | None:
-    """A call, as far as it is known now; None if its request is too large to be read for a line.
+    """A call, as far as it is known now; returns None if its request is too large to be read for a line.
 
     Args:
         reading: the capture.
@@ -117,7 +119,7 @@ def call_at(reading: Reading, number: int, response: Response | None) -> Call | 
 
 
 def _carry(reading: Reading, number: int, call: Call) -> None:
-    """Note which HTTP exchange carried a call last, and when that broke off."""
+    """Record which HTTP exchange carried a call last, and when that broke off."""
     told = reading.conversation.carriers.get(number)
     carrier = call.request.frames[0].exchange if told is None else told.exchange
     call.http = None if carrier is None else reading.conversation.exchange(carrier)
@@ -130,14 +132,14 @@ def _carry(reading: Reading, number: int, call: Call) -> None:
 
 
 def late_ns(reading: Reading, number: int) -> int | None:
-    """How long after its cancellation a call was answered; None if it was not."""
+    """How long after its cancellation a call was answered, or None if it was not."""
     calls, t_ns = reading.calls, reading.index.t_ns
     at, response = reading.conversation.cancelled_at.get(number), calls.response[number]
     return None if at is None or at >= len(reading.index) or response == NONE else max(0, t_ns(response) - t_ns(at))
 
 
 def _cancel(reading: Reading, number: int, call: Call, row: int) -> None:
-    """Note how a call was cancelled: by a message, or by the end of its HTTP exchange."""
+    """Record how a call was cancelled: by a message, or by the end of its HTTP exchange."""
     index = reading.index
     mark = RecordRef(index.entry(row).seq, index.t_ns(row))
     abandoned_ns = reading.abandoned_ns(number)
@@ -146,7 +148,7 @@ def _cancel(reading: Reading, number: int, call: Call, row: int) -> None:
     call.cancellation = mark
     item = index.read_item(row)
     if not isinstance(item, Frame):
-        # Leaving abandons at any time.
+        # An exchange that the client leaves is abandoned at any time.
         call.has_left, call.broken = abandoned_ns is not None, mark
         return
     of_row = [one.params for one in messages(item) if isinstance(one, Notification) and one.method in CANCELLATIONS]

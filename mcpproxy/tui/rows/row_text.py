@@ -81,7 +81,7 @@ def text_of(reading: Reading, row: int) -> RowText:
 
 
 def _large(reading: Reading, row: int) -> RowText:
-    """A frame that is too large to parse for a line: what its record and its exchange say."""
+    """A frame that is too large to parse for a line: the text from its record and its exchange."""
     entry, record = reading.index.entry(row), reading.index.read_first_part(row)
     members = record.members if record is not None else {}
     arrow, is_final = Span("→" if entry.dir == "c2s" else "←", "accent"), row < reading.understood
@@ -108,7 +108,7 @@ def _large(reading: Reading, row: int) -> RowText:
 
 
 def short_call(what: Sequence[Span]) -> Sequence[Span]:
-    """The method and name of a call of a tool without `tools/`, for where there is little room; others unchanged."""
+    """The method and name of a tool call without `tools/`, for where there is little room; others are unchanged."""
     return (Span("call", what[0].role), *what[1:]) if what[0].text == "tools/call" else what
 
 
@@ -138,7 +138,7 @@ def _message(reading: Reading, row: int, message: Message) -> RowText:
 
 
 def _of_unread(said: Line, reading: Reading, number: int, response: Response) -> Line:
-    """What a response says whose request is too large to be read for a line, or is gone: what is kept of its call."""
+    """The text of a response whose request is gone or too large to be read for a line, from what was kept of it."""
     kind = reading.kinds.all[reading.calls.kind[number]]
     method = said.subject.text if kind.is_rest else sanitise(kind.method, EXCERPT)
     name = "" if kind.name is None else sanitise(kind.name, EXCERPT)
@@ -148,7 +148,7 @@ def _of_unread(said: Line, reading: Reading, number: int, response: Response) ->
 
 
 def _unknown_yet(said: Line, message: Message) -> Line:
-    """What a line says before its row is understood: nothing of other messages."""
+    """The text of a line before its row is understood: nothing about other messages."""
     if isinstance(message, Response):
         return said._replace(subject=Span("…", "dim"), status=content(message))
     if isinstance(message, Notification) and message.method in CANCELLATIONS:

@@ -17,7 +17,7 @@ NARROWEST: Final = 20
 PROBE: Final = 500
 """Rows that decide how wide the columns are."""
 AT_ONCE: Final = 500
-"""Columns that are laid out: more than fit on a terminal, but not all if a result has thousands."""
+"""The maximum number of columns that are laid out: more than fit on a terminal, but not all if there are thousands."""
 FRAMES: Final = ("frame", "request", "seq", "response")
 """Columns that hold the number of a frame, the most important first."""
 _NUMBER: Final = re.compile(r"[0-9]{1,15}")
@@ -86,7 +86,7 @@ class FrameRef(NamedTuple):
 
 
 def place_of(answer: ResultTable, row: int) -> FrameRef | None:
-    """The frame that a row is about; None if it names none."""
+    """The frame that a row is about, or None if it names none."""
     values: dict[str, str] = {}
     for (name, _), value in zip(answer.columns, answer.rows[row], strict=True):
         if value is not None:

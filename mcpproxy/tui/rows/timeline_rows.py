@@ -112,7 +112,7 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
 
 
 def duration_span(bar: Bar, *, is_live: bool) -> Span:
-    """How long an exchange lasted, and whether its response came late; or how it ended otherwise."""
+    """How long an exchange lasted, and whether its response came late; or how it ended without one."""
     lasted = None if bar.end_ns is None else brief(bar.end_ns - bar.start_ns) + (", late" if bar.is_late else "")
     if bar.is_abandoned and lasted is not None:
         return Span(f"{ABANDONED} {lasted}", "bad")

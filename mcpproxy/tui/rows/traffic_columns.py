@@ -1,4 +1,4 @@
-"""The columns of the traffic: as wide as the capture needs, so that the content has room in 80 columns too."""
+"""The columns of the traffic: only as wide as the capture needs, so that the content has room even in 80 columns."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -51,7 +51,7 @@ CAPTURE_ORDER: Final = Order()
 
 
 class Needs(NamedTuple):
-    """What the rows of a capture need."""
+    """The widths that the rows of a capture need."""
 
     number: int = 1
     """Digits of the largest number of a record."""
@@ -61,7 +61,7 @@ class Needs(NamedTuple):
 
 
 def needs_of(reading: Reading) -> Needs:
-    """What the rows of a capture need now."""
+    """The widths that the rows of a capture need now."""
     index = reading.index
     last = index.entry(len(index) - 1).seq if len(index) else 0
     return Needs(len(str(last)), len(since_start(index.last_ns)), reading.http.has_any)
@@ -97,7 +97,7 @@ def traffic_columns(
         Column("more", "content", 12, stretch=2, drop=6),
     ]
     if not is_wide:
-        # The content has their room; but an order is always visible.
+        # The content takes their room; but the column of the order is always visible.
         dropped = ("id", "latency") if order.column == "size" else ("id", "size")
         columns = [column for column in columns if column.name not in dropped]
     return tuple(_sorted_by(column, order) for column in columns_for(columns, times))

@@ -69,7 +69,7 @@ class TrafficRows:
         return len(self.view)
 
     def fit(self, columns: Sequence[Column], width: int) -> None:
-        """Note how much of each text the columns show."""
+        """Record how much of each text the columns show."""
         widths = {column.name: size for column, size in layout(columns, width)}
         self.is_narrow = widths.get("more", 0) < NOTE
         self._content_width, self._status_width = widths.get("more", 24), widths.get("status", 14)
@@ -109,10 +109,10 @@ class TrafficRows:
         status = self._status_cell(number, answer, is_answer=is_answer)
         latency = self._latency_cell(number, is_answer=is_answer)
         size = self._size(entry)
-        # What is longer than its column extends over the empty cells after it.
+        # A text that is longer than its column extends over the empty cells after it.
         spills = "status" if any(span.text for span in status) else "what"
         if note and self.is_narrow:
-            # It goes where there is room: after the name or, for a request, in place of its response's outcome.
+            # It goes where there is room: after the name or, for a request, instead of its response's outcome.
             spills = "status" if text.id and not (any(span.text for span in status) or latency.text) else "what"
             if spills == "status":
                 status = (Span(note, "dim"),)
@@ -255,7 +255,7 @@ class TrafficRows:
 
 
 def question_in(asked: str, answered: str, room: int) -> str:
-    """What is shown of the gist of a request before that of its response.
+    """The part of a request's gist that is shown before that of its response.
 
     Args:
         asked: the gist of the request.

@@ -25,7 +25,9 @@ LEGEND: Final = (
     (ERROR, "error", "error"),
     (ABANDONED, "abandoned", "abandoned"),
 )
-"""Signs with what they mean, and a shorter text for where there is less room; none there if it is empty."""
+"""Signs with their meaning, and a shorter text for where there is less room; if that is empty, the sign is left out
+there.
+"""
 
 HEAT: Final[tuple[tuple[int, str, Role], ...]] = (
     (1_000_000, "▁", "dim"),
@@ -121,7 +123,7 @@ def spans_of(cells: Iterable[Cell]) -> list[Span]:
 
 
 def legend(signs: Sequence[tuple[str, str, str]], width: int) -> str:
-    """A line with what signs mean, in short if there is less room.
+    """A line with the meaning of signs, in short if there is less room.
 
     Args:
         signs: `LEGEND` or `HEAT_LEGEND`.

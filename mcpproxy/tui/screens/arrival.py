@@ -12,12 +12,12 @@ class Arrival:
     """The way of a screen to the row with which it was opened, and which may not be understood yet."""
 
     def __init__(self, capture: OpenCapture, split: Split, reach: Callable[[int], None]) -> None:
-        """Not arrived yet.
+        """Start before the arrival.
 
         Args:
             capture: the capture, and where to go first.
             split: the list and the detail.
-            reach: puts the cursor on an entry, whatever the filter.
+            reach: puts the cursor on an entry, regardless of the filter.
         """
         self._goal = capture if capture.row is not None or capture.frame is not None else None
         self._finding = capture.finding
@@ -26,7 +26,7 @@ class Arrival:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nowhere to go, any more or from the beginning."""
+        """Whether there is nowhere left to go, or never was."""
         return self._goal is None
 
     def go(self) -> None:
@@ -37,7 +37,7 @@ class Arrival:
             self._goal = None
             self._reach(entry)
             if self._finding is not None:
-                self._split.detail.view = "pretty"  # where its place can be shown
+                self._split.detail.view = "pretty"  # the view in which its place can be shown
             if goal.is_detailed:
                 self._split.action_into()
         elif goal is not None and self._reading.has_ended:

@@ -35,7 +35,7 @@ class CaptureScreen(ListScreen):
         Keys wait for the first result, as they may concern it.
 
         Args:
-            step: does some work; returns False if there is none at present.
+            step: does some work; returns False if there is nothing to do yet.
             name: of the thread.
         """
         self.stop()
@@ -60,7 +60,7 @@ class CaptureScreen(ListScreen):
         self.stop()
 
     def on_screen_resume(self) -> None:
-        """Show the results that came in meanwhile."""
+        """Show the results that came in while the screen was suspended."""
         self._is_on_top = True
         self.post_message(Progressed())
 

@@ -17,7 +17,7 @@ class ConfirmScreen(ModalScreen[bool]):
 
     DEFAULT_CSS = """
     ConfirmScreen { align: center bottom; background: $background 30%; }
-    ConfirmScreen Words { height: auto; background: $panel; border-top: solid $accent; padding: 0 1; }
+    ConfirmScreen SafeText { height: auto; background: $panel; border-top: solid $accent; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss(False)", "back", id="back")]
 
@@ -41,6 +41,6 @@ class ConfirmScreen(ModalScreen[bool]):
         self.query_one("#question", SafeText).show_lines([*rows, *([Span(f"  {line}")] for line in self._details)])
 
     def on_key(self, event: events.Key) -> None:
-        """Take the answer."""
+        """Dismiss the question with the answer."""
         event.stop()
         self.dismiss(event.character == "y")

@@ -144,7 +144,7 @@ class ToolsScreen(CaptureScreen):
 
     @property
     def reader(self) -> Reader:
-        """What shows the definition, and finds in it."""
+        """The reader that shows the definition, and searches it."""
         return self.query_one(Reader)
 
     # ---- updates
@@ -262,7 +262,7 @@ class ToolsScreen(CaptureScreen):
         self.reader.go(by)
 
     def action_back(self) -> None:
-        """Find nothing any more, or else close the definition or leave the screen."""
+        """End the search, or else close the definition or leave the screen."""
         if not (self.reader.display and self.reader.leave()):
             super().action_back()
 
@@ -291,7 +291,7 @@ class ToolsScreen(CaptureScreen):
             self.app.select(text)
 
     def close_detail(self) -> bool:
-        """Hide the definition; False if it was not shown."""
+        """Hide the definition; returns False if it was not shown."""
         was_shown = self.reader.display
         self.reader.display = self.query_one("#below").display = False
         return was_shown

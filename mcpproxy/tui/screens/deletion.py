@@ -26,16 +26,16 @@ class Deletion:
             renew: called when a capture was deleted.
         """
         self.deleted: set[Path] = set()
-        """The captures that were deleted here, which the next search will not find."""
+        """The captures that were deleted here, and which the next search will no longer find."""
         self._screen, self._renew = screen, renew
         self._thread = ThreadPoolExecutor(1, "deletion")
 
     def close(self) -> None:
-        """Delete nothing that is still to be deleted."""
+        """Cancel deletions that have not been done yet."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def ask(self, path: Path) -> None:
-        """Find out what would be deleted with a capture, and ask; keys wait for the question."""
+        """Determine what would be deleted with a capture, and ask; keys wait for the question."""
 
         def work() -> None:
             capture = removable(path)

@@ -42,7 +42,7 @@ class Exporting:
 
     @property
     def progress(self) -> str:
-        """The progress, in words; empty if no export is running."""
+        """The progress, in words, or an empty text if no export is running."""
         if self._running is None:
             return ""
         export = self._running[0]

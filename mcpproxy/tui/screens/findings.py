@@ -98,7 +98,7 @@ class FindingsScreen(ListScreen):
             self.table.go(line)
 
     def on_unmount(self) -> None:
-        """Read no more proofs."""
+        """Stop reading proofs."""
         self._proofs.shutdown(wait=False, cancel_futures=True)
 
     @property
@@ -108,7 +108,7 @@ class FindingsScreen(ListScreen):
 
     @property
     def words(self) -> str:
-        """The words that the rows must contain; empty if all rows are shown."""
+        """The words that the rows must contain, or an empty text if all rows are shown."""
         return self.box.words
 
     @property
@@ -154,7 +154,7 @@ class FindingsScreen(ListScreen):
                 self.table.go(where)
         self.table.renew()
         if not self.has_moved and len(self._rows) > 1:
-            self.table.cursor = 1  # the first finding, not its head, so that Enter goes to its frame
+            self.table.cursor = 1  # the first finding, not its heading, so that Enter goes to its frame
         is_empty = not self._rows.items
         self.display_table(is_shown=not is_empty)
         self.pane.display = not is_empty
@@ -194,7 +194,7 @@ class FindingsScreen(ListScreen):
 
     @on(Table.RowSelected)
     def _choose(self) -> None:
-        """Go to the frame of a finding; on a head, fold the group; on the line below, show the rest."""
+        """Go to the frame of a finding; on a heading, fold the group; on the line for the others, show the rest."""
         item = self.item
         if item is None:
             return
@@ -215,11 +215,11 @@ class FindingsScreen(ListScreen):
         self._unfolded.add(group)
         self._arrange()
         if self._rows.items == before:
-            # Only the rows of the others are known, not their texts.
+            # Only the rows of the other findings are known, not their texts.
             self.app.select(f"rule:{group.rule}")
 
     def action_fold(self, fold: bool) -> None:
-        """Fold identical findings into one line, and then a rule, so that only its head is shown; or unfold them."""
+        """Fold identical findings into one line, and then a rule, so that only its heading is shown; or unfold them."""
         item = self.item
         if item is None:
             return
@@ -236,7 +236,7 @@ class FindingsScreen(ListScreen):
             self._go_to(lambda line: line.is_head and line.group == item.group)
 
     def _go_to(self, is_wanted: Callable[[Item], bool]) -> None:
-        """Go to the first line of a kind; it is there."""
+        """Go to the first line of a kind, which exists."""
         self.table.go(next((n for n, line in enumerate(self._rows.items) if is_wanted(line)), 0))
 
     def action_filter(self) -> None:
@@ -244,7 +244,7 @@ class FindingsScreen(ListScreen):
         self.box.edit()
 
     def clear_filter(self) -> bool:
-        """Show all rows again; False if all are shown."""
+        """Show all rows again; returns False if they are shown already."""
         return self.box.clear_words()
 
     def action_rule(self) -> None:

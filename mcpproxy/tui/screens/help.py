@@ -35,7 +35,7 @@ class HelpRow(NamedTuple):
     text: str = ""
     """What they do; empty for a heading."""
     names: str = ""
-    """The names of these actions in `keys.toml`, in the same order; empty if the row is about other actions too."""
+    """The names of these actions in `keys.toml`, in the same order; empty if the row is also about other actions."""
 
 
 ROWS: Final = (
@@ -121,7 +121,7 @@ ROWS: Final = (
     HelpRow("→ ←", "to the server, to the client; ! breaks a rule, ✗ is not a message"),
 )
 _SIGNS: Final = {"escape": "Esc", "enter": "Enter", "left": "←", "right": "→", "tab": "Tab"}
-"""Keys that this page calls otherwise than bindings do."""
+"""Keys that this page names differently than bindings do."""
 
 
 def in_force(row: HelpRow, keymap: Mapping[str, str]) -> str:
@@ -133,7 +133,7 @@ def in_force(row: HelpRow, keymap: Mapping[str, str]) -> str:
 
 
 def help_of(name: str, word: str = "", keys: str = "") -> str:
-    """What an action does; empty if this page does not say.
+    """What an action does, or an empty text if this page does not say.
 
     Args:
         name: its name in `keys.toml`.

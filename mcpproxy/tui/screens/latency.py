@@ -118,7 +118,7 @@ class LatencyScreen(CaptureScreen):
         self._shares_axis = False
         self._shown: object = None
         self._distributed: Future[None] | None = None
-        """What keys for the histogram wait for, while that of the row at the cursor is not there."""
+        """What keys for the histogram wait for, while there is none yet for the row at the cursor."""
         bind_switches(self._bindings, "latency")
 
     def compose(self) -> ComposeResult:
@@ -218,7 +218,7 @@ class LatencyScreen(CaptureScreen):
 
     @property
     def _has_distribution(self) -> bool:
-        """Whether the histogram of the row at the cursor is there, or there is none."""
+        """Whether the histogram of the row at the cursor is shown, or it has none."""
         figures, distribution = self.selected, self.latencies.distribution
         if figures is None:
             return True
@@ -250,7 +250,7 @@ class LatencyScreen(CaptureScreen):
     # ---- keys
 
     def action_into(self) -> None:
-        """Move to the histogram; keys wait until it is there."""
+        """Move to the histogram; keys wait until it is shown."""
         self.histogram.focus()
         if not self._has_distribution:
             self._distributed = Future()
@@ -268,7 +268,7 @@ class LatencyScreen(CaptureScreen):
 
     @on(Table.RowSelected, "#buckets")
     def _choose_bucket(self) -> None:
-        """Show the calls of the kind that took as long as the bucket says."""
+        """Show the calls of the kind whose latency is in the bucket."""
         bucket = self._buckets.at(self.histogram.cursor)
         if bucket is not None and bucket.responses:
             self._select(f" {bucket_filter(bucket)}")
@@ -293,7 +293,7 @@ class LatencyScreen(CaptureScreen):
 
     def _go_to_slowest(self, candidates: list[Figures]) -> None:
         answered = [figures for figures in candidates if figures.slowest is not None]
-        # What opens a session includes the start of the server, and counts only if there is nothing else.
+        # A request that opens a session includes the start of the server, and counts only if there is nothing else.
         calls = [figures for figures in answered if figures.call.method not in OPENING]
         slowest = max(calls or answered, key=lambda figures: figures.most_ns or 0, default=None)
         if slowest is None or slowest.slowest is None:

@@ -48,7 +48,7 @@ class ListScreen(TitledScreen):
         super().__init__()
         self.order = self.SORTS[0]
         self.has_moved = False
-        """Whether the user has moved the cursor: until then it stays on its line, whichever row gets there."""
+        """Whether the user has moved the cursor: until then it stays on its line, regardless of the row there."""
 
     @property
     def table(self) -> Table:
@@ -65,7 +65,7 @@ class ListScreen(TitledScreen):
         self.table.renew()
 
     def display_table(self, *, is_shown: bool) -> None:
-        """Show the list or hide it; what is hidden has lost the focus, and gets it again if nothing else has it."""
+        """Show the list or hide it; a hidden list has lost the focus, and gets it again if nothing else has it."""
         self.table.display = is_shown
         if is_shown and self.focused is None:
             self.table.focus()
@@ -125,11 +125,11 @@ class ListScreen(TitledScreen):
             self.leave()
 
     def close_detail(self) -> bool:
-        """Hide the detail; False if it was not shown, or always is."""
+        """Hide the detail; returns False if it was not shown, or always is."""
         return False
 
     def clear_filter(self) -> bool:
-        """Show all rows again; False if the screen was opened with just these."""
+        """Show all rows again; returns False if the screen was opened with just these."""
         return False
 
     def leave(self) -> None:

@@ -55,7 +55,7 @@ class Marking:
         self._screen.app.push_screen(LineScreen(f"note on {seq:,}", self.marks.notes.get(seq, "")), take)
 
     def next(self, entry: int | None) -> int | None:
-        """The next marked entry, of which the note is shown; after the last comes the first."""
+        """The next marked entry, whose note is shown; after the last comes the first."""
         seq = self._reading.index.entry(entry).seq if entry is not None else -1
         marked = self.marks.next(seq)
         row = self._reading.index.entry_of_seq(marked) if marked is not None else None
@@ -69,7 +69,7 @@ class Marking:
         return row
 
     def _seq(self, entry: int | None) -> int | None:
-        """The record number of an entry; None if it cannot be marked."""
+        """The record number of an entry, or None if it cannot be marked."""
         if entry is None:
             notify(self._screen.app, "nothing is selected")
             return None

@@ -62,10 +62,12 @@ class LineScreen(ModalScreen[str | None]):
 class ChoiceScreen(ModalScreen[CopyForm | None]):
     """Prompts for one of several forms, by key; returns None if cancelled."""
 
-    # A scroll bar would take so much of a tiny terminal that it is not needed any more, and so come and go for ever.
+    # In a tiny terminal, a scroll bar would take so much room that it is no longer needed, and so come and go for ever.
     DEFAULT_CSS = """
     ChoiceScreen { align: center bottom; background: $background 30%; overflow: hidden; }
-    ChoiceScreen Words { max-height: 100%; height: auto; background: $panel; border-top: solid $accent; padding: 0 1; }
+    ChoiceScreen SafeText {
+        max-height: 100%; height: auto; background: $panel; border-top: solid $accent; padding: 0 1;
+    }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss(None)", "back", id="back")]
 
@@ -75,7 +77,7 @@ class ChoiceScreen(ModalScreen[CopyForm | None]):
         Args:
             label: the text of the prompt.
             forms: the choices.
-            to_file: whether a capital letter chooses a file in place of the clipboard.
+            to_file: whether a capital letter chooses a file instead of the clipboard.
         """
         super().__init__()
         self._label, self._forms, self._to_file = label, forms, to_file

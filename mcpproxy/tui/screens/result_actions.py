@@ -21,11 +21,11 @@ FORMS: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "js
 """The formats of an export, by the end of the file's name."""
 WORDS: Final = {"csv": "CSV", "json": "JSON lines"}
 COPIED_WIDTH: Final = 1000
-"""Cells of a line of a row that is copied as it is shown."""
+"""Cells of a line of a row that is copied as displayed."""
 
 
 class ResultActions:
-    """What a screen of SQL does with a result. The client runs the query again to write it: in full, and unchanged."""
+    """What an SQL screen does with a result; to write it in full and unchanged, the client runs the query again."""
 
     def __init__(self, screen: TitledScreen, paths: Sequence[Path]) -> None:
         """Nothing is written yet.
@@ -41,7 +41,7 @@ class ResultActions:
         self._thread = ThreadPoolExecutor(1, "files")
 
     def close(self) -> None:
-        """Look for no more frames."""
+        """Stop searching for frames."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     # ---- the frame of a row
@@ -110,7 +110,7 @@ class ResultActions:
             return
         self._write(sql, form, place)
 
-    # ---- the query, once more
+    # ---- the query, run again
 
     def _write(self, sql: str, form: str, place: Path | None) -> None:
         self._written_to, self._written_as = place, form
@@ -124,7 +124,7 @@ class ResultActions:
             return
         clean: Callable[[str], str] = harmless if self._written_as == "json" else _plain
         lines = [clean(line) for line in written.text.splitlines()]
-        kept = list(_fitting(lines))  # what makes a line harmless makes it longer
+        kept = list(_fitting(lines))  # sanitising makes a line longer
         left_out = len(lines) - len(kept)
         rows, text = count_text(written.rows - left_out, "row"), "\n".join(kept)
         more = f": the first {rows}; e exports all to a file" if written.is_cut or left_out else f", {rows}"
@@ -135,7 +135,7 @@ class ResultActions:
 
 
 def _fitting(lines: Iterable[str]) -> Iterator[str]:
-    """The lines that fit into the clipboard together."""
+    """As many lines as fit into the clipboard together."""
     room = MAX_CLIPBOARD_BYTES
     for line in lines:
         room -= len(line.encode()) + 1

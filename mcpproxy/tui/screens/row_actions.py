@@ -1,4 +1,4 @@
-"""Actions on the row at the cursor: the pages of its rules, copying it, saving what cannot be read."""
+"""Actions on the row at the cursor: the pages of its rules, copying it, saving attachments."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +39,7 @@ class RowActions:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def read(self, work: Callable[[int], None]) -> None:
-        """Have the thread do something with the row at the cursor, which takes a look at the file; keys wait for it."""
+        """Run a function on the row at the cursor in the thread, which reads the file; keys wait for it."""
         entry = self._entry()
         if entry is None:
             notify(self._screen.app, "nothing is selected")
@@ -106,7 +106,7 @@ class RowActions:
             if not attachments:
                 notify(self._screen.app, "this row has no image, sound or blob")
             return
-        # More than there are digits cannot be chosen here.
+        # Only as many as there are digits can be chosen here.
         forms = [CopyForm(str(n), attachment.words, str(n)) for n, attachment in enumerate(attachments[:9], 1)]
 
         def take(form: CopyForm | None) -> None:

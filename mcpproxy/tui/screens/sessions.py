@@ -70,7 +70,7 @@ class SessionRows(MemoryRows[ListedCapture]):
         """Cells of the column with the bars."""
 
     def want(self, first: int, last: int) -> None:
-        """Have these captures read before all others."""
+        """Request that these captures are read before all others."""
         self._shelf.in_view = self.items[first:last]
 
     def line(self, row: int) -> TableLine:
@@ -91,7 +91,7 @@ class SessionRows(MemoryRows[ListedCapture]):
         return TableLine({**cells, **self._summary_cells(capture, summary)})
 
     def _findings_cell(self, capture: ListedCapture) -> Sequence[Span]:
-        """The number of errors and warnings; with `…` unless the capture is checked to its end."""
+        """The number of errors and warnings; with `…` until the whole capture is checked."""
         findings = self._findings(capture.path)
         if findings is not None and findings.trouble and not findings.has_caught_up:
             return (Span("–", "dim"),)
@@ -178,7 +178,7 @@ def age(summary: Summary, *, live: bool) -> str:
     if summary.wall_ns is None or seconds < 0:
         return ""
     for size, unit in ((365 * 86400, "y"), (7 * 86400, "w"), (86400, "d"), (3600, "h"), (60, "m")):
-        # Up to 99 days, days say more.
+        # Up to 99 days, a number of days is clearer.
         if seconds >= size and not (unit == "w" and seconds < 100 * 86400):
             return f"{seconds // size:,}{unit} ago"
     return f"{seconds}s ago"
@@ -307,7 +307,7 @@ class SessionsScreen(ListScreen):
             return
         chosen, captures = self.selected, self.capture_list.captures
         live = [capture for capture in captures if capture.is_live and capture.is_readable]
-        # Their summaries come first: a check takes the processor from the thread that reads them.
+        # The summaries come first: a check takes the processor from the thread that reads them.
         is_ready = all(capture.is_summed or capture.is_live for capture in self.capture_list.in_view)
         visible = [capture for capture in self.capture_list.in_view if is_ready and _is_countable(capture)]
         others = [capture.path for capture in (*live, *visible) if self.app.findings(capture.path) is None]
@@ -339,7 +339,7 @@ class SessionsScreen(ListScreen):
         self.show_title()
 
     def _show_unheard(self) -> None:
-        """Name the routed servers of which nothing was recorded yet."""
+        """Name the routed servers that have no recording yet."""
         line = self.query_one("#unheard", SafeText)
         line.display = bool(self.capture_list.unheard)
         names = ", ".join(f"{server.name} ({server.client})" for server in self.capture_list.unheard)
@@ -390,7 +390,7 @@ class SessionsScreen(ListScreen):
         self.box.edit()
 
     def clear_filter(self) -> bool:
-        """Show all rows again; False if all are shown."""
+        """Show all rows again; returns False if they are shown already."""
         return self.box.clear_words()
 
     def action_delete(self) -> None:

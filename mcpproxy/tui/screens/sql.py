@@ -105,7 +105,7 @@ class SqlScreen(TitledScreen):
         self._show()
 
     def on_screen_resume(self) -> None:
-        """Hear the client again, which another screen of SQL may have used above this one."""
+        """Receive messages from the client again, which another SQL screen above this one may have used."""
         client, answer = self.client, self.answer.answer if self.answer is not None else None
         client.on_change = self._report_reply
         if client.answer is not answer and not client.is_busy:
@@ -164,7 +164,7 @@ class SqlScreen(TitledScreen):
     def show_title(self) -> None:
         """Show the title for what the screen shows now, and the messages about it."""
         if not self.query("#title"):
-            return  # the screen has been left
+            return  # the screen was closed
         client, answer = self.client, self.answer
         spans = [] if self._reading is not None else [Span(f"  {count_text(len(self.paths), 'capture')}")]
         if client.is_busy and client.progress is not None:
@@ -314,7 +314,7 @@ class SqlScreen(TitledScreen):
             self.app.pop_screen()
 
     def interrupt(self) -> bool:
-        """Stop the running query; False if there is none."""
+        """Stop the running query; returns False if there is none."""
         return self.client.stop()
 
 

@@ -71,7 +71,7 @@ class StderrScreen(CaptureScreen):
         bind_switches(self._bindings, "stderr")
 
     def compose(self) -> ComposeResult:
-        """The lines, and the frames beside them."""
+        """The stderr lines, and the frames next to them."""
         yield ClickableLine(id="title")
         yield SafeText(id="nothing")
         with Horizontal():
@@ -99,7 +99,7 @@ class StderrScreen(CaptureScreen):
 
     @property
     def frames(self) -> Table:
-        """The frames beside them."""
+        """The frames next to the lines."""
         return self.query_one("#meanwhile", Table)
 
     @property
@@ -160,7 +160,7 @@ class StderrScreen(CaptureScreen):
             spans.append(Span(f"  {count_text(len(reading.stderr), 'line')}", "dim"))
         self.set_title(spans)
 
-    # ---- beside a line
+    # ---- next to a line
 
     @on(Table.RowHighlighted)
     def _moved(self, event: Table.RowHighlighted) -> None:
@@ -169,7 +169,7 @@ class StderrScreen(CaptureScreen):
             self._show_beside()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Fit the frames beside the lines."""
+        """Fit the frames next to the lines."""
         self.frames.display = event.size.width >= SIDE_BY_SIDE
         self._beside = None
         self.draw_later(self._show_beside)
@@ -236,14 +236,14 @@ class StderrScreen(CaptureScreen):
         self._select(text)
 
     def clear_filter(self) -> bool:
-        """Show all lines again; False if all are shown."""
+        """Show all lines again; returns False if they are shown already."""
         had_words = self._search is not None
         if had_words:
             self._select("")
         return had_words
 
     def _select(self, text: str) -> None:
-        """Show the lines that contain some words; all lines if there are no words."""
+        """Show the lines that contain all of some words, or all lines if there are no words."""
         entry, following = self.entry, self.table.following
         self.stop()
         self._search = LogSearch(self.reading, text) if text else None

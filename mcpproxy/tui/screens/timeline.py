@@ -88,7 +88,7 @@ class TimelineScreen(CaptureScreen):
         """Start looking for the other captures."""
         self.table.show(self._rows)
         self.table.focus()
-        # A scroll bar takes a cell of the chart.
+        # A scroll bar would take a cell of the chart.
         self.watch(self.table, "show_vertical_scrollbar", lambda: self.draw_later(self.update_rows), init=False)
         self.update_rows()
         self.begin(self.timelines.step, "timeline")
@@ -145,14 +145,14 @@ class TimelineScreen(CaptureScreen):
         self._rows.folded |= new - {self.timelines.own}
 
     def _goal_number(self) -> int | None:
-        """The exchange to go to first; None if there is none, or what follows it has not been read so far."""
+        """The exchange to go to first, or None if there is none or what follows it has not been read yet."""
         own = self.timelines.own
         if self._goal is None or own.reading.understood < min(len(own.reading.index), self._goal + BEYOND):
             return None
         return own.near(self._goal)
 
     def _aim(self) -> None:
-        """Show the stretch around the row from which the screen was opened, if all has too many exchanges for bars."""
+        """Show the stretch around the row that the screen was opened from, if there are too many exchanges for bars."""
         own, number = self.timelines.own, self._goal_number()
         is_long = len(own.reading.index) > 2 * MAX_BARS or own.count(*self.timelines.extent()) > MAX_BARS
         if number is not None and self._window is None and is_long:
@@ -235,7 +235,7 @@ class TimelineScreen(CaptureScreen):
         self._show(low + step, high + step)
 
     def action_fit(self) -> None:
-        """Show the stretch of the item at the cursor."""
+        """Fit the window to the item at the cursor."""
         place = self.selected
         if place is None or place[1] < 0:
             timeline = place[0] if place is not None else self.timelines.own

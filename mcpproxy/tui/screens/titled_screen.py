@@ -19,7 +19,7 @@ from mcpproxy.wording.spans import Span
 NAME: Final = 60
 """Cells of the name of a capture in a title."""
 LEAST: Final = 16
-"""Cells that the place gets in any case, even if the rest of the title must be cut."""
+"""Cells that the place always gets, even if the rest of the title must be cut."""
 PADDING: Final = 2
 """Cells of the line of the title that stay empty."""
 
@@ -33,7 +33,7 @@ class TitledScreen(Screen[None]):
 
     @property
     def subject(self) -> Reading | None:
-        """The capture that it shows; None if it shows several."""
+        """The capture that it shows, or None if it shows several."""
         return None
 
     @property
@@ -43,12 +43,12 @@ class TitledScreen(Screen[None]):
 
     @property
     def session(self) -> int | None:
-        """The number of the session at the cursor; None if the capture has only one."""
+        """The number of the session at the cursor, or None if the capture has only one."""
         return None
 
     @property
     def part(self) -> str:
-        """Which part of what it shows the user has opened, such as `frame 18`; empty if none."""
+        """The part of its content that the user has opened, such as `frame 18`, or an empty text if none is open."""
         return ""
 
     def way(self) -> Way:
@@ -64,7 +64,7 @@ class TitledScreen(Screen[None]):
         return [*crumbs[:1], *(Crumb(text) for text in self.app.came_by), *crumbs[1:]]
 
     def _add_to(self, crumbs: Way, *, is_named: bool) -> bool:
-        """Add the crumbs of this screen; the name of the capture comes once. Returns whether it is there."""
+        """Add the crumbs of this screen; the name of the capture comes once. Returns whether the crumbs have it."""
         reading = self.subject
         is_name_due = reading is not None and not is_named
         if reading is not None and is_name_due:
@@ -94,7 +94,7 @@ class TitledScreen(Screen[None]):
         try:
             line = self.query_one("#title", ClickableLine)
         except NoMatches:
-            return  # the screen has been left
+            return  # the screen was closed
         spans, width = list(spans), self.app.size.width - PADDING
         needed = sum(cells(span.text) for span in spans)
         places = fitted(self.way(), max(width - needed, min(LEAST, width)))

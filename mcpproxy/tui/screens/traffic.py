@@ -73,7 +73,7 @@ class TrafficScreen(CaptureScreen):
         Binding("o", "save", "save", show=False, id="save"),
         Binding("r", "rule", "rule", show=False, id="rule"),
         Binding("e", "export", "export", id="export"),
-        # the detail; `Split` has the others
+        # the detail; `Split` has the other keys
         TO_DETAIL,
     ]
     LIST = "#traffic"
@@ -100,7 +100,7 @@ class TrafficScreen(CaptureScreen):
         bind(self._bindings, "traffic")
 
     def compose(self) -> ComposeResult:
-        """The list, and the detail below it or beside it."""
+        """The list, and the detail below it or next to it."""
         yield ClickableLine(id="title")
         yield SafeText(id="lost")
         yield self.split
@@ -146,7 +146,7 @@ class TrafficScreen(CaptureScreen):
 
     @property
     def session(self) -> int | None:
-        """The number of the session at the cursor; None if the capture has only one."""
+        """The number of the session at the cursor, or None if the capture has only one."""
         return self.reading.session_of(self.entry) if self.entry is not None else None
 
     @property
@@ -240,7 +240,7 @@ class TrafficScreen(CaptureScreen):
     # ---- the list
 
     def reach(self, entry: int) -> None:
-        """Put the cursor on an entry, whatever the filter and the records that are left out."""
+        """Put the cursor on an entry, regardless of the filter and of records left out."""
         if not self.listing.go_to(entry):
             self.filter.drop()
             self.listing.reach(entry)
@@ -341,7 +341,7 @@ class TrafficScreen(CaptureScreen):
         notify(self.app, f"no error {'below' if by > 0 else 'above'}")
 
     def _go_on_to(self, row: int, entry: int | None, by: int) -> bool:
-        """Go to a row, or to its exchange; False if no line beyond the current line shows it."""
+        """Go to a row, or to its exchange; returns False if no line beyond the current line shows it."""
         return (entry is None or (self.listing.line_of(row) - entry) * by > 0) and self.listing.go_to(row)
 
     # ---- the filter
@@ -368,7 +368,7 @@ class TrafficScreen(CaptureScreen):
         self.filter.point(self.row_actions, excludes=excludes)
 
     def clear_filter(self) -> bool:
-        """Take back the order, or the filter's last term; False if the rows are as when the screen was opened."""
+        """Undo the order, or the filter's last term; returns False if the rows are as when the screen was opened."""
         if self.listing.is_sorted:
             self.listing.restore_order()
             return True
@@ -416,12 +416,12 @@ class TrafficScreen(CaptureScreen):
             self.split.switch()
 
     def action_back(self) -> None:
-        """Find nothing any more, or else close the detail, clear the filter, or leave the screen."""
+        """End the search, or else close the detail, clear the filter, or leave the screen."""
         if not (self.detail.display and self.detail.reader.leave()):
             super().action_back()
 
     def close_detail(self) -> bool:
-        """Hide the detail; False if it was not shown."""
+        """Hide the detail; returns False if it was not shown."""
         return self.split.close()
 
     def leave(self) -> None:

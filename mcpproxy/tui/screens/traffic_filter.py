@@ -1,4 +1,4 @@
-"""The filter of the traffic: applied, pointed at, and taken back term by term."""
+"""The filter of the traffic: applied, extended by a value of a row, and undone term by term."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ FAILURES: Final = "has:failure"
 
 
 class TrafficFilter:
-    """Has a list show only what an expression selects; the screen's thread looks for it."""
+    """Makes a list show only what an expression selects; the screen's thread searches for that."""
 
     def __init__(self, screen: CaptureScreen, listing: TrafficList, marks: Marks, only: str | None) -> None:
         """Nothing is filtered yet.
@@ -42,7 +42,7 @@ class TrafficFilter:
         self._reading = screen.reading
         self._only = parse(only).text if only else None
         self.scan: Scan | None = None
-        """The filter in force; None if all rows are shown."""
+        """The current filter; None if all rows are shown."""
         self._counts: dict[str, int] = {}
         """How many rows earlier filters selected."""
         self._near: tuple[int, int] | None = None
@@ -50,7 +50,7 @@ class TrafficFilter:
 
     @property
     def text(self) -> str:
-        """The expression in force; empty if all rows are shown."""
+        """The current expression, or an empty text if all rows are shown."""
         return self.scan.only.text if self.scan is not None else ""
 
     @property
@@ -102,7 +102,7 @@ class TrafficFilter:
         self._screen.show_title()
 
     def drop(self) -> None:
-        """Forget the filter; the list is not shown again."""
+        """Forget the filter, without showing the list again."""
         self.stop()
         self.scan, self._near, self._listing.selected = None, None, None
 
@@ -117,7 +117,7 @@ class TrafficFilter:
             self.scan.close()
 
     def take_back(self) -> bool:
-        """Take back the last term; False if there is none, or the screen was opened with it."""
+        """Undo the last term; returns False if there is none, or the screen was opened with it."""
         if self.scan is None or self._is_as_opened:
             return False
         self.select(" ".join(self._terms[:-1]))
@@ -129,7 +129,7 @@ class TrafficFilter:
         return self.scan is not None and self.text == self._only
 
     def renew(self) -> None:
-        """Show what was found since."""
+        """Show what has been found since."""
         if self.scan is not None:
             self._listing.table.renew()
             self._go_near()
@@ -150,7 +150,7 @@ class TrafficFilter:
         table.go(placed)
 
     def _show_nothing(self) -> None:
-        """Say so if the filter selects nothing, and what Esc shows then."""
+        """If the filter selects nothing, say so, and what Esc shows then."""
         scan = self.scan
         if scan is None or scan.rows or self.is_searching or not scan.frames:
             self._listing.show_nothing(())
@@ -166,7 +166,7 @@ class TrafficFilter:
         count = self._counts.get(rest) if rest else len(self._listing.all_rows)
         return f"Esc removes {only.terms[-1]}" if count is None else f"Esc shows {count_text(count, 'row')}"
 
-    # ---- pointing
+    # ---- terms from a row
 
     def turn_failures(self) -> None:
         """Show only errors and requests without a response, or no longer only these."""

@@ -32,7 +32,7 @@ class TitleState(NamedTuple):
     is_searching: bool
     """Whether the filter may select more."""
     beside: str
-    """Which records are shown beside the messages; empty if those that usually are."""
+    """Which records are shown with the messages; empty if the usual ones."""
     order: str
     """The order of the rows; empty if it is that of the capture."""
     exporting: str
@@ -40,7 +40,7 @@ class TitleState(NamedTuple):
 
 
 def title(reading: Reading, place: TitleState) -> list[Span]:
-    """What is always in the title."""
+    """The part of the title that is always shown."""
     scan = place.scan
     spans = _state(reading, place)
     spans += _counts(reading) if scan is None else _matches(reading, scan, is_searching=place.is_searching)
@@ -97,7 +97,7 @@ def _counts(reading: Reading) -> list[Span]:
 
 
 def peers(reading: Reading, session: int | None, room: int) -> list[Span]:
-    """The two sides of a session, or of the capture, and what they speak, in at most `room` cells.
+    """The two sides of a session, or of the capture, and their revision, in at most `room` cells.
 
     Names are cut, or else the sides left out.
     """

@@ -1,1 +1,1 @@
-"""What people read in a row: messages, values and definitions as text, wrapped for a pane."""
+"""The readable content of a row: messages, values and definitions as text, wrapped for a pane."""

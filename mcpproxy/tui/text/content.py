@@ -1,6 +1,6 @@
 """Content as text: the blocks of a result, the contents of a resource, the messages of a prompt.
 
-What cannot be read, such as images, is an attachment: named with its type and size, and saved on demand.
+Content that is not text, such as images, is an attachment: named with its type and size, and saved on demand.
 """
 
 import re
@@ -23,7 +23,7 @@ _ENDINGS: Final = {
     "video/mp4": "mp4", "application/pdf": "pdf", "application/json": "json", "application/zip": "zip",
     "application/gzip": "gz", "text/plain": "txt", "text/csv": "csv", "text/markdown": "md",
 }  # fmt: skip
-"""File name endings by type; none of a program or a script."""
+"""File name extensions by type; none for programs or scripts."""
 _NO_BASE64: Final = re.compile(r"[^A-Za-z0-9+/=_\-\s]")
 
 
@@ -31,13 +31,13 @@ class Attachment(NamedTuple):
     """Bytes in a message, as base64."""
 
     mime: str
-    """As the peer says, sanitised."""
+    """As the peer gave it, sanitised."""
     data: str
     """Base64, perhaps invalid."""
 
     @property
     def size(self) -> int:
-        """How many bytes it has, nearly."""
+        """Its size in bytes, approximately."""
         return len(self.data.rstrip("=")) * 3 // 4
 
     @property
@@ -47,7 +47,7 @@ class Attachment(NamedTuple):
 
     @property
     def ending(self) -> str:
-        """The ending of a file name for it."""
+        """The extension of a file name for it."""
         return _ENDINGS.get(self.mime.partition(";")[0].strip().lower(), "bin")
 
     def decoded(self) -> bytes:
@@ -65,7 +65,7 @@ class Attachment(NamedTuple):
 
 
 class MessageWriter:
-    """A text that is being written, and the attachments met so far."""
+    """A text that is being written, and the attachments found so far."""
 
     def __init__(self, width: int) -> None:
         """Start empty.
@@ -79,7 +79,7 @@ class MessageWriter:
     # ---- text
 
     def text(self, text: str, indent: int = 0, role: Role = "plain") -> None:
-        """A text of a peer; if it is JSON, indented."""
+        """Write a text of a peer; if it is JSON, indented."""
         value = json_in(text)
         if value is None:
             self.lines.foreign(text, indent, role)
@@ -90,7 +90,7 @@ class MessageWriter:
         write_json(self.lines, value, indent)
 
     def rest(self, value: Any, *names: str, indent: int = 0) -> None:
-        """The members that have not been written yet; `_meta` is no text."""
+        """Write the members that have not been written yet; `_meta` is not shown as text."""
         rest = without(value, *names, "_meta")
         if rest:
             write_value(self.lines, rest, indent)
@@ -158,12 +158,12 @@ class MessageWriter:
         self.rest(value, *names, indent=indent) if isinstance(value, Pairs) else write_value(self.lines, value, indent)
 
     def attachment(self, kind: str, mime: Any, data: str, indent: int = 0) -> None:
-        """What cannot be read here, with the key that saves it."""
+        """An attachment, with the key that saves it."""
         made = Attachment(sanitise(mime, WORD) if isinstance(mime, str) and mime else kind, data)
         self.attachments.append(made)
         self.lines.write_line(f"{made.words}   o saves it", "accent", indent)
 
-    # ---- lists of messages, of contents
+    # ---- lists of messages and of contents
 
     def turns(self, messages: Any, indent: int = 0) -> None:
         """The messages of a prompt, each below its role."""
@@ -177,7 +177,7 @@ class MessageWriter:
                 write_value(self.lines, message, indent + STEP)
 
     def structured(self, value: Any, content: Any) -> None:
-        """The structured content; only mentioned if the text has said the same."""
+        """The structured content; only mentioned if the text was the same."""
         text = member(content[0], "text") if is_array(content) and content else None
         if isinstance(text, str) and (_says(text, value) or _says(text, _wrapped(value))):
             self.lines.write_line("structuredContent says the same", "dim")
@@ -187,7 +187,7 @@ class MessageWriter:
 
 
 def _says(text: str, value: Any) -> bool:
-    """Whether a text is a value, or the JSON of it."""
+    """Whether a text is equal to a value, or is its JSON."""
     if isinstance(value, str):
         return text == value
     inner = json_in(text)
@@ -195,5 +195,5 @@ def _says(text: str, value: Any) -> bool:
 
 
 def _wrapped(value: Any) -> Any:
-    """What the official Python SDK puts into an object as `result`, as structured content has to be an object."""
+    """The value that the official Python SDK wraps as `result`, because structured content has to be an object."""
     return value[0][1] if isinstance(value, Pairs) and len(value) == 1 and value[0][0] == "result" else None

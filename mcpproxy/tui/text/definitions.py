@@ -8,7 +8,7 @@ from mcpproxy.wording.exact_json import Pairs, member, name_text, scalar, withou
 from mcpproxy.wording.parameter_types import TYPES, is_in_words, type_words
 
 MAX_PARAMETER_DEPTH: Final = 6
-"""Levels of parameters inside of parameters; deeper ones are written as values."""
+"""Levels of nested parameters; deeper ones are written as values."""
 
 
 def write_definition(lines: TextLines, tool: Any, indent: int = 0) -> None:
@@ -51,7 +51,7 @@ def _schema(lines: TextLines, schema: Pairs, words: str, none: str, indent: int)
 
 
 def _members(lines: TextLines, schema: Pairs, indent: int, depth: int) -> None:
-    """The parameters of an object, and what else its schema says."""
+    """The parameters of an object, and the rest of its schema."""
     properties, required = member(schema, "properties"), member(schema, "required")
     known = ["type"] if scalar(member(schema, "type")) == "object" else []
     if isinstance(properties, Pairs):

@@ -1,7 +1,7 @@
 """Lines of readable text: wrapped, safe, and drawn on demand.
 
 A text of 5 MB has 100,000 lines or more, so a line is one string, and its spans are made when it is drawn. Together,
-the lines of a paragraph are its text, nothing more or less: so a search finds what a line end has torn apart.
+the lines of a paragraph are exactly its text, so a search finds what is split over two lines.
 """
 
 import re
@@ -18,7 +18,7 @@ MAX_TEXT_LINES: Final = 200_000
 MAX_TEXT_CHARS: Final = 8 << 20
 """Characters of one text; the rest is in the raw bytes."""
 TAB: Final = 4
-"""Cells between the stops of a tab."""
+"""Cells between tab stops."""
 
 _ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "bad")
 _JSON: Final = len(_ROLES)
@@ -28,7 +28,7 @@ _MEMBER: Final = re.compile(r'("(?:[^"\\]|\\.)*"): ')
 
 
 class TextLimitReached(Exception):
-    """The text has as many lines or characters as it can have."""
+    """The text has reached its limit of lines or characters."""
 
 
 class TextLines(OnDemand[Sequence[Span]]):
@@ -47,7 +47,7 @@ class TextLines(OnDemand[Sequence[Span]]):
         self._indents = bytearray()
         self._kinds = bytearray()
         self._named: dict[int, int] = {}
-        """By line: how many of its characters are a label."""
+        """By line: how many of its characters belong to a label."""
         self._characters = 0
 
     def __len__(self) -> int:
@@ -83,18 +83,18 @@ class TextLines(OnDemand[Sequence[Span]]):
     # ---- writing
 
     def write_line(self, text: str, role: Role = "plain", indent: int = 0) -> None:
-        """One line of ours, wrapped; what is foreign in it is sanitised already.
+        """Write a line of mcpproxy's own text, wrapped; foreign text in it is sanitised already.
 
         Raises:
-            Full: there is no room for it.
+            TextLimitReached: there is no room for it.
         """
         self._put(text, _ROLES.index(role), indent, indent + 2)
 
     def labelled(self, label: str, text: str, indent: int = 0, role: Role = "plain") -> None:
-        """A label and a text in one line, both foreign.
+        """Write a label and a text in one line, both foreign.
 
         Raises:
-            Full: there is no room for it.
+            TextLimitReached: there is no room for it.
         """
         at = len(self._texts)
         label = self._safe(label)
@@ -102,25 +102,25 @@ class TextLines(OnDemand[Sequence[Span]]):
         self._named[at] = min(len(label), len(self._texts[at]))
 
     def foreign(self, text: str, indent: int = 0, role: Role = "plain") -> None:
-        """A text with its line ends.
+        """Write foreign text with its line ends.
 
         Raises:
-            Full: there is no room for all of it.
+            TextLimitReached: there is no room for all of it.
         """
         kind = _ROLES.index(role)
         for line in _split(text):
             self._put(self._safe(line), kind, indent, indent)
 
     def json_line(self, text: str, indent: int = 0) -> None:
-        """A line of JSON, already sanitised.
+        """Write a line of JSON, already sanitised.
 
         Raises:
-            Full: there is no room for it.
+            TextLimitReached: there is no room for it.
         """
         self._put(text, _JSON, indent, indent + 2)
 
     def exact(self, text: str) -> None:
-        """A line, already sanitised, broken where it reaches the width: without any limit."""
+        """Write a line, already sanitised, broken where it reaches the width; without any limit."""
         kind = 0
         for piece in pieces(text, self.width):
             self._texts.append(piece)
@@ -129,7 +129,7 @@ class TextLines(OnDemand[Sequence[Span]]):
             kind = _CONTINUES
 
     def warn(self) -> None:
-        """Say first of all if something in the text is invisible."""
+        """Put a warning first if something in the text is invisible."""
         if self.has_hidden:
             self._texts.insert(0, fit(_HIDDEN, self.width))
             self._indents.insert(0, 0)
@@ -137,7 +137,7 @@ class TextLines(OnDemand[Sequence[Span]]):
             self._named = {at + 1: size for at, size in self._named.items()}
 
     def cut(self) -> None:
-        """Say that there is more than fits."""
+        """Add a line that refers to the raw text for the rest."""
         self._texts.append("… more: see raw")
         self._indents.append(0)
         self._kinds.append(_ROLES.index("bad"))
@@ -176,7 +176,7 @@ def _split(text: str) -> Iterator[str]:
 
 
 def wrap(text: str, first: int, others: int | None = None) -> Iterator[str]:
-    """The text in pieces, broken behind spaces; one space more than the width is no part of what must fit.
+    """The text in pieces, broken after spaces; a space at the end of a line may exceed the width.
 
     Args:
         text: sanitised text.

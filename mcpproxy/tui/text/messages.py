@@ -22,7 +22,7 @@ _LOUD: Final = frozenset(("error", "critical", "alert", "emergency"))
 
 
 def write_frame(writing: MessageWriter, raw: bytes) -> None:
-    """All that people read in the bytes of a frame; never raises."""
+    """The readable content of a frame; never raises."""
     if sum(map(raw.count, (b"[", b"{", b","))) > MAX_PARSED_VALUES:
         write_raw(writing, raw)
         return
@@ -55,7 +55,7 @@ def record_value(record: Record) -> Any:
 
 
 def write_record(writing: MessageWriter, record: Record) -> None:
-    """What a record that is no frame says: a sentence, and its members."""
+    """A record that is not a frame: a sentence, and its members."""
     remark = remark_on(record, ended=False)
     try:
         if remark is not None:
@@ -66,7 +66,7 @@ def write_record(writing: MessageWriter, record: Record) -> None:
 
 
 def write_raw(writing: MessageWriter, raw: bytes) -> None:
-    """Bytes that are no JSON, such as a line of stderr."""
+    """Bytes that are not JSON, such as a line of stderr."""
     try:
         writing.lines.foreign(raw.decode("utf-8", "backslashreplace"))
         if not raw:
@@ -167,11 +167,11 @@ def _progress(writing: MessageWriter, params: Pairs) -> None:
 
 
 def _scalars(value: Pairs, *names: str) -> dict[str, Any]:
-    """The members with these names that are neither objects nor arrays, as words need them."""
+    """The members with these names that are neither objects nor arrays, as the wording functions need them."""
     return {name: inner for name, inner in value if name in names and not isinstance(member(value, name), list)}
 
 
-# ---- answers
+# ---- responses
 
 
 def _error(writing: MessageWriter, error: Any) -> None:
@@ -203,7 +203,7 @@ def _result(writing: MessageWriter, result: Any) -> None:
     names = {name for name, _ in result}
     content = member(result, "content")
     if "role" in names and content is not None:
-        writing.turns(result)  # of a model: one message
+        writing.turns(result)  # from a model: one message
         return
     said = _lead(writing, result)
     if "content" in names:
@@ -224,7 +224,7 @@ def _result(writing: MessageWriter, result: Any) -> None:
 
 
 def _lead(writing: MessageWriter, result: Pairs) -> list[str]:
-    """What comes before the content; returns the members that it says."""
+    """Write what comes before the content; returns the members that it covers."""
     said = []
     if type(member(result, "isError")) is bool:
         said.append("isError")
@@ -237,7 +237,7 @@ def _lead(writing: MessageWriter, result: Pairs) -> list[str]:
 
 
 def _parts(writing: MessageWriter, result: Pairs) -> list[str]:
-    """Contents of resources, definitions of tools, messages of a prompt; returns the members that it says."""
+    """Write contents of resources, definitions of tools, messages of a prompt; returns the members that it covers."""
     said = []
     for name, write in (("contents", _contents), ("tools", _tool), ("messages", MessageWriter.turns)):
         parts = member(result, name)

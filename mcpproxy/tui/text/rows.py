@@ -11,11 +11,11 @@ from mcpproxy.tui.text.content import MessageWriter
 from mcpproxy.tui.text.messages import write_frame, write_raw, write_record
 
 MAX_FORMATTED_FRAME_BYTES: Final = 8 << 20
-"""Bytes. A larger frame is shown as raw text, page by page."""
+"""The size, in bytes, above which a frame is shown as raw text, page by page."""
 
 
 def row_text(reading: Reading, row: int, width: int) -> MessageWriter | None:
-    """The text of a row; None if it is too large, deleted or damaged.
+    """The text of a row, or None if it is too large, deleted or damaged.
 
     Args:
         reading: the capture.

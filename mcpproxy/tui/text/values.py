@@ -1,4 +1,4 @@
-"""Values as text: a JSON value in the way of YAML with its strings unfolded, or as indented JSON."""
+"""Values as text: a JSON value in the style of YAML with its strings unfolded, or as indented JSON."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -7,17 +7,17 @@ from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.wording.exact_json import Pairs, name_text, scalar, value_lines
 
 STEP: Final = 2
-"""Cells by which what is inside is indented."""
+"""Cells by which nested values are indented."""
 
 
 def write_value(lines: TextLines, value: Any, indent: int = 0, *, in_full: bool = False) -> None:
-    """A value: a line for each member, strings with their line ends.
+    """Write a value: a line for each member, strings with their line ends.
 
     Args:
         lines: where to write it.
         value: as `parse` returns it.
         indent: cells.
-        in_full: whether members `_meta` are text, as in arguments; in messages they are not.
+        in_full: whether `_meta` members are written, as in arguments; in messages they are not.
     """
     levels: list[Iterator[tuple[int, str | None, Any]]] = [iter([(indent, None, value)])]
     while levels:
@@ -48,6 +48,6 @@ def _inside(at: int, value: list[Any], *, in_full: bool) -> Iterator[tuple[int, 
 
 
 def write_json(lines: TextLines, value: Any, indent: int = 0) -> None:
-    """A value as indented JSON."""
+    """Write a value as indented JSON."""
     for depth, text in value_lines(value):
         lines.json_line(text, indent + STEP * depth)

@@ -1,4 +1,4 @@
-"""Pointed line: a line of words, some of which lead somewhere if they are clicked."""
+"""Clickable line: a line of words, some of which lead somewhere if they are clicked."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class ClickableLine(SafeText):
     """A line of pieces."""
 
     DEFAULT_CSS = """
-    PointedLine { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    ClickableLine { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
     """
 
     ALLOW_SELECT = False

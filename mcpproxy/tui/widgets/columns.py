@@ -63,7 +63,7 @@ class MemoryRows(Generic[T]):
         """Nothing to do."""
 
     def at(self, row: int) -> T | None:
-        """The item of a row; None if there is no such row."""
+        """The item of a row, or None if there is no such row."""
         return self.items[row] if row < len(self.items) else None
 
     def line(self, row: int) -> TableLine:
@@ -91,7 +91,7 @@ def layout(columns: Sequence[Column], width: int, gap: int = 1) -> list[tuple[Co
 
 
 def spread(columns: Sequence[tuple[Column, int]], line: TableLine, gap: int = 1) -> Iterator[tuple[Column, int]]:
-    """The columns of a line: the column whose text spills takes the empty ones after it."""
+    """The columns of a line: the column whose text spills extends over the empty ones after it."""
     rest = deque(columns)
     while rest:
         column, width = rest.popleft()

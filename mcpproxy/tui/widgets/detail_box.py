@@ -1,4 +1,4 @@
-"""Detail box: tabs, one view of a row and, on a wide terminal, the row's exchange and findings beside it.
+"""Detail box: tabs, one view of a row and, on a wide terminal, the row's exchange and findings next to it.
 
 A thread reads the content from the file.
 """
@@ -24,15 +24,15 @@ from mcpproxy.tui.widgets.reader import Reader
 from mcpproxy.wording.spans import Span
 
 SIDE_BY_SIDE: Final = 110
-"""The terminal width from which there is room beside a list or a detail."""
+"""The terminal width from which there is room next to a list or a detail."""
 BESIDE: Final = 41
-"""Cells of a line beside the detail."""
+"""Cells of a line next to the detail."""
 MARGIN: Final = 4
 """Cells of a terminal line that the detail cannot use."""
 MARGIN_BESIDE: Final = 50
-"""The same if the exchange is shown beside it."""
+"""The same if the exchange is shown next to it."""
 BOTH: Final = 150
-"""The width from which the findings are beside a view of the exchange; else they are below it."""
+"""The width from which the findings are next to a view of the exchange; otherwise they are below it."""
 PADDING: Final = 2
 """Cells of a line of tabs that stay empty."""
 NARROWEST: Final = 10
@@ -82,7 +82,7 @@ class DetailBox(Vertical):
         """The last reading; keys for the detail wait for it."""
 
     def compose(self) -> ComposeResult:
-        """The tabs, the detail, and what is beside it."""
+        """The tabs, the detail, and what is next to it."""
         yield ClickableLine(id="tabs")
         with Horizontal():
             yield Reader(id="reader", pane="text")
@@ -94,12 +94,12 @@ class DetailBox(Vertical):
 
     @property
     def reader(self) -> Reader:
-        """What shows the detail, and finds in it."""
+        """The reader that shows the detail, and searches it."""
         return self.query_one(Reader)
 
     @property
     def pane(self) -> Pane:
-        """What shows the detail."""
+        """The pane that shows the detail."""
         return self.reader.pane
 
     def resize(self, width: int) -> None:
@@ -108,7 +108,7 @@ class DetailBox(Vertical):
         self.show(again=True)
 
     def _has_beside(self, entry: int) -> bool:
-        """Whether there is something beside the detail, and room for it."""
+        """Whether there is something to show next to the detail, and room for it."""
         if self.view != "exchange":
             return self.width >= SIDE_BY_SIDE
         return self.width >= BOTH and self._reading.findings.at(entry)[1] > 0
@@ -169,7 +169,7 @@ class DetailBox(Vertical):
             return
         content, self.pages = event.item, event.item.pages
         is_same_row, self._exchange = self._exchange[0] == event.row, (event.row, content.exchange)
-        # What becomes known of a message meanwhile leaves its tree as the user has folded it.
+        # When more becomes known about a message, its tree stays as the user has folded it.
         if not (is_same_row and content.tree is not None and content.tree.is_like(self.pane.branching)):
             self.reader.show(content.tree if content.tree is not None else content.lines)
         self._show_tabs(event.row, self.show_beside())
@@ -192,7 +192,7 @@ class DetailBox(Vertical):
             return None
         note = self._marks.notes.get(self._reading.index.entry(entry).seq)
         note_lines = [[Span(f"◆ {note}", "accent")]] if note else []
-        # What the view shows itself is not shown twice.
+        # What the view itself shows is not shown twice.
         exchange = self._exchange[1] if self._exchange[0] == entry and self.view != "exchange" else ()
         findings = short_lines(self._reading, entry, BESIDE) if self.view != "findings" else []
         self.query_one("#beside", SafeText).show_lines([*note_lines, *exchange, *findings])

@@ -1,4 +1,4 @@
-"""Expression box: a line for a filter expression, and above it what is wrong with it, or what could complete it."""
+"""Expression box: a line for a filter expression, and above it its error, or what could complete it."""
 
 from typing import Final
 
@@ -32,7 +32,7 @@ class ExpressionBox(Vertical):
     """
 
     class Entered(Message):
-        """An expression that is right, or nothing, was entered."""
+        """A valid expression, or nothing, was entered."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
@@ -51,7 +51,7 @@ class ExpressionBox(Vertical):
         self._suggested = ""
 
     def compose(self) -> ComposeResult:
-        """The line, and what is said of it."""
+        """The line, and the message about it."""
         yield self._wrong
         yield self._line
 
@@ -95,7 +95,7 @@ class ExpressionBox(Vertical):
             self.post_message(self.Entered(text))
 
     def _is_right(self, text: str) -> bool:
-        """Whether there is no error in an expression; shows where it is."""
+        """Returns whether an expression is valid; if not, shows where the error is."""
         try:
             if text.strip():
                 parse(text)

@@ -1,7 +1,7 @@
 """Foot: the keys of a screen on one line, as many as fit.
 
-First what this screen does, what people need most of it first; then how to get to other screens; and last, but always
-there, the help, which lists all keys, and how to leave.
+First what this screen does, most needed first; then how to get to other screens; and last, but always shown, the help,
+which lists all keys, and how to leave.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Role, Span
 
 ALWAYS: Final = ("app.help", "app.quit", "back", "app.pop_screen")
-"""The actions whose keys are kept however narrow the line is, and are at its end, in this order."""
+"""The actions whose keys are always kept, even on a narrow line, and are at its end, in this order."""
 FIRST: Final = ("choose", "run", "filter", "find")
 """The actions whose keys come first, in this order."""
 NEXT: Final = ("errors", "sort", "slowest", "match", "pair", "follow", "exchanges")
@@ -41,7 +41,7 @@ class _Key(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What stands in the line."""
+        """The key as text."""
         return f"{self.display} {self.description}"
 
 
@@ -76,11 +76,11 @@ class Foot(Widget):
         return [key.text for key in self._keys]
 
     def on_mount(self) -> None:
-        """Hear of it when other keys do something."""
+        """Subscribe to changes of the active keys."""
         self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)
 
     def on_unmount(self) -> None:
-        """Do not hear of it any more."""
+        """Unsubscribe."""
         self.screen.bindings_updated_signal.unsubscribe(self)
 
     def on_resize(self) -> None:
@@ -92,7 +92,7 @@ class Foot(Widget):
             self._renew_soon()
 
     def _renew_soon(self) -> None:
-        """Look at the keys once for all that a key press changes."""
+        """Update the keys once, after everything that a key press changes."""
         if not self._is_stale:
             self._is_stale = self.call_after_refresh(self._renew)
 
@@ -144,11 +144,11 @@ class Foot(Widget):
             self.app.simulate_key(key.key)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Show what a click would do."""
+        """Highlight the key that a click would press."""
         self._point(self._at(event.x))
 
     def on_leave(self) -> None:
-        """The mouse is elsewhere."""
+        """Highlight no key."""
         self._point(None)
 
     def _point(self, key: _Key | None) -> None:

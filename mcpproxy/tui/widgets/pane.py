@@ -103,7 +103,7 @@ class Pane(ScrollView, can_focus=True):
         self.refresh()
 
     def go_to_line(self, line: int) -> None:
-        """Put the cursor on a visible line of what folds."""
+        """Put the cursor on a visible line of a tree."""
         if self.branching is not None:
             self._go(self.branching.visible.index(line))
 
@@ -157,7 +157,7 @@ class Pane(ScrollView, can_focus=True):
         self.cursor = self.branching.toggle(self.cursor, fold=fold)
         self.virtual_size = Size(1, len(self))
         if self.branching.visible[self.cursor] in self.branching.unfolded:
-            # What has unfolded is below.
+            # The unfolded lines are below.
             height = max(1, self.scrollable_content_region.height)
             top = self.cursor - height // 3
             if top > int(self.scroll_y):
@@ -174,7 +174,7 @@ class Pane(ScrollView, can_focus=True):
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor there; a click on it again, or on the sign of a fold, folds or unfolds what is there."""
+        """Put the cursor there; another click, or one on the sign of a fold, folds or unfolds the line."""
         offset, tree = event.get_content_offset(self), self.branching
         line = int(self.scroll_y) + offset.y if offset is not None else len(self)
         if offset is None or tree is None or line >= len(self):
@@ -185,7 +185,7 @@ class Pane(ScrollView, can_focus=True):
             self._toggle(None)
 
     def validate_scroll_y(self, value: float) -> float:
-        """Begin with a whole line: a dragged scroll bar asks for parts of one, and then lines would be left undrawn."""
+        """Start at a whole line: a dragged scroll bar may stop within one, which would leave lines undrawn."""
         return round(super().validate_scroll_y(value))
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:

@@ -1,4 +1,4 @@
-"""Reader: a pane in which a text can be found; its box is below it."""
+"""Reader: a pane with a search; its box is below it."""
 
 import re
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -35,7 +35,7 @@ class FindBox(LineBox):
 
 
 class Reader(Vertical):
-    """A pane, and the box below it while something is to be found."""
+    """A pane, and the box below it during a search."""
 
     app: Host
 
@@ -61,7 +61,7 @@ class Reader(Vertical):
             """Whether the matches were not known before."""
 
     class Sought(Message):
-        """Something else is looked for."""
+        """The text to find has changed."""
 
         def __init__(self, pattern: re.Pattern[str] | None) -> None:
             super().__init__()
@@ -88,7 +88,7 @@ class Reader(Vertical):
         self._number = 0
         """The number of the last search; the results of earlier ones do not count."""
         self._from = 0
-        """The line from which the first match is looked for."""
+        """The line from which the first match is searched for."""
         self._found = Matches()
         self._at = -1
         """The number of the current match."""
@@ -103,7 +103,7 @@ class Reader(Vertical):
             yield SafeText(id="finding-count")
 
     def on_mount(self) -> None:
-        """Say what the box is for."""
+        """Show what the box is for."""
         self.query_one("#finding-word", SafeText).show([Span("find ", "accent")])
 
     def on_unmount(self) -> None:
@@ -117,11 +117,11 @@ class Reader(Vertical):
 
     @property
     def is_finding(self) -> bool:
-        """Whether something is being looked for."""
+        """Whether a search is active."""
         return self.query_one("#finding").display
 
     def show(self, content: Lines | Tree) -> None:
-        """Show other content; what was to be found is looked for in it, too."""
+        """Show other content; a search continues in it."""
         before, self._content = self._content, content
         self.pane.show_found(Matches())
         if isinstance(content, Tree):
@@ -144,18 +144,18 @@ class Reader(Vertical):
     # ---- the box
 
     def action_find(self) -> None:
-        """Ask what to find."""
+        """Open the box for the text to find."""
         self.open_box()
 
     def open_box(self) -> None:
-        """Ask what to find."""
+        """Open the box for the text to find."""
         if not self.is_finding:
             self._from = self.pane.top
         self.query_one("#finding").display = True
         self.query_one(FindBox).open(self._text)
 
     def leave(self) -> bool:
-        """Ends the search; returns False if there was none."""
+        """End the search; returns False if there was none."""
         was_finding = self.is_finding
         self.query_one("#finding").display = False
         self._number += 1
@@ -232,7 +232,7 @@ class Reader(Vertical):
         return places[self._at].page if 0 <= self._at < len(places) else -1
 
     def _place(self, match: MatchPosition) -> MatchPosition:
-        """Where a match in what is shown is."""
+        """The place of a match in what is shown."""
         return self._content.place(match) if isinstance(self._content, BytePage) else match
 
     def _first_from_here(self) -> int:
@@ -244,7 +244,7 @@ class Reader(Vertical):
         return 0 if places else -1
 
     def go(self, by: int) -> None:
-        """Go to the next or previous match; behind the last comes the first."""
+        """Go to the next or previous match; after the last comes the first."""
         if self._found.places:
             self._at = (self._at + by) % len(self._found.places)
             self._show_match()

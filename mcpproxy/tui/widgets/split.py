@@ -1,4 +1,4 @@
-"""Split: a list and the detail of one of its rows, below it or, on a wide terminal, beside it."""
+"""Split: a list and the detail of one of its rows, below it or, on a wide terminal, next to it."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -20,7 +20,7 @@ from mcpproxy.tui.widgets.table import Table
 from mcpproxy.tui.widgets.traffic_list import TrafficList
 
 WIDE: Final = 160
-"""The terminal width from which the detail is beside the list."""
+"""The terminal width from which the detail is next to the list."""
 
 
 class Split(Container):
@@ -55,7 +55,7 @@ class Split(Container):
         """The detail was opened or closed."""
 
     def __init__(self, listing: TrafficList, detail: DetailBox) -> None:
-        """Create it with the layout of the last time."""
+        """Create it with the layout kept from the last run."""
         super().__init__(listing, detail)
         self.listing, self.detail = listing, detail
         self.shape: Layout = kept_layout()
@@ -66,12 +66,12 @@ class Split(Container):
 
     @property
     def is_wide(self) -> bool:
-        """Whether the detail is beside the list."""
+        """Whether the detail is next to the list."""
         return self.screen_width >= WIDE
 
     @property
     def is_full(self) -> bool:
-        """Whether the detail takes all the room."""
+        """Whether the detail fills the screen."""
         return self.shape.is_full and self.detail.display
 
     @property
@@ -87,7 +87,7 @@ class Split(Container):
         return self.screen_width - self.detail_width if is_part else self.screen_width
 
     def on_unmount(self) -> None:
-        """Keep no more layouts."""
+        """Stop saving layouts."""
         self._keeper.shutdown(wait=False, cancel_futures=True)
 
     # ---- the detail
@@ -127,7 +127,7 @@ class Split(Container):
             self.action_outof()
 
     def close(self) -> bool:
-        """Hide the detail; False if it was not shown."""
+        """Hide the detail; returns False if it was not shown."""
         was_shown = self.detail.display
         self.detail.display = False
         self.fit()
@@ -154,11 +154,11 @@ class Split(Container):
 
     @on(Reader.Sought)
     def _mark_in_list(self, event: Reader.Sought) -> None:
-        """Mark what is looked for in the detail in the list, too."""
+        """Mark the text of the search in the list, too."""
         self.listing.table.mark(event.pattern)
 
     def go_to_found(self, by: int) -> bool:
-        """Go to the next or previous match in the detail; False if it has not the focus, or nothing is to be found."""
+        """Go to the next or previous match in the detail; returns False if it lacks the focus or a search."""
         if self.detail.pane.has_focus and self.detail.reader.is_finding:
             self.detail.reader.go(by)
             return True
@@ -183,7 +183,7 @@ class Split(Container):
         if not event.button:
             self._let_go()  # somewhere else
             return
-        # Not before: while the mouse is captured, a click goes to no tab.
+        # Not earlier: while the mouse is captured, clicks do not reach the tabs.
         self.capture_mouse()
         if self.is_wide:
             percent = 100 * (self.region.right - event.screen_x) / max(1, self.screen_width)
@@ -215,7 +215,7 @@ class Split(Container):
     # ---- the layout
 
     def fit(self) -> None:
-        """Lay out both for the width of the terminal and for whether the detail is shown, and fit what they show."""
+        """Lay out both for the width of the terminal, with or without the detail, and fit what they show."""
         self.screen_width = self.screen.size.width
         listing, detail = self.listing, self.detail
         self.set_class(self.is_wide and not self.shape.is_full, "-wide")
@@ -233,7 +233,7 @@ class Split(Container):
             detail.resize(self.detail_width)
 
     def _keep(self) -> None:
-        """Lay out in another shape, and keep it for the next time."""
+        """Apply another layout, and keep it for the next run."""
         self.fit()
         shape = self.shape
         self._keeper.submit(lambda: keep_layout(shape))

@@ -90,7 +90,7 @@ class Table(ScrollView, can_focus=True):
             return self.table
 
     class HeadClicked(Message):
-        """A click on the head of a column."""
+        """A click on the heading of a column."""
 
         def __init__(self, table: "Table", column: str) -> None:
             super().__init__()
@@ -109,9 +109,9 @@ class Table(ScrollView, can_focus=True):
         self._layout: list[tuple[Column, int]] = []
         self._layout_width = -1
         self._lines: dict[int, TableLine | None] = {}
-        """What was drawn, by screen row; None if there was no row."""
+        """What was drawn, by screen row; None where there was no row."""
         self._found: re.Pattern[str] | None = None
-        """What is marked in the rows."""
+        """The pattern whose matches are marked in the rows."""
         self._plain: dict[Role, Style] = {}
         self._chosen: dict[Role, Style] = {}
 
@@ -156,7 +156,7 @@ class Table(ScrollView, can_focus=True):
 
     @property
     def page(self) -> int:
-        """Rows that fit below the head."""
+        """Rows that fit below the heading."""
         return max(1, self.room.height - 1)
 
     def go(self, row: int, *, keep_following: bool = False) -> None:
@@ -208,7 +208,7 @@ class Table(ScrollView, can_focus=True):
             self.post_message(self.RowSelected(self, self.cursor))
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor there; a click on it again opens the row."""
+        """Put the cursor there; another click opens the row."""
         offset = event.get_content_offset(self)
         if offset is None:
             return
@@ -240,7 +240,7 @@ class Table(ScrollView, can_focus=True):
         self._draw((was - top + 1, now - top + 1))
 
     def validate_scroll_y(self, value: float) -> float:
-        """Begin with a whole line: a dragged scroll bar asks for parts of one, and then lines would be left undrawn."""
+        """Start at a whole line: a dragged scroll bar may stop within one, which would leave lines undrawn."""
         return round(super().validate_scroll_y(value))
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
@@ -284,7 +284,7 @@ class Table(ScrollView, can_focus=True):
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        """One line: the head, a row, or nothing."""
+        """One line: the heading, a row, or nothing."""
         width = self.room.width
         if width != self._layout_width:
             self._layout, self._layout_width = layout(self.columns, width), width

@@ -52,7 +52,7 @@ class TrafficList(Vertical):
         self.selected: Sequence[int] | None = None
         """The rows that a filter selects, to which later ones may be added; None without a filter."""
         self.beside = FOLDED
-        """Which records are shown beside the messages."""
+        """Which records are shown with the messages."""
         self.order = CAPTURE_ORDER
         """The order of the rows."""
         self._sorted_count = 0
@@ -65,7 +65,7 @@ class TrafficList(Vertical):
         """The number of rows when the end was last followed."""
 
     def compose(self) -> ComposeResult:
-        """The rows, and what is said if a filter selects none."""
+        """The rows, and the message if a filter selects none."""
         yield self.table
         yield self._nothing
 
@@ -92,7 +92,7 @@ class TrafficList(Vertical):
         self.table.renew()
 
     def renew(self) -> None:
-        """Show what has become known of the rows."""
+        """Show what has become known about the rows."""
         self.rows.forget()
         if needs_of(self.reading) != self._needs:
             self._set_columns()
@@ -113,7 +113,7 @@ class TrafficList(Vertical):
         return self.selected if self.selected is not None else self.all_rows
 
     def show(self, entry: int | None) -> None:
-        """List the rows as they are to be listed now, with the cursor on an entry, or near it."""
+        """List the rows by the current settings, with the cursor on an entry, or near it."""
         self._end_sorting()
         self.order, self._sorted_count = CAPTURE_ORDER, 0
         self.rows.view = self._unsorted
@@ -126,7 +126,7 @@ class TrafficList(Vertical):
         self._seen = len(self.rows)
 
     def show_nothing(self, spans: Sequence[Span]) -> None:
-        """Say why nothing is listed; nothing is said if there is nothing to say."""
+        """Show why nothing is listed; an empty text hides the message."""
         self.set_class(bool(spans), "-none")
         if spans:
             self._nothing.show(spans)
@@ -137,7 +137,7 @@ class TrafficList(Vertical):
         return row if number is None else self.reading.calls.request[number]
 
     def go_to(self, entry: int) -> bool:
-        """Put the cursor on the line that shows an entry; False if there is none."""
+        """Put the cursor on the line that shows an entry; returns False if there is none."""
         view, row = self.rows.view, self.line_of(entry)
         if isinstance(view, array) and self.is_sorted:
             try:
@@ -170,7 +170,7 @@ class TrafficList(Vertical):
         return sorted({*view, *(row for row in others if row is not None)})
 
     def turn_beside(self) -> bool:
-        """Show only messages, or all records; False if that is not seen until all frames are shown again."""
+        """Show only messages, or all records; returns False if that is invisible until all frames are shown."""
         entry, reading = self.entry, self.reading
         kinds = [FOLDED, MESSAGES] if len(reading.folded) == len(reading.shown) else [FOLDED, ALL, MESSAGES]
         self.beside = kinds[(kinds.index(self.beside) + 1) % len(kinds)] if self.beside in kinds else FOLDED
@@ -224,13 +224,13 @@ class TrafficList(Vertical):
 
     @on(Table.HeadClicked)
     def _sort_by_head(self, event: Table.HeadClicked) -> None:
-        """Sort by a column; the other way round if the rows are sorted by it already."""
+        """Sort by a column, in reverse order if the rows are sorted by it already."""
         if event.column in ORDERS:
             same = event.column == self.order.column
             self._sort_by(Order(event.column, not self.order.is_down if same else True))
 
     def _sort_by(self, order: Order) -> None:
-        """Put the rows that are there now in an order."""
+        """Sort the current rows."""
         self._end_sorting()
         if order == CAPTURE_ORDER:
             self.restore_order()
@@ -273,7 +273,7 @@ class TrafficList(Vertical):
 
     @property
     def order_text(self) -> str:
-        """The order of the rows, for the title; empty if it is that of the capture."""
+        """The order of the rows, for the title, or an empty text if it is that of the capture."""
         if self._sorting is not None:
             sorting, _, order = self._sorting
             return f"sorting by {order.column} {int(100 * sorting.progress)}%"

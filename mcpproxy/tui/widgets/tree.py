@@ -1,4 +1,4 @@
-"""JSON as lines: objects and arrays fold, strings unfold; tokens and duplicates as written; not more than a limit."""
+"""JSON as lines: objects and arrays fold, strings unfold; tokens and duplicates as written; up to a limit."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -29,9 +29,9 @@ class Branch(NamedTuple):
     folded: tuple[Span, ...] = ()
     """What is shown instead when it is folded."""
     value: str | None = None
-    """The string of which it is the line; None for any other value."""
+    """The string on the line; None for any other value."""
     label: tuple[Span, ...] = ()
-    """What stands before the string."""
+    """The text before the string."""
 
 
 def branches(value: Any) -> list[Branch]:
@@ -78,7 +78,7 @@ def _items(value: list[Any]) -> Iterator[_Item]:
 
 
 def _put(lines: list[Branch], levels: list[_Level], depth: int, item: _Item) -> None:
-    """The line of a value, or the one that opens it."""
+    """The line of a value, or the line that opens it."""
     name, value, is_last = item
     comma = "" if is_last else ","
     label = (Span(quoted(name[:200]), "accent"), Span(": ", "dim")) if name is not None else ()
@@ -166,7 +166,7 @@ class Tree:
         return self.place(line)
 
     def unfolds(self, line: int) -> bool:
-        """Whether it is worth unfolding the string of a line: it has escapes, or does not fit."""
+        """Whether the string of a line is worth unfolding: it has escapes, or does not fit."""
         branch = self.lines[line]
         if branch.value is None:
             return False

@@ -14,22 +14,22 @@ class WordBox(FilterBox):
     """The words that the rows must contain; empty if all rows are shown."""
 
     class Sought(Message):
-        """The words are others."""
+        """The words have changed."""
 
     class Kept(Message):
-        """Enter was pressed: the words stay, and the box is not needed any more."""
+        """Enter was pressed: the words stay, and the box is no longer needed."""
 
     def edit(self) -> None:
-        """Show the box with the words in force."""
+        """Show the box with the current words."""
         self.open(self.words)
 
     def seek(self, words: str) -> None:
-        """Look for other words."""
+        """Filter by other words."""
         self.words = words
         self.post_message(self.Sought())
 
     def clear_words(self) -> bool:
-        """Show all rows again; False if all are shown."""
+        """Show all rows again; returns False if they are shown already."""
         had_words = bool(self.words)
         if had_words:
             self.seek("")

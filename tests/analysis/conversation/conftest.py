@@ -8,7 +8,7 @@ from tests.analysis.conversation.limits import SMALL, Limits
 
 @pytest.fixture(params=[SMALL, pytest.param(Limits(), marks=pytest.mark.soak)], ids=["small", "real"])
 def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Limits:
-    """The limits that hold for what is made during the test."""
+    """The limits that apply during the test."""
     given: Limits = request.param
     monkeypatch.setattr(call_table.CallTable.__init__, "__defaults__", (given.requests, call_table.OPEN_BYTES))
     monkeypatch.setattr(call_table, "MAX_OPEN_HTTP_REQUESTS", given.requests_over_http)

@@ -6,16 +6,16 @@ from analysis.conversation import call_table, http_exchange, http_exchanges
 
 
 class Limits(NamedTuple):
-    """How many are kept at most."""
+    """How many of each are kept at most."""
 
     requests: int = call_table.MAX_OPEN_REQUESTS
     requests_over_http: int = call_table.MAX_OPEN_HTTP_REQUESTS
     lasting: int = http_exchange.MAX_OPEN_HTTP_EXCHANGES
-    """Exchanges that are open."""
+    """Open exchanges."""
     ended: int = http_exchange.MAX_HTTP_EXCHANGES
-    """Exchanges that have ended."""
+    """Ended exchanges."""
     bytes_: int = http_exchanges.SEEN_BYTES
-    """Of the messages of these."""
+    """Bytes of the messages of exchanges."""
     whole: int = http_exchanges.WHOLE_BYTES
     """Bytes of the messages that are kept with their values."""
 

@@ -262,14 +262,15 @@ def test_the_whole_corpus_is_understood_alike(monkeypatch: pytest.MonkeyPatch) -
 def share_taken(maker: Maker, way: Any, monkeypatch: pytest.MonkeyPatch) -> float:
     """The share of messages that went a straight way."""
     taken: list[MessageContext | None] = []
-    take = way.take
+    names = [name for name in ("try_frame", "try_message") if hasattr(way, name)]
+    take = getattr(way, names[0])
 
     def counted(self: Any, *what: Any) -> MessageContext | None:
         taken.append(take(self, *what))
         return taken[-1]
 
     with monkeypatch.context() as patch:
-        patch.setattr(way, "take", counted)
+        patch.setattr(way, names[0], counted)
         context = [context for step in Reading(cut(b"".join(maker.lines))).to_end() for context in step.messages]
     return sum(one is not None for one in taken) / len(context)
 

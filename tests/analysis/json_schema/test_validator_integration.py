@@ -222,7 +222,7 @@ def test_a_child_that_lies_or_breaks_off_is_no_answer(monkeypatch: pytest.Monkey
 def test_the_child_ends_with_its_parent() -> None:
     code = (
         "import os\nfrom analysis.json_schema.validator import WORKER, schema_of\n"
-        "schema_of({'multipleOf': 2}).refusal(3)\nprint(WORKER._child.pid, flush=True)\nos._exit(0)"
+        "schema_of({'multipleOf': 2}).mismatch(3)\nprint(WORKER._child.pid, flush=True)\nos._exit(0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     pid = int(done.stdout)

@@ -1,4 +1,4 @@
-"""Captures made at random, for comparing the two ways to load one: conversations, odd frames, odd lines."""
+"""Random captures, for comparing the two ways to load one: conversations, odd frames, odd lines."""
 
 import json
 from pathlib import Path
@@ -140,7 +140,7 @@ class Maker:
     def __init__(self, rng: Random, number: int = 0) -> None:
         self.rng = rng
         self.capture = f"{number:032x}"
-        """Its id."""
+        """The id of the capture."""
         self.seq = self.ns = 0
         self.lines: list[bytes] = []
         self.segments = [self.lines]
@@ -158,12 +158,12 @@ class Maker:
         self.add("header", members(**given, transport=self.transport, wall_ns=1_795_000_000_000_000_000, name="n"))
 
     def begin_segment(self) -> None:
-        """What follows goes into the next file, which has no header yet."""
+        """Begin the next file, without a header."""
         self.lines = []
         self.segments.append(self.lines)
 
     def next_segment(self) -> None:
-        """Go on in the next file, as a recorder does."""
+        """End this file and begin the next one, as a recorder does."""
         self.add("close", members(ending="segment"))
         self.begin_segment()
         self.header()
@@ -177,7 +177,7 @@ class Maker:
         self.add("frame", frame_members(direction, raw, judge(raw, direction), **more))
 
     def place(self, direction: Direction) -> dict[str, Any]:
-        """Where a frame belongs, as `frame_members` takes it."""
+        """The connection and exchange of a frame, as arguments of `frame_members`."""
         return {}
 
     def say(self, direction: Direction, **message: Any) -> None:
@@ -193,7 +193,7 @@ class Maker:
     # ---- a conversation
 
     def talk(self, steps: int, *, oddity: float = 0.03, trouble: float = 0.002) -> None:
-        """So many steps; some are odd, and few are such that only the fold understands them."""
+        """Write so many steps; some are odd, and only the fold understands a few of them."""
         for _ in range(steps):
             if self.rng.random() < trouble:
                 self.rng.choice((self._reuse, self._stray, self._torn))()
@@ -312,10 +312,10 @@ class Maker:
     def _torn(self) -> None:
         self.raw("s2c", self.rng.choice(TORN))
 
-    # ---- frames, and lines, that nothing sends by accident
+    # ---- frames and lines that no program writes by accident
 
     def mutate(self, count: int, *, lies: float = 0.3) -> None:
-        """Frames that are nearly messages, some of them in records that say what is not true."""
+        """Write frames that are nearly messages, some of them in records with false members."""
         samples = [json.loads(line)["raw"].encode() for line in self.lines if b'"raw":' in line]
         for _ in range(count):
             raw = bytearray(self.rng.choice(samples))
@@ -329,7 +329,7 @@ class Maker:
             self.add("frame", frame_members(direction, bytes(raw), verdict, **self.place(direction)))
 
     def misspell(self) -> None:
-        """Change one line, with a right checksum."""
+        """Change one line, with a correct checksum."""
         at = self.rng.randrange(4, len(self.lines))
         line = bytearray(self.lines[at][:-19])
         more = (

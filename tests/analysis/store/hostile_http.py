@@ -1,7 +1,7 @@
-"""Captures over HTTP made at random: POSTs with JSON, with streams and without a body, standing streams, broken ones.
+"""Random captures over HTTP: POSTs with JSON, with streams and without a body, standing streams, broken ones.
 
-The messages are those of `hostile.Maker`; here each finds an exchange. A response goes where its request came from, as
-a rule; a message of the server's own goes onto any stream that is open.
+The messages are those of `hostile.Maker`; here each is put into an exchange. A response usually goes into the exchange
+of its request; other messages of the server go onto any open stream.
 """
 
 import json
@@ -19,7 +19,7 @@ EVENT_IDS: Final = (None, None, "1", "s/2", "ü", "a b", 'q"uote', "back\\slash"
 
 
 class Exchange:
-    """One that is open."""
+    """An open exchange."""
 
     def __init__(self, number: int, method: str, request: dict[str, Any], t_ns: int) -> None:
         self.number, self.method, self.request = number, method, request
@@ -44,17 +44,17 @@ class HttpMaker(Maker):
         self.given = KEY if rng.random() < 0.7 else None
         """The session id that the server gives."""
         self.is_json = rng.random() < 0.4
-        """Whether most responses are a body."""
+        """Whether most responses are JSON bodies, not streams."""
         self.exchanges: dict[int, Exchange] = {}
         self.highest = 0
         self.asked_in: dict[str, int] = {}
-        """Which exchange carried a request of the client, by its id."""
+        """The exchange of each request of the client, by the request's id."""
         super().__init__(rng, number)
 
     # ---- exchanges
 
     def begin(self, method: str = "POST", *, key: str | None = None, more: tuple[list[str], ...] = ()) -> Exchange:
-        """The request's head."""
+        """Write the head of a request; returns its exchange."""
         self.highest += 1
         headers = [["Host", "h"], ["Accept", "application/json, text/event-stream"], *more]
         if key or self.key:
@@ -67,12 +67,12 @@ class HttpMaker(Maker):
         return made
 
     def tell(self, exchange: Exchange, stage: str, **more: Any) -> None:
-        """A record of an exchange."""
+        """Write a record of an exchange."""
         address = {"uri_key": "hmac:00000000000000aa"} if exchange.method == "POST" else {}
         self.add("exchange", members(**exchange.place, stage=stage, **more, times=exchange.times, **address))
 
     def respond(self, exchange: Exchange, status: int = 200, *, is_stream: bool = False) -> None:
-        """The response's head."""
+        """Write the head of a response."""
         kind = self.rng.choice(("text/event-stream", "Text/Event-Stream; charset=utf-8"))
         headers = [["content-type", kind if is_stream else "application/json"], ["x", "\u00e9\t"]]
         if self.given is not None and (self.rng.random() < 0.5 or self.key is None):
@@ -89,12 +89,12 @@ class HttpMaker(Maker):
                 self.event(exchange, b"", event_id="1")
 
     def frame_in(self, exchange: Exchange, raw: bytes, direction: Direction = "c2s", **more: Any) -> None:
-        """A body."""
+        """Write a body."""
         verdict = judge(raw, direction, "http_body")
         self.add("frame", frame_members(direction, raw, verdict, **exchange.place, unit="http_body", **more))
 
     def event(self, exchange: Exchange, raw: bytes, **more: Any) -> None:
-        """An event in its stream."""
+        """Write an event of a stream."""
         exchange.events += 1
         exchange.times.setdefault("first_byte", self.ns)
         more.setdefault("event_id", self.rng.choice(EVENT_IDS))
@@ -102,7 +102,7 @@ class HttpMaker(Maker):
         self.add("frame", frame_members("s2c", raw, judge(raw, "s2c", "sse_event"), **place))
 
     def end(self, exchange: Exchange, ended_by: str = "complete", status: int | None = None) -> None:
-        """Its end, complete or not."""
+        """Write the end of an exchange, complete or not."""
         self.exchanges.pop(exchange.number, None)
         if exchange.response is None and status is not None:
             exchange.times["response_head"] = self.ns
@@ -118,7 +118,7 @@ class HttpMaker(Maker):
         self.tell(exchange, "end", **told, **sizes, ended_by=ended_by)
 
     def streams(self) -> list[Exchange]:
-        """Where the server can say something."""
+        """The exchanges on which the server can send messages."""
         return [each for each in self.exchanges.values() if each.is_stream]
 
     # ---- messages
@@ -190,7 +190,7 @@ class HttpMaker(Maker):
             how = self.rng.choice(("complete", "complete", "client", "server", "error", "proxy"))
             self.end(exchange, how, self.rng.choice((None, 200, 202, 400, 404, 500)))
             for id_ in [id_ for id_ in self.open["c2s"] if self.asked_in.get(json.dumps(id_)) == exchange.number]:
-                if self.rng.random() < 0.95:  # nobody answers it any more
+                if self.rng.random() < 0.95:  # no one answers it any longer
                     self.open["c2s"].remove(id_)
 
     def _listens(self) -> None:
@@ -211,7 +211,7 @@ class HttpMaker(Maker):
             self.end(exchange, self.rng.choice(("complete", "proxy")), self.rng.choice((None, 200, 404, 302)))
 
     def _elsewhere(self) -> None:
-        """A response in the exchange of another request."""
+        """Write a response in the exchange of another request."""
         if self.open["c2s"]:
             if not self.streams():
                 self.respond(self.begin("GET"), is_stream=True)
@@ -284,7 +284,7 @@ class HttpMaker(Maker):
         self.begin(more=(["Mcp-Protocol-Version", "2026-07-28"],))
 
     def _crowds(self) -> None:
-        """Two bodies in one request."""
+        """Write a second body in one request."""
         exchange = self._any()
         if exchange is not None:
             self.frame_in(exchange, b'{"jsonrpc":"2.0","id":"again","method":"ping"}')

@@ -1,4 +1,4 @@
-"""Captures written by hand, for the tests of tables and views: what is said when, and nothing in between."""
+"""Captures written by hand, for the tests of tables and views: only the given messages, at the given times."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from captures.verdict import Direction
 MS = 1_000_000
 DAY = 86_400_000 * MS
 OPENED = 1_795_000_000_000_000_000
-"""Wall clock when the first of them opens."""
+"""The wall clock when the first capture opens."""
 
 
 class Written:
@@ -27,7 +27,7 @@ class Written:
         self.record(0, "header", **{**given, "name": name, "wall_ns": wall_ns, **header})
 
     def record(self, at_ms: float, rec: str, **more: Any) -> int:
-        """Write a record; its number."""
+        """Write a record; returns its number."""
         return self._add(at_ms, rec, members(**more))
 
     def raw(self, at_ms: float, direction: Direction, raw: bytes) -> int:
@@ -39,27 +39,27 @@ class Written:
         return self.raw(at_ms, direction, json.dumps({"jsonrpc": "2.0", **message}).encode())
 
     def ask(self, at_ms: float, id_: object, method: str, **params: Any) -> int:
-        """The client asks."""
+        """Write a request of the client."""
         return self.say(at_ms, "c2s", id=id_, method=method, params=params)
 
     def call(self, at_ms: float, id_: object, name: str, **arguments: Any) -> int:
-        """The client calls a tool."""
+        """Write a tool call."""
         return self.ask(at_ms, id_, "tools/call", name=name, arguments=arguments)
 
     def answer(self, at_ms: float, id_: object, **result: Any) -> int:
-        """The server answers."""
+        """Write a result."""
         return self.say(at_ms, "s2c", id=id_, result=result)
 
     def fail(self, at_ms: float, id_: object, text: str) -> int:
-        """The server answers that the tool failed."""
+        """Write a tool error."""
         return self.answer(at_ms, id_, content=[{"type": "text", "text": text}], isError=True)
 
     def refuse(self, at_ms: float, id_: object, code: int, text: str) -> int:
-        """The server answers with an error."""
+        """Write an error response."""
         return self.say(at_ms, "s2c", id=id_, error={"code": code, "message": text})
 
     def handshake(self, at_ms: float = 0, version: str = "1.0", name: str = "weather") -> None:
-        """Opened in 10 ms, and ready 5 ms later."""
+        """Write a handshake: `initialize` is answered after 10 ms, and the client is ready 5 ms later."""
         self.ask(
             at_ms,
             0,
@@ -73,7 +73,7 @@ class Written:
         self.say(at_ms + 15, "c2s", method="notifications/initialized")
 
     def close(self, at_ms: float | None = None) -> Path:
-        """Write it out."""
+        """Write the file; returns its path."""
         self.record(self._last if at_ms is None else at_ms, "close", ending="client", status=0)
         self.path.write_bytes(b"".join(self._lines))
         return self.path

@@ -4,9 +4,9 @@
                                          [--workers N] [--scratch DIR] [--tests TEST ...] [--marks EXPRESSION]
                                          [--more]
 
-Commands that a test starts count for it, those that are forked from a process of `tests/warm.py` and the workers of the
-program, too. What a fixture executes that tests share counts for each of them. Coverage.py comes from PyPI, into the
-folder of the scratch tree. `--more` adds to a map what other tests execute. The map is a JSON file for
+Commands that a test starts count for it, including those forked from a process of `tests/warm.py` and the program's
+workers. What a shared fixture executes counts for each test that uses it. Coverage.py comes from PyPI, into the folder
+of the scratch tree. `--more` adds to a map what other tests execute. The map is a JSON file for
 `tests.bench.guard.mutants`.
 """
 
@@ -63,7 +63,7 @@ def modules(root: Path, group: str) -> list[str]:
 
 
 def record(scratch: Scratch, workers: int, tests: list[str], marks: str) -> Map:
-    """Run the suite, and note who executes what."""
+    """Run the suite; returns which tests execute which lines."""
     packages, folder = scratch.folder / "packages", scratch.folder / "traces"
     if not (packages / "coverage").exists():
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
@@ -125,7 +125,7 @@ def _merged(root: Path, report: Path, traces: Path) -> Map:
 
 
 def joined(before: Map, more: Map) -> Map:
-    """A map with what another one adds; of tests that are in both, the other one is right."""
+    """The union of two maps; for tests that are in both, `more` wins."""
     lines: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     for map_, gone in ((before, more.tests.keys()), (more, set[str]())):
         for path, numbers in map_.lines.items():

@@ -3,11 +3,11 @@
     python -m tests.bench.guard.history [--repository DIR] [--revision REVISION] [--only COMMIT ...]
                                         [--update] [--add COMMIT ...] [--quick] [--whole] [--scratch DIR] [--json]
 
-`history.toml` lists the commits, and for each the test that noticed last time, which is tried first, in whatever file
-it is now. If it is gone or does not fail, the tests that came with the commit are tried, then the test modules that the
-commit changed, then those that name the modules, and with `--whole` the whole suite. `--update` writes what was found.
-A test counts only if it passes when nothing is taken back. Exits with 1 if a commit goes unnoticed, no longer applies,
-or leaves a product that does not run.
+`history.toml` lists the commits, and for each the test that noticed last time, which is tried first, even if it is now
+in another file. If it is gone or does not fail, the tests that came with the commit are tried, then the test modules
+that the commit changed, then those that name the modules, and with `--whole` the whole suite. `--update` writes what
+was found. A test counts only if it passes when nothing is taken back. Exits with 1 if a commit goes unnoticed, no
+longer applies, or leaves a product that does not run.
 """
 
 import argparse
@@ -32,10 +32,10 @@ ABOUT: Final = """\
 # `python -m tests.bench.guard.history --update` writes this file; see its docstring.
 """
 BROKEN: Final = re.compile(r"not collected|(Name|Import|ModuleNotFound)Error|AttributeError: .* has no attribute ")
-"""How the error begins if what is left of the product does not run at all: that would be noticed by any test."""
+"""How the error begins if what is left of the product does not run at all: any test would notice that."""
 
 NO_USE: Final = ("broken", "does not apply")
-"""What shows nothing of the suite, so `--update` leaves such a commit as it was in the list."""
+"""Outcomes that say nothing about the suite, so `--update` leaves such a commit as it was in the list."""
 
 
 class Entry(NamedTuple):
@@ -117,7 +117,7 @@ class Search:
 
 
 def _stem(path: str) -> str:
-    """The name of a test module, which it keeps when it is counted among the other kind of tests."""
+    """The name of a test module without `_integration`, so that it stays the same if the tests become another kind."""
     return Path(path).stem.removesuffix("_integration")
 
 

@@ -1,20 +1,20 @@
-"""Small changes of the product, made at random from a fixed seed: how many of them fail a test.
+"""Small random changes of the product, from a fixed seed: how many of them fail a test.
 
     python -m tests.bench.guard.mutants --map MAP --results FILE [--repository DIR] [--revision REVISION]
                                         [--product REVISION] [--only GROUP ...] [--count N] [--part K/N]
                                         [--budget SECONDS] [--again] [--survivors-of FILE] [--scratch DIR] [--json]
     python -m tests.bench.guard.mutants --compare BEFORE AFTER [--json]
 
-Twelve groups of modules, 25 changes each. For each change, the tests run that execute the line, by the map that
-`tests.bench.guard.covering` has made of the same suite: the cheapest first, until one fails or they have used their
-CPU time. For a change in what runs at import, these are all tests that execute any
-line of the module. A change after which a test takes far too long is killed, too.
+Twelve groups of modules, 25 changes each. For each change, the tests that execute its line are run, according to the
+map that `tests.bench.guard.covering` made of the same suite: the cheapest first, until one fails or they have used
+their CPU time. If the line runs at import, these are all tests that execute any line of the module. A change that makes
+a test take far too long counts as killed, too.
 
-FILE gets a line for each change, so a run that was ended goes on where it was; `--again` tries those anew that had
-survived. Several runs may share the work and the file: `--part 1/2` takes every other change. `--compare` shows two
-suites side by side, and exits with 1 if the second one kills fewer changes of a group. Of an earlier
-suite, it is enough to try the changes that survived the later one (`--survivors-of` with the results of that): if the
-earlier one kills none of them, the later one kills at least as many.
+FILE gets a line for each change, so a run that was interrupted can be resumed; `--again` tries the survivors again.
+Several runs may share the work and the file: `--part 1/2` tries every other change. `--compare` shows two suites side
+by side, and exits with 1 if the second one kills fewer changes of a group. For an earlier suite, it is enough to try
+the changes that survived the later one (`--survivors-of` with its results): if the earlier one kills none of them, the
+later one kills at least as many.
 """
 
 import argparse
@@ -35,15 +35,15 @@ COUNT: Final = 25
 BUDGET_S: Final = 45.0
 """CPU time for each change."""
 FIRST_S: Final = 4.0
-"""What the first run of pytest takes of it: most changes are killed by tests of milliseconds."""
+"""The part of it for the first run of pytest: most changes are killed by tests that take milliseconds."""
 FILE_S: Final = 0.1
 """What it costs to collect another test module."""
 PATIENCE: Final = 20
-"""How many times longer than before a test may take, beside `PATIENCE_S`."""
+"""How many times longer than before a test may take, in addition to `PATIENCE_S`."""
 PATIENCE_S: Final = 60.0
 KILLED: Final = ("killed", "timed out")
 UNSURE: Final = "unsure"
-"""What took too long, but without the change, too; the next run tries it anew."""
+"""Took too long, but also without the change; the next run tries it again."""
 
 
 def chosen(mutant: Mutant, map_: Map, budget_s: float) -> list[list[str]]:
@@ -68,7 +68,7 @@ def chosen(mutant: Mutant, map_: Map, budget_s: float) -> list[list[str]]:
 
 
 def _by_file(names: Sequence[str]) -> list[str]:
-    """Tests of one module after each other, as they share fixtures; the module with the cheapest first."""
+    """Tests grouped by module, as they share fixtures; the module with the cheapest test comes first."""
     files = list(dict.fromkeys(name.partition("::")[0] for name in names))
     return sorted(names, key=lambda name: files.index(name.partition("::")[0]))
 
@@ -96,7 +96,7 @@ def judge(scratch: Scratch, mutant: Mutant, map_: Map, budget_s: float) -> dict[
                 row["test"] = failure.test if failure is not None else None
                 break
     if row["outcome"] == "timed out":
-        # The machine may be to blame, and then it takes as long without the change.
+        # The machine may be to blame; then the tests take as long without the change.
         again = scratch.run([row["test"]] if row["test"] else names, test_s=limit_s, whole_s=limit_s)
         row["outcome"] = "timed out" if again.results and again.failure is None else UNSURE
     return row | {"processor_s": round(used, 1), "tried": tried, "tests": sum(map(len, runs))}
@@ -133,7 +133,7 @@ def summary(found: dict[str, dict[str, Any]], as_json: bool) -> None:
 
 
 def compare(before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]], as_json: bool) -> int:
-    """Print two suites side by side; 1 if the second one kills fewer changes of a group, else 0."""
+    """Print two suites side by side; returns 1 if the second one kills fewer changes of a group, else 0."""
     worse = 0
     for group in GROUPS:
         both = [key for key, row in before.items() if row["group"] == group and key in after]
@@ -151,7 +151,7 @@ def compare(before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]],
 
 
 def main() -> int:
-    """Change the product, or compare."""
+    """Run the tests on changed products, or compare two suites."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.guard.mutants")
     parser.add_argument("--map", type=Path, help="what tests.bench.guard.covering has made of this suite")
     parser.add_argument("--results", type=Path, metavar="FILE", help="what is known, and gets a line for each change")

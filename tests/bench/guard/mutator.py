@@ -1,4 +1,4 @@
-"""Small changes of a module, each of one place in its text, found in its syntax tree."""
+"""Small changes of a module, each at one place in its text, found in its syntax tree."""
 
 import ast
 import random
@@ -44,7 +44,7 @@ class Mutant(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What tells it apart."""
+        """Identifies the change."""
         return f"{self.module}:{self.line}:{self.start}:{self.kind}:{self.after}"
 
     def applied(self, text: str) -> str:
@@ -65,7 +65,7 @@ class _Finder:
         self._lines, self._within = (1, 1), (0, 0)
 
     def visit(self, node: ast.AST) -> None:
-        """Collect the changes of a node and of what is below it."""
+        """Collect the changes of a node and of the nodes below it."""
         if isinstance(node, ast.JoinedStr) or _is_docstring(node) or _is_for_others(node):
             return
         lines, within = self._lines, self._within
@@ -152,7 +152,7 @@ class _Finder:
 
 
 def _is_another(mutant: Mutant, text: str) -> bool:
-    """Whether a change makes another module, and one that compiles."""
+    """Whether a change makes a difference to the module, which still compiles."""
     try:
         changed = ast.parse(mutant.applied(text))
     except SyntaxError:
@@ -161,7 +161,7 @@ def _is_another(mutant: Mutant, text: str) -> bool:
 
 
 def _head(node: ast.stmt) -> tuple[int, int]:
-    """The lines of a statement, or of what stands before the body of one that has a body."""
+    """The lines of a statement; of one that has a body, those before the body."""
     body = getattr(node, "body", None)
     last = node.end_lineno or node.lineno
     if isinstance(body, list) and body:
@@ -183,12 +183,12 @@ def _is_docstring(node: ast.AST) -> bool:
 
 
 def _is_for_others(node: ast.AST) -> bool:
-    """Whether a statement is for type checkers, or for those who import the module."""
+    """Whether a statement is only for type checkers or importers of the module."""
     return isinstance(node, ast.Assign) and any(_named(each) in ("__all__", "TYPE_CHECKING") for each in node.targets)
 
 
 def mutants(texts: Mapping[str, str], count: int, seed: str) -> list[Mutant]:
-    """So many changes of some modules, at most one of a line, all kinds of them if possible; the same each time."""
+    """`count` changes of some modules, at most one per line, of all kinds if possible; the same each time."""
     choose = random.Random(seed)
     kinds: dict[str, list[Mutant]] = defaultdict(list)
     for module in sorted(texts):
@@ -210,6 +210,6 @@ def mutants(texts: Mapping[str, str], count: int, seed: str) -> list[Mutant]:
 
 
 def _in_turn(piles: Sequence[list[Mutant]]) -> Iterator[Mutant]:
-    """One of each pile, again and again."""
+    """One item of each pile in turn."""
     for at in range(max(map(len, piles), default=0)):
         yield from (pile[at] for pile in piles if at < len(pile))

@@ -1,7 +1,7 @@
-"""A plugin of pytest that writes what became of each test, what it cost, and which fixtures it shares with others.
+"""A pytest plugin that writes the result of each test, its cost, and which fixtures it shares with others.
 
 It is copied into the environment of a scratch tree, so it uses nothing of this repository. It also stops the run once
-the tests have used up their CPU time, and tells the tracer, if there is one, which test is running.
+the tests have used up their CPU time, and informs the tracer, if there is one, which test is running.
 """
 
 import json
@@ -18,7 +18,7 @@ _BUDGET_S = float(os.environ.get("GUARD_BUDGET_S", "1e9"))
 _FOLDER = os.environ.get("GUARD_REPORT", "")
 _failed: dict[str, str] = {}
 _shared_s = [0.0]
-"""The time that the set-up of shared fixtures has used."""
+"""CPU time used by the set-up of shared fixtures."""
 
 
 def _used_s() -> float:
@@ -47,7 +47,7 @@ def _name(nodeid: str) -> str:
 
 
 def _enter(context: str) -> None:
-    """Have what runs from now on count for a test or a fixture, in this process and in those that it starts."""
+    """Attribute what runs from now on to a test or a fixture, in this process and in those that it starts."""
     os.environ["GUARD_TEST"] = context
     if (traced := sys.modules.get("guard_traced")) is not None:
         traced.enter(context)
@@ -68,7 +68,7 @@ def _context_of(definition: Any) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: Any) -> Generator[None, Any, Any]:
-    """Measure a test, and write what became of it."""
+    """Measure a test, and write its result."""
     name = _name(item.nodeid)
     _enter(name)
     _shared_s[0] = 0.0
@@ -88,7 +88,7 @@ def pytest_runtest_protocol(item: Any) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: Any, request: Any) -> Generator[None, Any, Any]:
-    """Have the set-up of a fixture that tests share count for all of them."""
+    """Attribute the set-up of a shared fixture to all tests that use it."""
     if fixturedef.scope == "function":
         return (yield)
     before, used = os.environ.get("GUARD_TEST", ""), _used_s()
@@ -114,13 +114,13 @@ def pytest_runtest_makereport(item: Any) -> Generator[None, Any, Any]:
 
 
 def pytest_collectreport(report: Any) -> None:
-    """Tell what cannot be collected."""
+    """Report what cannot be collected."""
     if report.failed and not os.environ.get("PYTEST_XDIST_WORKER"):
         lines = [line for line in str(report.longrepr).splitlines() if line.startswith("E ")]
         _write(test=_name(report.nodeid), failed=f"not collected: {(lines or ['?'])[-1]}"[:300], processor_s=0.0)
 
 
 def pytest_sessionfinish() -> None:
-    """Write what was traced: a worker of pytest-xdist ends without further ado."""
+    """Write what was traced: a worker of pytest-xdist exits without running exit handlers."""
     if (traced := sys.modules.get("guard_traced")) is not None:
         traced.save()

@@ -26,15 +26,15 @@ class Revert(NamedTuple):
     commit: str
     subject: str
     texts: Mapping[str, str]
-    """The modules of the product that differ, by their path of today, as they would be."""
+    """The text that each differing module of the product would have, by its path of today."""
     names: frozenset[str]
     """The tests that the commit added or changed."""
     files: Sequence[str]
-    """The test modules that the commit changed, by their path of then."""
+    """The paths, at the time, of the test modules that the commit changed."""
 
 
 def revert(tree: Path, commit: str) -> Revert:
-    """Take the product's part of a commit back, in the repository at `tree`, whose files stay as they are.
+    """Take back a commit's changes to the product, in the repository at `tree`, whose files stay as they are.
 
     Modules that have moved since are found, as `git revert` finds them. Lines that have changed since the commit
     are kept. So is any part whose removal would leave a module that does not compile or uses undefined names.
@@ -60,7 +60,7 @@ def revert(tree: Path, commit: str) -> Revert:
 
 
 def _alone(tree: Path, revision: str, *parents: str) -> str:
-    """A commit of a tree with other parents, from which git takes what it merges."""
+    """A commit with the tree of `revision` and other parents, which git can merge."""
     given = [word for parent in parents for word in ("-p", parent)]
     return git(tree, "commit-tree", "-m", "guard", *given, f"{revision}^{{tree}}").strip()
 
@@ -75,7 +75,7 @@ def _reconciled(tree: Path, blobs: Mapping[int, str]) -> str:
 
 
 def _sound(before: str, after: str) -> str:
-    """What becomes of a module; only a part of it if the whole would not compile; empty if it would stay the same."""
+    """The new text of a module, with only some of the changes if all would not compile; empty if nothing changes."""
     if not _is_defined(after):
         lines, wanted = before.splitlines(keepends=True), after.splitlines(keepends=True)
         after = before

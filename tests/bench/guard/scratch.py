@@ -1,4 +1,4 @@
-"""A clone of the repository in which the product may be changed, with an environment of its own; it needs no network.
+"""A clone of the repository in which the product may be changed, with its own environment; it needs no network.
 
 The packages that are installed come from the environment that runs this, the product and the tests from the clone. Runs
 of tests are bounded in time and leave no process behind.
@@ -25,14 +25,14 @@ PRODUCT: Final = ("captures", "analysis", "mcpproxy")
 MARK: Final = "GUARD_RUN"
 """The environment variable by which the processes of a run are found at its end."""
 GRACE_S: Final = 60.0
-"""What the start of pytest may take beyond the time that its tests get, on a busy machine."""
+"""How long pytest may take to start, in addition to the time for its tests, on a busy machine."""
 
 _FOR_SCREENS: Final = ("textual-snapshot", "syrupy", "anyio", "platformdirs", "xdist", "xdist.looponfail")
-"""Plugins of pytest that most tests do not need, and that take half of the time of a short run to load."""
+"""Plugins of pytest that most tests do not need, and that take half the time of a short run to load."""
 
 
 class Result(NamedTuple):
-    """What became of one test."""
+    """The result of one test."""
 
     test: str
     """Its node id, without parameters."""
@@ -42,7 +42,7 @@ class Result(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What became of one run of pytest."""
+    """The result of one run of pytest."""
 
     results: Sequence[Result]
     timed_out: bool
@@ -65,7 +65,7 @@ def git(folder: Path, *arguments: str, check: bool = True) -> str:
 
 
 def end_on_signals() -> None:
-    """Have SIGINT, SIGTERM and SIGHUP exit cleanly, in a background job, too, so that what was started is ended."""
+    """Have SIGINT, SIGTERM and SIGHUP exit cleanly, even in a background job, so that started processes are ended."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, lambda number, _frame: sys.exit(128 + number))
 
@@ -79,10 +79,10 @@ class Scratch:
         """Make it, or bring an existing one to the revision.
 
         Args:
-            folder: an absolute path; what the tests expect beside the repository is linked there, too.
+            folder: an absolute path; what the tests expect next to the repository is linked there, too.
             repository: what to clone, with its history.
-            revision: of the suite, and of all else.
-            product: the revision of the product, if it is another.
+            revision: of the suite and everything else.
+            product: the revision of the product, if it differs.
         """
         self.folder, self.root = folder, folder / "repository"
         commit = git(repository, "rev-parse", f"{revision}^{{commit}}").strip()
@@ -131,7 +131,7 @@ class Scratch:
                 (self.environment / name).symlink_to(other.resolve())
 
     def write(self, path: str, text: str) -> None:
-        """Change a file of the clone; no bytecode of the text before is taken for that of the new one."""
+        """Change a file of the clone, so that bytecode of the old text is not used for the new one."""
         file = self.root / path
         file.write_text(text, "utf-8")
         self._stamp = max(self._stamp + 1, int(time.time()))
@@ -140,7 +140,7 @@ class Scratch:
 
     @contextmanager
     def changed(self, texts: dict[str, str]) -> Iterator[None]:
-        """Have other texts in files of the clone while the block runs."""
+        """Replace files of the clone while the block runs."""
         before = {path: (self.root / path).read_text("utf-8") for path in texts}
         try:
             for path, text in texts.items():
@@ -165,8 +165,8 @@ class Scratch:
             tests: node ids, in the order in which to run them.
             options: of pytest.
             budget_s: CPU time after which no further test begins.
-            test_s: after so long, a test is given up.
-            whole_s: after so long, the run is given up.
+            test_s: the time limit of each test.
+            whole_s: the time limit of the run.
         """
         mark = uuid.uuid4().hex
         wanted, report, log = (self.folder / name for name in ("wanted.txt", "report", "log.txt"))
@@ -206,7 +206,7 @@ class Scratch:
 
     @staticmethod
     def _wait(process: "subprocess.Popen[bytes]", until: float) -> float | None:
-        """The CPU time that it and its children have used; None if it has not ended until then."""
+        """Wait for a process; returns its and its children's CPU time, or None if it has not ended by `until`."""
         while time.monotonic() < until:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             if pid:

@@ -1,9 +1,8 @@
-"""Which lines a process executes, written at its end, however it ends itself, with the test that has started it.
+"""Which lines a process executes, written when it exits, in whatever way, with the test that started it.
 
 It is copied into the environment of a scratch tree and imported at the start of every Python there, so it uses nothing
 of this repository. A test that runs a command finds its own name in the environment; what runs without an environment
-takes the name from the process that has started it. Processes that are killed, or become another program, leave no
-lines.
+takes the name from the process that started it. Processes that are killed, or exec another program, leave no lines.
 """
 
 import atexit
@@ -45,7 +44,7 @@ def _of_parent() -> str:
 
 
 def enter(context: str) -> None:
-    """Have what this process executes from now on count for a test."""
+    """Attribute what this process executes from now on to a test."""
     if _coverage is not None:
         _coverage.switch_context(context)
         (_FOLDER / f"now-{os.getpid()}").write_text(context, "utf-8")

@@ -1,1 +1,1 @@
-"""What the checks of other tools find on the corpus of conversations, beside ours; informs, and gates nothing."""
+"""What the checks of other tools find in the corpus of conversations, compared with ours; informs, gates nothing."""

@@ -1,14 +1,15 @@
-"""What the checks of other tools find on the corpus of conversations, beside ours.
+"""What the checks of other tools find in the corpus of conversations, compared with ours.
 
     python -m tests.bench.neighbours [--site DIR]... [--schemas DIR] [--inspector COMMAND] [--every N] [--show] [ROW]...
 
 Peers are packages of PyPI and npm, installed by whoever runs this and named by options: `--site` is a directory of
 Python packages (`pip install --target DIR mcphawk`), `--schemas` one of the official schemas, each named after its
-revision, `--inspector` the command line of the Inspector up to `--cli`. A peer that is not there is left out.
+revision, `--inspector` the command line of the Inspector up to `--cli`. A peer that is not installed is left out.
 
 A validator is shown the messages as our reader cuts them. A peer that is a client talks to a server that answers from
-the conversation. A report is anything that a peer says is wrong; what it is called does not matter, so a peer is given
-more than a reader of its report would get. It is at its place if the message it names is one that should be named.
+the conversation. A report is anything that a peer says is wrong, whatever the peer calls it, so a peer is credited with
+more than a reader of its report would get. A report is at its place if the message it names is one that should be
+named.
 """
 
 import argparse
@@ -28,14 +29,14 @@ from tests.bench.neighbours.validators import schema_row, types_row
 
 
 class Count(NamedTuple):
-    """What a peer found."""
+    """How much a peer found."""
 
     wrong: int = 0
     """Conversations with an error or a warning that is due, of those that it was shown."""
     found: int = 0
-    """Those in which it reports anything,"""
+    """Those of them in which it reports anything."""
     placed: int = 0
-    """and those in which a report names a message that one is due at."""
+    """Those of them in which a report names a message that has such an error or warning."""
     clean: int = 0
     alarms: int = 0
     """Conversations in which nothing is due and it reports something."""
@@ -64,7 +65,7 @@ def count(row: Row, *, show: bool) -> Count:
 
 
 def rows(options: argparse.Namespace, place: Path) -> Iterator[Row]:
-    """Ours, and those of the peers that are there."""
+    """Our row, and those of the installed peers."""
     yield Row("mcpproxy check", importlib.metadata.version("mcpproxy"), ours)
     wanted: list[Callable[[], list[Row]]] = [
         lambda: hawk_rows(place),

@@ -1,4 +1,4 @@
-"""Clients: each asks what was asked in a conversation, of a server that answers as then."""
+"""Clients: each sends the requests of a conversation to a server that gives the recorded responses."""
 
 import asyncio
 import contextlib
@@ -21,20 +21,20 @@ from tests.bench.neighbours.replay import REFUSAL, Replay, said
 from tests.bench.neighbours.shown import REVISIONS, Found, Message, Row, Unfit
 
 PATIENCE_S: Final = 2.0
-"""How long a client may wait for an answer that does not come."""
+"""How long a client may wait for a response that does not come."""
 RUN_S: Final = 15.0
-"""How long the Inspector may take; beyond that it has said nothing."""
+"""How long the Inspector may take; after that, it counts as silent."""
 TOOL_ERROR: Final = 5
-"""How the Inspector exits where a tool says that it has failed."""
+"""The Inspector's exit code if a tool reports that it has failed."""
 ASKED: Final = frozenset(
     {"tools/list", "tools/call", "prompts/list", "prompts/get"}
     | {"resources/list", "resources/templates/list", "resources/read"}
 )
-"""What the Inspector can be told to ask."""
+"""The requests that the Inspector can be made to send."""
 
 
 def replayed(case: Case, messages: list[Message]) -> Replay:
-    """The server of a conversation on stdio that begins as one does."""
+    """A server that replays a conversation on stdio that begins with an answered request; raises `Unfit` for others."""
     if case.transport != "stdio":
         raise Unfit("over HTTP")
     server = Replay([said(frame.dir, frame.raw) for _, frame in messages])
@@ -44,7 +44,7 @@ def replayed(case: Case, messages: list[Message]) -> Replay:
 
 
 def client_row() -> Row:
-    """The client of the official Python SDK; what it raises is a report, and what it logs as a warning or worse."""
+    """The client of the official Python SDK; what it raises, or logs as a warning or worse, is a report."""
     mcp = importlib.import_module("mcp")
     wire = _Wire()
     heard = _Heard()
@@ -87,18 +87,18 @@ def client_row() -> Row:
 
 
 def _words(error: object) -> str:
-    """What an error says; what no exception says, where it says nothing."""
+    """The message of an error; without one, a text that no exception contains."""
     return (isinstance(error, dict) and isinstance(error.get("message"), str) and error["message"]) or "\0"
 
 
 def _is_task(request: dict[str, Any], answer: dict[str, Any]) -> bool:
-    """Whether a task was asked for or given, which this client does not do."""
+    """Whether a request asks for a task, or its response is one: this client does not support tasks."""
     result = answer.get("result")
     return "task" in _params(request) or (isinstance(result, dict) and result.get("resultType") == "task")
 
 
 class _Heard(logging.Handler):
-    """What the SDK logs; that a tool was never listed is our server's doing."""
+    """What the SDK logs, except that a tool was never listed, which is our server's doing."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -141,13 +141,13 @@ class _Wire:
 
 
 def _mode(server: Replay) -> str:
-    """How the client begins: as the one in the conversation did."""
+    """How the client begins: like the client of the conversation."""
     first = server.asked[0].request["method"]
     return {"server/discover": "auto", "initialize": "legacy", "ping": "legacy"}.get(first, REVISIONS[-1])
 
 
 def _answers(mcp: Any) -> dict[str, Any]:
-    """What a client needs that is asked back, so that a question is no failure; and an ear for lines that are none."""
+    """Callbacks that answer the server's requests, so that they do not fail, and log lines that are not messages."""
     types = importlib.import_module("mcp_types")
 
     async def elicited(*_: object) -> object:
@@ -174,7 +174,7 @@ def _answers(mcp: Any) -> dict[str, Any]:
 
 
 async def _ask(client: Any, request: dict[str, Any]) -> None:
-    """The request of a conversation once more, where the client has a word for it."""
+    """Send a request of the conversation again, if the client has a method for it."""
     params = _params(request)
     cursor, name, arguments = params.get("cursor"), params.get("name"), params.get("arguments")
     match request["method"]:
@@ -197,7 +197,7 @@ async def _ask(client: Any, request: dict[str, Any]) -> None:
 
 
 def inspector_row(command: str, every: int, place: Path) -> Row:
-    """The Inspector without its screen, one run for each request; it starts the server itself."""
+    """The Inspector in its CLI mode, one run for each request; it starts the server itself."""
     words = shlex.split(command)
     environment = {**os.environ, "HOME": str(place)}
     said_version = subprocess.run([*words, "--version"], capture_output=True, text=True, env=environment, check=True)

@@ -1,4 +1,4 @@
-"""mcphawk, a recorder with checks: fed with the messages by its own recorder, and asked as its pages ask it."""
+"""mcphawk, a recorder with checks: its own recorder gets the messages, and it is queried as its pages query it."""
 
 import contextlib
 import importlib
@@ -17,11 +17,11 @@ from mcpproxy.wire.response import ResponseHead
 from tests.bench.neighbours.shown import Found, Message, Row
 
 ACCEPTED: Final = 202
-"""A response of which its proxy keeps no body."""
+"""The status of responses whose body its proxy does not keep."""
 
 
 def hawk_rows(place: Path) -> list[Row]:
-    """The findings of its rules, and all problems that it would show, calls that failed among them."""
+    """One row for the findings of its rules, and one for all problems that it would show, failed calls included."""
     store, query = importlib.import_module("mcphawk.store"), importlib.import_module("mcphawk.query")
     problems, sessions = (
         importlib.import_module(f"mcphawk.{it}") for it in ("analysis.problems", "capture.http_sessions")
@@ -40,7 +40,7 @@ def hawk_rows(place: Path) -> list[Row]:
                 used.add(session)
                 if not frame.event:
                     now = began + frame.t_ns / 1e9
-                    with contextlib.suppress(UnicodeError):  # which costs it the message
+                    with contextlib.suppress(UnicodeError):  # it loses the message
                         recorded = recorder.record(session, frame.dir, frame.raw, headers=headers, ts=now)
                         rows.update(dict.fromkeys(recorded, index))
         for session in used:
@@ -71,7 +71,7 @@ def hawk_rows(place: Path) -> list[Row]:
 
 
 class _Http:
-    """Which session of mcphawk a message over HTTP is of, told as its proxy tells."""
+    """Assigns a message over HTTP to a session of mcphawk, as its proxy does."""
 
     UPSTREAM: Final = "http://127.0.0.1:8000/mcp"
 

@@ -1,10 +1,10 @@
-"""A server of stdio that answers as the one in a conversation did, whoever asks.
+"""A stdio server that answers any client as the server in a conversation did.
 
     python replay.py CONVERSATION       a file with a JSON object a line: `dir` and `raw` of each message
 
-A request gets what the server said from the recorded request of its kind to that one's answer, with the new id; each
-recorded request serves once. What was not asked in the conversation is refused as an unknown method, but a list of
-tools is empty: clients ask for it of their own accord.
+A request gets what the server sent from the matching recorded request up to its response, with the new id; each
+recorded request is used once. A request that is not in the conversation is refused as an unknown method, except that a
+list of tools is empty: clients ask for it of their own accord.
 """
 
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 NO_TOOLS: Final = {"tools": [], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-"""An empty list in every revision."""
+"""A result that is an empty list in every revision."""
 REFUSAL: Final = "not in this conversation"
 
 
@@ -24,7 +24,7 @@ class Said(NamedTuple):
     is_client: bool
     raw: bytes
     body: Any
-    """As parsed; None where it is no JSON."""
+    """The parsed message; None if it is not JSON."""
 
 
 class Asked(NamedTuple):
@@ -33,7 +33,7 @@ class Asked(NamedTuple):
     place: int
     request: dict[str, Any]
     answered: int
-    """Where its answer is."""
+    """The index of its response."""
 
 
 def said(direction: str, raw: bytes) -> Said:
@@ -46,7 +46,7 @@ def said(direction: str, raw: bytes) -> Said:
 
 
 class Replay:
-    """The server."""
+    """A server that replays the messages of a conversation."""
 
     def __init__(self, course: list[Said]) -> None:
         self._course = course
@@ -64,15 +64,15 @@ class Replay:
                         break
 
     def is_spent(self, one: Asked) -> bool:
-        """Whether its answer was given."""
+        """Whether the response of a recorded request was sent."""
         return one.answered in self._sent
 
     def body(self, place: int) -> Any:
-        """The message at a place."""
+        """The message at an index."""
         return self._course[place].body
 
     def answers(self, request: dict[str, Any]) -> Iterator[bytes]:
-        """The lines that a request gets."""
+        """The lines that the server sends for a request."""
         for one in self.asked:
             if one.answered not in self._sent and _is_same(one.request, request):
                 self._sent.add(one.answered)

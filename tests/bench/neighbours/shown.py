@@ -1,4 +1,4 @@
-"""What peers are shown, and what is kept of their answers."""
+"""What peers are shown, and what is kept of their reports."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from tests.analysis.traces import check, grave
 REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 
 Found: TypeAlias = dict[int, str]
-"""The frames of a conversation that a peer says something about, and what; -1 where it names none."""
+"""The frames of a conversation that a peer reports, with its words; -1 if it names no frame."""
 
 
 class Unfit(Exception):
@@ -23,10 +23,10 @@ class Unfit(Exception):
 
 
 class Message(NamedTuple):
-    """What crossed, as a peer is shown it."""
+    """A message as a peer is shown it."""
 
     at: int
-    """Of the frame in the conversation."""
+    """The index of the frame in the conversation."""
     frame: Frame
 
 
@@ -36,13 +36,13 @@ class Row(NamedTuple):
     name: str
     version: str
     find: Callable[[Case, list[Message]], Found]
-    """What it says of a conversation; raises `Unfit`."""
+    """Returns what it reports about a conversation; raises `Unfit`."""
     every: int = 1
-    """It is shown the conversations whose number this divides."""
+    """Only every so many conversations are shown to it."""
 
 
 def messages_of(case: Case) -> list[Message]:
-    """The messages of a conversation; what a client of MCP does not take for one is among them, with its `event`."""
+    """The messages of a conversation, including events that an MCP client does not treat as messages (see `event`)."""
     assembler, indexes = FrameAssembler(), dict[int, int]()
     found = []
     for index, line in case.records():
@@ -56,7 +56,7 @@ def messages_of(case: Case) -> list[Message]:
 
 
 def parsed(message: Message) -> Any:
-    """The message as the standard library reads it; None where it does not."""
+    """The message as the standard library parses it; None if it cannot."""
     try:
         return json.loads(message.frame.raw)
     except (ValueError, RecursionError):

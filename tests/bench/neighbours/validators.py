@@ -14,20 +14,20 @@ REVISION: Final = "io.modelcontextprotocol/protocolVersion"
 
 
 class Told(NamedTuple):
-    """One message of JSON-RPC, and what a validator has to know of it."""
+    """A JSON-RPC message, and what a validator has to know about it."""
 
     at: int
     body: Any
     is_client: bool
     revision: str
     method: str | None
-    """Of an answer, that of its request; None where there is none."""
+    """The method; of a response, that of its request; None if there is no method."""
     params: Any
-    """Of an answer, those of its request."""
+    """The params; of a response, those of its request."""
 
 
 def told(case: Case, messages: list[Message]) -> Iterator[Told]:
-    """Each message, with the revision in force and the request that an answer is for."""
+    """Yields each message, with the revision in force and the request that a response is for."""
     in_force = case.members["version"]
     if in_force not in REVISIONS:
         raise Unfit("of no published revision")
@@ -58,11 +58,11 @@ def _declared(params: object) -> str | None:
 
 
 def types_row(*, gated: bool) -> Row:
-    """The types of the official Python SDK, by its public functions.
+    """The types of the official Python SDK, used through its public functions.
 
     Args:
-        gated: whether what it does not know in the revision is a report: methods, and tasks, which it leaves out on
-            purpose. So it is for a server of the SDK, which refuses them, and thereby every extension.
+        gated: whether methods that it does not know in the revision are a report, and tasks, which it leaves out on
+            purpose. A server of the SDK refuses them, and thereby every extension.
     """
     jsonrpc, methods = importlib.import_module("mcp_types.jsonrpc"), importlib.import_module("mcp_types.methods")
 
@@ -71,7 +71,7 @@ def types_row(*, gated: bool) -> Row:
             jsonrpc.jsonrpc_message_adapter.validate_python(one.body)
             side = "client" if one.is_client else "server"
             if "result" in one.body and one.method is not None and (gated or not _is_task(one)):
-                # A result is sent by the side that was asked.
+                # A result is sent by the side that got the request.
                 getattr(methods, f"parse_{side}_result")(one.method, one.revision, one.body["result"])
             elif "method" in one.body:
                 kind = "request" if "id" in one.body else "notification"
@@ -96,7 +96,7 @@ def _is_task(one: Told) -> bool:
 
 
 def schema_row(folder: Path) -> Row:
-    """The official schema of the revision, with the most used validator of Python."""
+    """The official schema of the revision, with Python's most used validator."""
     jsonschema = importlib.import_module("jsonschema")
     schemas = {revision: json.loads((folder / f"{revision}.json").read_text()) for revision in REVISIONS}
     kept: dict[tuple[str, ...], Any] = {}

@@ -545,7 +545,7 @@ SHARED_OUT = """
 import sys
 from mcpproxy.__main__ import main
 from mcpproxy.check_run import parallel_rules
-shares.WORTH = 1 << 20
+parallel_rules.WORTH = 1 << 20
 sys.exit(main())
 """
 """A command to which a capture of 1 MiB is a large one."""
@@ -595,7 +595,7 @@ def begin(path, _):
     open(f"{path}.{os.getpid()}", "w").close()
     signal.pause()
 
-crew.WORTH = shares.WORTH = 1
+worker_pool.WORTH = parallel_rules.WORTH = 1
 workers.numbered = begin
 sys.exit(main())
 """

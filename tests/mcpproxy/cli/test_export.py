@@ -57,4 +57,4 @@ def test_the_name_of_a_format_is_no_folder(tmp_path: Path, monkeypatch: pytest.M
 
 def test_the_filter_in_the_help_is_one() -> None:
     (example,) = re.findall(r"such as (\w+:\w+)", " ".join(parser().format_help().split()))
-    assert parse(example)
+    assert "name" in parse(example).keys

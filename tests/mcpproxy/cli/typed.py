@@ -1,4 +1,4 @@
-"""Commands as typed: a process each, with nothing of the user's own captures."""
+"""Commands as typed: each in its own process, without access to the user's captures."""
 
 import fcntl
 import os
@@ -16,11 +16,11 @@ from tests.harness import ROOT
 from tests.warm import DEADLINE_S, Started, forks
 
 LOADED_LATE: Final = frozenset({"run", "serve", "tui"})
-"""Commands whose start is a part of what they promise."""
+"""Commands whose start is part of what they promise."""
 
 
 def surroundings(changes: dict[str, str]) -> dict[str, str]:
-    """The environment of a command: that of the tests without what concerns mcpproxy, and these changes."""
+    """The environment of a command: that of the tests without mcpproxy's variables, with these changes."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MCPPROXY_", "XDG_"))}
     return {**kept, "COLUMNS": "80", "LC_ALL": "C.UTF-8", **changes}
 
@@ -28,7 +28,7 @@ def surroundings(changes: dict[str, str]) -> dict[str, str]:
 def mcpproxy(
     *arguments: str | Path, stdin: bytes = b"", cwd: Path | None = None, **environment: str
 ) -> "subprocess.CompletedProcess[bytes]":
-    """One command, run to its end, in a process that has loaded it already, where that can make no difference."""
+    """Run a command to its end, in a process that has loaded it already if that can make no difference."""
     if LOADED_LATE.intersection(arguments[:1]) or any(
         name.startswith(("PYTHON", "LC_", "LANG")) and name != "PYTHONIOENCODING" for name in environment
     ):
@@ -39,17 +39,17 @@ def mcpproxy(
 def python(
     code: str, *arguments: str | Path, cwd: Path | None = None, **environment: str
 ) -> "subprocess.CompletedProcess[bytes]":
-    """Python code, run to its end in a process that has loaded the program; `sys.argv[1:]` are the arguments."""
+    """Run Python code to its end in a process that has loaded the program; `sys.argv[1:]` are the arguments."""
     return forks().run(arguments, b"", cwd or ROOT, surroundings(environment), DEADLINE_S, code)
 
 
 def program_of_forks() -> str:
-    """The text of a program for shells that stands for `mcpproxy`."""
+    """The text of a program that stands in for `mcpproxy` in shells."""
     return forks().program()
 
 
 def printed(*arguments: str, cwd: Path, environment: dict[str, str]) -> tuple[int, bytes]:
-    """The exit code of a command in this environment, and what it prints to stdout and stderr together."""
+    """Run a command in this environment; returns its exit code, and its stdout and stderr together."""
     out, prints = os.pipe()
     nothing = os.open(os.devnull, os.O_RDONLY)
     try:
@@ -65,7 +65,7 @@ def printed(*arguments: str, cwd: Path, environment: dict[str, str]) -> tuple[in
 def cold(
     *arguments: str | Path, stdin: bytes = b"", cwd: Path | None = None, **environment: str
 ) -> "subprocess.CompletedProcess[bytes]":
-    """One command, run to its end, that starts as it does for a user."""
+    """Run a command to its end; it starts as it does for a user."""
     return subprocess.run(
         [sys.executable, "-m", "mcpproxy", *arguments],
         input=stdin,
@@ -77,13 +77,13 @@ def cold(
 
 
 def complaints(done: "subprocess.CompletedProcess[bytes]") -> bytes:
-    """What a command has said on stderr beside which captures it reads."""
+    """What a command wrote to stderr, except which captures it reads."""
     return b"".join(line for line in done.stderr.splitlines(True) if not line.startswith(b"mcpproxy: reading "))
 
 
 @contextmanager
 def started(*arguments: str | Path, code: str = "", **environment: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """One command, or `code` of Python in its place, that runs while the block does, and not longer."""
+    """Run a command, or Python `code` in its place, while the block runs."""
     if arguments[0] in LOADED_LATE:
         made = subprocess.Popen(
             [sys.executable, "-m", "mcpproxy", *arguments],
@@ -104,7 +104,7 @@ def started(*arguments: str | Path, code: str = "", **environment: str) -> Itera
 def on_terminal(
     *arguments: str, columns: int = 80, cwd: Path | None = None, typed: bytes = b"", **environment: str
 ) -> bytes:
-    """All that a command sends to a terminal of so many columns, on which something is typed."""
+    """Run a command on a terminal of so many columns, on which something is typed; returns its output."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     variables = surroundings({"TERM": "xterm", "NO_COLOR": "", "COLUMNS": str(columns), **environment})

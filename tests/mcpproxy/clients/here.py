@@ -1,6 +1,6 @@
-"""A command of ours that runs in this process, with a made-up home: no start and no fork to wait for.
+"""A mcpproxy command that runs in this process, with a made-up home: there is no start and no fork to wait for.
 
-Not `doctor`, which ends all processes that descend from its own, and so would end what other tests have started.
+Except `doctor`, which ends all descendants of its own process, and so would end what other tests have started.
 """
 
 import os
@@ -14,7 +14,7 @@ from tests.mcpproxy.cli.typed import mcpproxy
 
 
 class Said(NamedTuple):
-    """What a command has said, and its exit code."""
+    """What a command printed, and its exit code."""
 
     code: int
     out: str
@@ -22,14 +22,14 @@ class Said(NamedTuple):
 
 
 class Here:
-    """Runs commands; whatever they raise, the test sees it."""
+    """Runs commands; exceptions that they raise reach the test."""
 
     def __init__(self, patch: pytest.MonkeyPatch, said: pytest.CaptureFixture[str]) -> None:
         self._patch = patch
         self._said = said
 
     def __call__(self, home: Path, *arguments: str) -> Said:
-        """Run one, in its home; `doctor` in a fork."""
+        """Run a command in its home; `doctor` in a fork."""
         if arguments[0] == "doctor":
             done = mcpproxy(*arguments, cwd=home, HOME=str(home))
             return Said(done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -1,4 +1,4 @@
-"""Made-up homes: a configuration file of every client, as that client would hold it."""
+"""Made-up homes: a configuration file of every client, as that client would write it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ URL = "https://example.com/mcp?key=zoq47"
 
 
 def nested(place: tuple[str | int, ...], value: Any) -> Any:
-    """A value below maps with these names."""
+    """A value inside nested maps with these names."""
     for key in reversed(place):
         value = {key: value}
     return value
 
 
 def merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Two maps as one, inner maps likewise."""
+    """Two maps merged into one, inner maps likewise."""
     return one | {
         name: merged(one[name], value) if isinstance(one.get(name), dict) and isinstance(value, dict) else value
         for name, value in other.items()

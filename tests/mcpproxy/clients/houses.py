@@ -20,7 +20,7 @@ WRAPPER = Wrapper((PROGRAM,))
 
 
 class House:
-    """One home, and what is done to its files."""
+    """One home, with methods that route and restore its clients."""
 
     def __init__(self, home: Path, system: System = "linux") -> None:
         self.machine: Machine = homes.machine(home, system)

@@ -35,7 +35,7 @@ def configure(home: Path, servers: dict[str, Any], file: str = ".claude.json", k
 
 
 UNSET = dict.fromkeys(("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", *PROXIES), "")
-"""Variables of the machine that runs the tests, which are not what they are about."""
+"""Variables that the machine of the tests may set, and that the tests are not about."""
 
 
 def doctor(home: Path, *arguments: str, code: int = 1, **variables: str) -> list[dict[str, Any]]:
@@ -46,13 +46,13 @@ def doctor(home: Path, *arguments: str, code: int = 1, **variables: str) -> list
 
 
 def examine(home: Path, text: str, code: int = 1) -> list[dict[str, Any]]:
-    """What `doctor` says of a server in Python."""
+    """Run `doctor` on a server in Python; returns its verdicts."""
     configure(home, {"server": entry([sys.executable, "-c", text])})
     return doctor(home, "claude-code", "server", code=code)
 
 
 def verdicts(rows: list[dict[str, Any]]) -> dict[str, str]:
-    """Each verdict with its evidence and advice, but for a slow start: that says how busy the machine is."""
+    """Each verdict with its evidence and advice, except a slow start, which depends on how busy the machine is."""
     return {
         one["verdict"]: f"{one['evidence']} → {one['advice']}"
         for row in rows

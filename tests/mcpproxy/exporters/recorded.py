@@ -15,7 +15,7 @@ from tests.mcpproxy.cli.typed import mcpproxy
 
 TRACES = sorted((ROOT / "tests/corpus/traces").glob("*.ndjson"))
 SECRETS = (b"hunter2-planted", b"sk-planted-0123456789abcdef", b"s3cret-planted-query", b"cookie-planted-99")
-"""Credentials in headers and queries of the HTTP recording, which the recorder replaces."""
+"""Credentials in headers and queries of the HTTP recording; the recorder replaces them."""
 
 
 def demo(folder: Path) -> Path:
@@ -27,7 +27,7 @@ def demo(folder: Path) -> Path:
 
 
 def over_http(place: Place) -> Path:
-    """A conversation over HTTP, recorded: a handshake in JSON, a call on a stream, a body that is not stored."""
+    """A recorded conversation over HTTP: a handshake in JSON, a call on a stream, a body that is not stored."""
     with Upstream(_server) as upstream:
         with serving(place, upstream.url + "?key=s3cret-planted-query") as served:
             with served.client() as client:
@@ -105,7 +105,7 @@ def _conversations(every: int) -> list[tuple[str, bytes]]:
 
 
 def corpus(folder: Path, every: int) -> list[Path]:
-    """Captures of one in so many conversations of the corpus."""
+    """Captures of every so many conversations of the corpus."""
     folder.mkdir()
     for name, data in _conversations(every):
         (folder / name).write_bytes(data)
@@ -113,13 +113,13 @@ def corpus(folder: Path, every: int) -> list[Path]:
 
 
 _EXPORTED: dict[tuple[Any, ...], Path] = {}
-"""Where the tables of captures are, for captures as large as they were."""
+"""Paths and sizes of captures → the database with their tables."""
 
 
 def counted(*captures: Path, folder: Path, where: str = "true", table: str = "exchanges") -> int:
-    """How many rows a table has, in a database that `export` has written, read by DuckDB itself.
+    """The number of rows of a table, which DuckDB itself reads in a database that `export` has written.
 
-    It is written below the folder, unless that has been done for the same captures before.
+    The database is written below the folder, unless it was already written for the same captures.
     """
     holds = tuple((path, path.stat().st_size) for path in captures)
     if holds not in _EXPORTED:

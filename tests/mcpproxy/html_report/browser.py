@@ -1,4 +1,4 @@
-"""A report in Debian's Chromium: what it shows, what it asks for, and what its policy stops.
+"""A report in Debian's Chromium: what it shows, what it requests, and what its policy stops.
 
 Playwright is loaded with the browser, as that takes half a second, and each process of a run collects all tests.
 """
@@ -49,12 +49,12 @@ def chromium() -> str:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """The browser, without a network that it could reach by name."""
+    """The browser; it can resolve no names."""
     from playwright.sync_api import sync_playwright
 
     program = chromium()
     with sync_playwright() as playwright:
-        # In a container there is no user namespace for the sandbox of a browser.
+        # In a container, there is no user namespace for the browser's sandbox.
         flags = ["--host-resolver-rules=MAP * ~NOTFOUND", *(["--no-sandbox"] if os.getuid() == 0 else [])]
         started = playwright.chromium.launch(executable_path=program, args=flags)
         try:
@@ -64,7 +64,7 @@ def browser() -> Iterator[Browser]:
 
 
 class Opened:
-    """A report that is open. Scripts of the tests go past its policy; whatever is in the page does not."""
+    """An open report. The tests' scripts bypass its policy; everything in the page is subject to it."""
 
     def __init__(self, page: Page, file: Path) -> None:
         self.page = page
@@ -83,7 +83,7 @@ class Opened:
         self.wait("payloads")
 
     def restart(self) -> None:
-        """Forget everything that has been done in the report, and open it again."""
+        """Open the report again, without anything that has been done in it."""
         self.run("localStorage.clear()")
         self.page.goto("about:blank")
         self.requests.clear()
@@ -91,7 +91,7 @@ class Opened:
         self.go()
 
     def wait(self, state: str) -> None:
-        """Until so much of the report is read."""
+        """Wait until so much of the report is read."""
         self.page.wait_for_selector(f'html[data-ready="{state}"]', state="attached")
 
     def run(self, expression: str) -> Any:
@@ -102,13 +102,13 @@ class Opened:
         return answer["result"].get("value")
 
     def walk(self, key: str, count: int) -> list[str]:
-        """Press a key so often in the traffic, in the page itself; returns the titles of the details shown."""
+        """Press a key `count` times in the traffic, from within the page; returns the titles of the details shown."""
         self.page.focus("table.traffic")
         titles: list[str] = self.run(_WALK % {"key": key, "count": count})
         return titles
 
     def work_s(self) -> float:
-        """What scripts, styles and layout have taken so far, however busy the machine is with other things."""
+        """The time that scripts, styles and layout have taken so far, even if the machine is busy with other things."""
         self._cdp.send("Performance.enable", {"timeDomain": "threadTicks"})
         figures = {one["name"]: one["value"] for one in self._cdp.send("Performance.getMetrics")["metrics"]}
         return float(figures["ScriptDuration"] + figures["LayoutDuration"] + figures["RecalcStyleDuration"])

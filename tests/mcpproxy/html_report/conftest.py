@@ -1,6 +1,6 @@
 """One browser for a module, and its report opened in it for each test; a module gives the report as `file`.
 
-Not one for all modules: while Playwright runs, its thread has an event loop, and nothing else can run one there.
+Modules do not share one: while Playwright runs, its thread has an event loop, and nothing else can run one there.
 """
 
 from __future__ import annotations
@@ -31,6 +31,6 @@ def window(started: Browser, file: Path) -> Iterator[Opened]:
 
 @pytest.fixture
 def report(window: Opened) -> Opened:
-    """The report as it is when it is opened first; a window for each test would cost a second."""
+    """The report in its initial state; a window for each test would cost a second."""
     window.restart()
     return window

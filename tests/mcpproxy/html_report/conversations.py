@@ -79,7 +79,7 @@ def _prose(chance: random.Random, words: int) -> str:
 # ---- attacks
 
 LANDMARK: Final = "https://attack.example/"
-"""Where attacks would load something from."""
+"""The URL from which attacks would load something."""
 ATTACKS: Final = (
     "<script>window.owned=1</script>",
     "</script><script>window.owned=2</script>",

@@ -1,4 +1,4 @@
-"""The parts of the file of an HTML report, read without a browser."""
+"""The parts of an HTML report's file, read without a browser."""
 
 import json
 import zlib

@@ -1,4 +1,4 @@
-"""The pictures of the report in the documentation: `python -m tests.mcpproxy.html_report.pictures docs/pictures`."""
+"""Draws the documentation's pictures of the report: `python -m tests.mcpproxy.html_report.pictures docs/pictures`."""
 
 import subprocess
 import sys

@@ -34,12 +34,12 @@ sys.exit(main())
 JUDGES = """
 import captures.envelope, captures.exact_judge, mcpproxy.recorder.stdio
 for module in (captures.envelope, captures.exact_judge, mcpproxy.recorder.stdio):
-    sabotage(module, "judge_in_passing")
+    sabotage(module, "judge_before_forwarding")
 sabotage(captures.envelope, "lines_members")
 """
 SPLITTERS = """
 from mcpproxy.wire.lines import LineSplitter
-sabotage(LineSplitter, "plain", RecursionError)
+sabotage(LineSplitter, "feed_complete", RecursionError)
 """
 PORTIONS = """
 import mcpproxy.recorder.stdio
@@ -109,7 +109,7 @@ def test_a_fault_at_the_end_does_not_change_how_the_session_ends(place: Place, m
 
 HTTP_JUDGE = """
 import mcpproxy.recorder.exchange
-sabotage(mcpproxy.recorder.exchange, "judge_in_passing")
+sabotage(mcpproxy.recorder.exchange, "judge_before_forwarding")
 """
 HTTP_RECORDER = """
 import mcpproxy.recorder.exchange

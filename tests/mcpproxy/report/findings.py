@@ -12,7 +12,7 @@ FOREIGN = (
     '\x1b[31m\x00\x07 \r\n::error::owned %0A ]]> <!-- & "quoted" [click](http://x) {0} \ud800 \ufffe \u202e 名\u0301'
     * 2
 )
-"""What no report may pass on as it is."""
+"""Text that no report may pass on unchanged."""
 SIDES: tuple[Blames, ...] = ("client", "server", "transport", "unknown")
 
 
@@ -25,7 +25,7 @@ def found(
     message: str = "it is wrong",
     **more: object,
 ) -> LocatedFinding:
-    """A finding of a capture that need not exist."""
+    """A finding in a capture that need not exist."""
     made = Finding(rule, level, blames, session, seq, message, t_ns=1_500_000, source="2024-11-05 basic/messages")
     return LocatedFinding(made, Path("some.mcpcap"))._replace(**more)  # type: ignore[arg-type]
 
@@ -45,11 +45,11 @@ anything = st.builds(
     | st.builds(RecordLocation, st.just(Path("gone.mcpcap")), st.integers(0, 99), st.just(9), st.integers(1, 9)),
     accepted=st.booleans(),
 )
-"""Any finding, with text from anybody."""
+"""Any finding, with untrusted text."""
 
 
 def written(report: Reporter, founds: list[LocatedFinding], **ended: object) -> str:
-    """All that a report prints of one capture."""
+    """Everything that a report prints about one capture."""
     totals, path = Totals(), Path("some.mcpcap")
     totals.captures = 1
     pieces = [*report.begin(path)]
@@ -61,7 +61,7 @@ def written(report: Reporter, founds: list[LocatedFinding], **ended: object) -> 
 
 
 def twisted(path: Path, answers: int = 1, first: int = 1) -> Path:
-    """A capture of calls whose answers carry their ids as strings: id/type-changed, and of `id` no more."""
+    """A capture of calls whose responses have their ids as strings: id/type-changed, and no other rule of `id`."""
     middles = [("header", header())]
     for number in range(first, first + answers):
         middles.append(

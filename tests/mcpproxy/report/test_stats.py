@@ -248,9 +248,9 @@ def test_tools_of_several_servers_are_named_with_theirs() -> None:
 
 def test_where_the_process_is_in_the_answer_it_is_said_so() -> None:
     silent = Startup(1, 540.0, None, 499.0, 1.0, 40.0, 1, 0, 1, 1, 1)
-    assert "initialize 499 ms, start of the process included" in text(stats(startup=silent), 120)
+    assert "initialize 499 ms, including the start of the process" in text(stats(startup=silent), 120)
     some = Startup(3, 540.0, 300.0, 499.0, 1.0, 40.0, 2, 3, 3, 3, 3)
-    assert "initialize 499 ms, start of the process included in 2 sessions" in text(stats(startup=some), 120)
+    assert "initialize 499 ms, including the start of the process in 2 sessions" in text(stats(startup=some), 120)
 
 
 def test_nothing_at_all_is_a_screen_as_well() -> None:

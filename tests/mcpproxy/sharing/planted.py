@@ -1,4 +1,4 @@
-"""Secrets of many kinds, made at random, and the places and spellings in which a capture can hold them."""
+"""Random secrets of many kinds, and the places and spellings in which a capture can hold them."""
 
 import base64
 import json
@@ -74,7 +74,7 @@ def secrets(random: Random) -> list[Secret]:
 
 
 def of_services(random: Random) -> list[Secret]:
-    """Tokens, all new, of which only the catalogue knows the form; `mcpproxy.sharing.patterns` finds none of them."""
+    """New tokens whose form only the catalogue knows; `mcpproxy.sharing.patterns` finds none of them."""
 
     def some(count: int, letters: str = WORDS) -> str:
         return "".join(random.choice(letters) for _ in range(count))
@@ -106,7 +106,7 @@ INSIDE: dict[str, Spelling] = {
     "percent-encoding": lambda text: quote(text, safe=""),
     "percent-encoding in a URL": lambda text: "https://example.com/cb?state=" + quote(text, safe=""),
 }
-"""Spellings in which the secret is legible, once they are undone."""
+"""Spellings in which the secret is legible once they are decoded."""
 
 ENCODED: dict[str, Spelling] = {
     "base64": lambda text: base64.b64encode(text.encode()).decode(),
@@ -168,7 +168,7 @@ PLACES: dict[str, Callable[[str], bytes]] = {
         )
     ),
 }
-"""Frames that are whole."""
+"""Complete frames."""
 
 TORN: dict[str, Callable[[str], bytes]] = {
     "torn": lambda text: b'{"jsonrpc":"2.0","id":7,"result":{"v":%b' % _bytes(text)[:-1],
@@ -182,7 +182,7 @@ PAIRED: dict[str, Callable[[str], bytes]] = {
     "cursor": lambda text: _bytes(_message(result={"tools": [], "nextCursor": text})),
     "progress token": lambda text: _bytes(_message(method="notifications/progress", params={"progressToken": text})),
 }
-"""Words of the protocol, in which hosts and numbers stay."""
+"""Places for words of the protocol, in which hosts and numbers stay."""
 STAYS_IN_WORDS = {"host", "card"}
 
 
@@ -190,13 +190,13 @@ FILLER = "filler words "
 
 
 class Tape:
-    """A capture with secrets in it, and where they are."""
+    """A capture with secrets, and a list of where they are."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.lines: list[bytes] = []
         self.planted: list[tuple[str, str]] = []
-        """Where a secret is, in words, and what must not be found."""
+        """Where each secret is, in words, and the text that must not be found."""
 
     def secrets(self, where: str) -> list[Secret]:
         """A fresh secret of each kind, noted as planted somewhere."""
@@ -213,7 +213,7 @@ class Tape:
         self.record("frame", frame_members(direction, raw, judge_exactly(raw, direction), **more))
 
     def header(self) -> None:
-        """A header with secrets in it."""
+        """Add a header with secrets."""
         self.planted += [("header", needle) for needle in ("acme-billing", "ACME_BILLING_KEY", "acme-ide", "acme-src")]
         argv = ["/opt/acme-src/node", "/srv/acme-billing/x.js", *(secret.text for secret in self.secrets("argv"))]
         names = {secret.text: "hmac:0123456789abcdef" for secret in self.secrets("environment")}
@@ -235,7 +235,7 @@ class Tape:
         self.record("header", members(**fields))
 
     def frames(self) -> None:
-        """Every kind at every place, and in every spelling at one place."""
+        """Add every kind at every place, and in every spelling at one place."""
         for where, build in PLACES.items():
             for secret in self.secrets(where):
                 self.frame(build(secret.text), "c2s" if where == "argument" else "s2c")
@@ -258,18 +258,18 @@ class Tape:
                 self.frame(PLACES["structured"](text))
 
     def named(self) -> None:
-        """Secrets that only their names give away."""
+        """Add secrets that only their names reveal."""
         for name in ("password", "api_key", "clientSecret", "Authorization", "GITHUB_TOKEN", "Cookie", "x-api-key"):
             plain = "".join(self.random.choice(string.ascii_lowercase) for _ in range(12))
             self.planted.append((f"under {name}", plain))
             self.frame(_bytes(_message(result={"structuredContent": {name: plain, "l": {name: [plain]}}})))
-        # So long that the digits are not part of a hash by chance; no number of a card.
+        # So long that the digits are not part of a hash by chance; not the number of a card.
         for name, digits in (("pin", "7391482650173"), ("n", "4539148803436467")):
             self.planted.append((f"number {name}", digits))
             self.frame(b'{"jsonrpc":"2.0","id":7,"result":{"%b":%b}}' % (name.encode(), digits.encode()))
 
     def giant(self) -> None:
-        """A frame in parts, cut inside of a secret, and parts without an end."""
+        """Add a frame in parts, cut inside a secret, and parts without an end."""
         found = self.secrets("parts")
         filler = FILLER * 7_000
         raw = PLACES["result"](filler + " ".join(secret.text for secret in found) + " " + filler)
@@ -283,7 +283,7 @@ class Tape:
             self.record("part", part_members("c2s", number, b'{"a":' + _bytes(secret.text)))
 
     def others(self) -> None:
-        """Everything that is not a message."""
+        """Add everything that is not a message."""
         for secret in self.secrets("stderr"):
             self.record("stderr", stderr_members(secret.text.encode()))
         for secret in self.secrets("unknown record"):
@@ -309,7 +309,7 @@ class Tape:
                 "error": f"failed: {text}",
                 "metadata": json.dumps({"issuer": text}),
                 "endpoints": [target],
-                "rewritten": {"location": target} if number % 2 else text,  # which is no object
+                "rewritten": {"location": target} if number % 2 else text,  # which is not an object
             }
             self.record(
                 "exchange",
@@ -319,7 +319,7 @@ class Tape:
 
 
 def tape(seed: int) -> Tape:
-    """A capture with every secret everywhere."""
+    """A capture with every kind of secret everywhere."""
     made = Tape(seed)
     made.header()
     made.frames()

@@ -1,4 +1,4 @@
-"""One S3 server for all modules: it takes two seconds of processor to start, and each test has a prefix of its own."""
+"""One S3 server for all modules: starting it takes two seconds of processor time. Each test has its own prefix."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A shipped data set as its readers see it: by the manifests, as docs/scale.md says, or by all files there are."""
+"""A shipped data set as its readers see it: by the manifests, as docs/scale.md says, or by all files."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ def written(folder: Path, number: int, wall_ns: int = OPENED, secret: str = "", 
 
 
 def large(path: Path, frames: int, number: int = 0) -> Path:
-    """A closed capture of so many frames of 600 kB that no compression makes smaller than half."""
+    """A closed capture of so many frames of 600 kB that compress to half their size at best."""
     path.parent.mkdir(parents=True, exist_ok=True)
     one = Written(path, "large", number)
     for id_ in range(frames):
@@ -66,7 +66,7 @@ def rows(root: Path) -> dict[str, list[Any]]:
 
 
 def present(root: Path) -> set[str]:
-    """The names of all files but hidden ones."""
+    """The names of all files except hidden ones."""
     names = (path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
     return {name for name in names if not name.startswith((".", "_"))}
 

@@ -1,4 +1,4 @@
-"""An S3 server in a process of its own, and a relay before it that spoils connections in a fixed order."""
+"""An S3 server in a process of its own, and a relay in front of it that breaks connections in a fixed order."""
 
 import re
 import select
@@ -49,7 +49,7 @@ def server() -> Iterator[int]:
 
 
 def environment(port: int) -> Any:
-    """How a command finds the server."""
+    """The environment in which a command finds the server."""
     return {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         "AWS_ACCESS_KEY_ID": "testing",
@@ -59,7 +59,7 @@ def environment(port: int) -> Any:
 
 
 def copied(port: int, into: Path, prefix: str) -> Path:
-    """All objects below a prefix, as files."""
+    """Copy all objects below a prefix to files; returns their folder."""
     import obstore
     from obstore.store import S3Store
 
@@ -101,7 +101,7 @@ class Connection:
         """Pass bytes on in both directions.
 
         Args:
-            upto: how many of the client's, which is then reset.
+            upto: how many of the client's bytes; then its connection is reset.
             size: the most at a time.
             pause_s: the pause after each piece.
             watch: called with the size of each piece before it goes on.
@@ -134,12 +134,12 @@ class Connection:
         return None
 
     def reset(self) -> None:
-        """End it with a reset."""
+        """Reset the connection."""
         self.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         self.client.close()
 
     def refuse(self) -> None:
-        """Answer 503, after all that was sent has been read."""
+        """Answer 503, after everything that was sent has been read."""
         with suppress(OSError):
             while select.select([self.client], [], [], 0.05)[0] and self.client.recv(_CHUNK):
                 pass
@@ -157,7 +157,7 @@ FAULTS: Final[dict[str, Fault]] = {
 
 
 class Relay:
-    """A relay that treats one connection after another with the faults it is given, again and again."""
+    """A relay that applies the given faults to one connection after another, in a cycle."""
 
     def __init__(self, port: int, faults: list[Fault]) -> None:
         self._to = port
@@ -168,8 +168,8 @@ class Relay:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def close(self) -> None:
-        """Accept no more."""
-        with suppress(OSError):  # closing alone would leave it listening for as long as a thread waits for the next
+        """Accept no more connections."""
+        with suppress(OSError):  # closing alone would leave it listening while a thread waits for the next connection
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
@@ -188,7 +188,7 @@ class Relay:
 
 @contextmanager
 def relayed(port: int, faults: list[Fault]) -> Iterator[Relay]:
-    """A relay for as long as the context lasts."""
+    """Run a relay while the block runs."""
     relay = Relay(port, faults)
     try:
         yield relay

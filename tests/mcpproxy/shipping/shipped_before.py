@@ -1,4 +1,4 @@
-"""A data set that version 0.1 shipped: its columns have their former names, and keep them."""
+"""A data set that version 0.1 shipped: its columns have, and keep, their former names."""
 
 import shutil
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 from tests.analysis.store.written import Written
 
 GOLDEN = Path(__file__).parent / "golden"
-"""What `mcpproxy ship --findings --unredacted` of version 0.1 wrote of the capture that `before` writes."""
+"""What `mcpproxy ship --findings --unredacted` of version 0.1 wrote for the capture that `before` writes."""
 
 
 def before(path: Path) -> Path:
-    """The capture: it has a value in every column that has another name now."""
+    """Write the capture, which has a value in every column that has another name now."""
     path.parent.mkdir(parents=True, exist_ok=True)
     one = Written(path, "before", 77, parents=[{"pid": 7, "exe": "editor"}])
     one.handshake()
@@ -22,5 +22,5 @@ def before(path: Path) -> Path:
 
 
 def data_set(place: Path) -> Path:
-    """A copy of what was shipped."""
+    """A copy of the shipped data set."""
     return Path(shutil.copytree(GOLDEN, place))

@@ -1,4 +1,4 @@
-"""A reading whose worker is in this process: what it tells goes through the same bytes, without a process."""
+"""A reading whose worker is in this process: its reports go through the same bytes, without a process."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from mcpproxy.tui.data.worker import Task
 
 
 def hear(reading: Reading, message: bytes) -> None:
-    """Have a reading take what its worker tells."""
+    """Pass a message of its worker to a reading."""
     batch = batch_in(message)
     if batch is not None:
         reading.on_batch(batch)
@@ -23,12 +23,12 @@ def hear(reading: Reading, message: bytes) -> None:
 
 
 class Alone(Reading):
-    """One capture. Each step takes one of the worker, too."""
+    """The reading of one capture. Each of its steps includes a step of the worker."""
 
     def __init__(self, path: Path, *, with_rules: bool = False) -> None:
         super().__init__(path)
         self.heard: list[bytes] = []
-        """What the worker has told."""
+        """The messages of the worker."""
         self.task = Task(1, path, self._hear, most=self.most, with_rules=with_rules)
 
     def _hear(self, message: bytes) -> None:
@@ -36,7 +36,7 @@ class Alone(Reading):
         hear(self, message)
 
     def step(self) -> bool:
-        """Do some work, and have the worker do some."""
+        """Do some work, and have the worker do some; returns whether either did any."""
         is_busy = [self.task.step(is_urgent=is_urgent) for is_urgent in (True, False)]
         return super().step() or any(is_busy)
 

@@ -1,4 +1,4 @@
-"""Each test has a cache, keys and a history of its own; what every app of a process does alike is done once."""
+"""Each test has its own cache, keys and history; what every app in a process does in the same way is done once."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -27,9 +27,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True, scope="package")
 def cheaper(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A run of the app for a third of its cost: forked workers; style sheets and signatures that are read once.
+    """Make a run of the app cost a third: workers are forked, style sheets and signatures are read once.
 
-    A screen is drawn when all that a key causes is done; in soak whenever something changes, as on a terminal.
+    A screen is drawn when everything that a key causes is done; in soak, whenever something changes, as on a terminal.
     """
     with pytest.MonkeyPatch.context() as patch:
         if CAN_ADOPT:
@@ -43,7 +43,7 @@ def cheaper(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def _share_styles(patch: pytest.MonkeyPatch) -> None:
-    """Have all apps keep what they have parsed in one place, by the variables of their themes."""
+    """Make all apps share parsed style sheets, by the variables of their themes."""
     known: dict[tuple[tuple[str, str], ...], dict[tuple[Any, ...], list[RuleSet]]] = {}
 
     def begin(self: Stylesheet, *, variables: dict[str, str] | None = None) -> None:
@@ -64,7 +64,7 @@ def _share_styles(patch: pytest.MonkeyPatch) -> None:
 
 
 def _count_parameters_once(patch: pytest.MonkeyPatch) -> None:
-    """Have Textual read the signature of each function once, and not again for each closure and each partial of it."""
+    """Make Textual read the signature of each function once, and not again for each closure and partial of it."""
     known: dict[tuple[CodeType, bool], int] = {}
 
     def count(function: Callable[..., object]) -> int:

@@ -1,4 +1,4 @@
-"""Hostile texts: what a server may send so that a terminal, a screen or a shell does something."""
+"""Hostile texts: what a server may send to make a terminal, a screen or a shell do something."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from tests.captures.samples import header
 from tests.mcpproxy.tui.stage import END, FINE, INITIALIZED, Middles, record, said
 
 EVIL = "EVIL"
-"""Stands in what a payload would have the terminal do."""
+"""A word in whatever a payload would have the terminal do."""
 
 HOSTILE = [
     "\x1b]52;c;RVZJTA==\x07", "\x1b]0;EVIL\x1b\\", "\x1b]8;;http://EVIL\x1b\\link\x1b]8;;\x1b\\", "\x1bPEVIL\x1b\\",
@@ -25,13 +25,13 @@ HOSTILE_NAMES = [
 
 
 def calling(name: str, id_: int) -> bytes:
-    """A call of a tool with any name."""
+    """A call of a tool with the given name."""
     params = {"name": name, "arguments": {}}
     return json.dumps({"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": params}).encode()
 
 
 def hostile_calls() -> Middles:
-    """Calls of tools with names that would like to be something else."""
+    """Calls of tools with names that try to be something else."""
     made: Middles = [("header", header(name="x"))]
     for number, name in enumerate(HOSTILE_NAMES):
         made += [said("c2s", calling(name, number)), said("s2c", FINE % (number, number))]
@@ -39,7 +39,7 @@ def hostile_calls() -> Middles:
 
 
 def hostile(folder: Path) -> Path:
-    """A capture in which everything that can be foreign is hostile."""
+    """A capture in which everything that a peer can choose is hostile."""
     client = {"name": HOSTILE[0] + HOSTILE[8], "version": HOSTILE[5]}
     asked = {"protocolVersion": HOSTILE[1], "clientInfo": client, "capabilities": {}}
     first = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": asked}, ensure_ascii=False)

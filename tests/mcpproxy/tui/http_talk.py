@@ -1,4 +1,4 @@
-"""An HTTP session as the proxy records it: a handshake, then calls, some of them answered in a stream."""
+"""An HTTP session as `serve` records it: a handshake, then calls, some of them answered on a stream."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def post(number: int, sent: bytes, *answers: bytes, stream: bool = False, ended_
 
 
 def http_talk(folder: Path, calls: int = 6) -> Path:
-    """Write it."""
+    """Write a capture of such a session; returns its path."""
     made: Middles = [("header", header(transport="http", name="library"))]
     made += post(1, INITIALIZE, INITIALIZED)
     for n in range(1, calls + 1):
@@ -43,7 +43,7 @@ def http_talk(folder: Path, calls: int = 6) -> Path:
 
 
 def two_revisions(folder: Path) -> Path:
-    """Write another one: two sessions, of which the second has a newer revision."""
+    """Write a capture of two sessions, of which the second has a newer revision; returns its path."""
     made: Middles = [("header", header(transport="http", name="library"))]
     made += post(1, INITIALIZE, INITIALIZED) + post(2, CALL % (1, 1), FINE % (1, 1))
     newer = [

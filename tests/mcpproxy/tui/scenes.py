@@ -1,7 +1,7 @@
-"""Scenes: screens worth a picture, each with captures of its own, a way to get there, and a sign that all is there.
+"""Scenes: screens worth a picture, each with its own captures, the way to it, and a sign that all of it is there.
 
-Everything in them is fixed: what was recorded, when, and what time it is now. The tests compare them with pictures that
-somebody has looked at; `python -m tests.mcpproxy.tui.scenes docs/pictures` draws those of the README.
+Everything in them is fixed: what was recorded, when, and the current time. The tests compare them with pictures that
+someone has approved; `python -m tests.mcpproxy.tui.scenes docs/pictures` draws those of the README.
 """
 
 import asyncio
@@ -44,11 +44,11 @@ Act = Callable[[Stage], Awaitable[None]]
 
 @dataclass
 class Talk:
-    """A server that is talked to: records with stamps."""
+    """A recorded server: records with stamps."""
 
     name: str
     began_ms: float = 0
-    """After the others' clock began."""
+    """When it began, on the clock that it shares with others."""
     wall_ns: int = START_NS
     made: list[bytes] = field(default_factory=list)
     _at_ms: float = 0
@@ -59,7 +59,7 @@ class Talk:
         self._at_ms = at_ms
 
     def begin(self, client: str, version: str, ready_ms: float, revision: str = "2025-06-18") -> None:
-        """The header, the process, a handshake and the first list."""
+        """Write the header, the process, a handshake and the first list."""
         wall_ns = self.wall_ns + int(self.began_ms * 1e6)
         capture = f"{abs(hash_of(self.name)):032x}"[:32]
         more: dict[str, Any] = {
@@ -95,7 +95,7 @@ class Talk:
         self.say(*said(side, orjson.dumps({"jsonrpc": "2.0", **message})), at_ms)
 
     def call(self, tool: str, at_ms: float, took_ms: float | None, wrong: str = "") -> None:
-        """One call; of None there is no answer."""
+        """Write one call; if `took_ms` is None, it gets no response."""
         self._id += 1
         params = {"name": tool, "arguments": {"path": f"notes/{self._id}.md"}}
         self.frame("c2s", {"id": self._id, "method": "tools/call", "params": params}, at_ms)
@@ -105,15 +105,15 @@ class Talk:
             self.frame("s2c", {"id": self._id, "result": result}, at_ms + took_ms)
 
     def stray(self, text: str, at_ms: float) -> None:
-        """A line on stdout that is no message."""
+        """Write a line on stdout that is not a message."""
         self.say(*said("s2c", text.encode()), at_ms)
 
     def log(self, text: str, at_ms: float) -> None:
-        """A line of stderr."""
+        """Write a line of stderr."""
         self.say("stderr", stderr_members(text.encode()), at_ms)
 
     def end(self, status: int = 0) -> None:
-        """The server ends."""
+        """Write the end of the server."""
         at_ms = self._at_ms + 100
         self.say("process", members(event="ended", status=status, pid=4711), at_ms)
         self.say("close", members(ending="server", status=status, totals={}), at_ms + 1)
@@ -129,7 +129,7 @@ TOOLS: Final = ("read_file", "search", "list_directory", "write_file", "move_fil
 
 
 def hash_of(text: str) -> int:
-    """The same in every run."""
+    """A hash that is the same in every run."""
     return int.from_bytes(text.encode().ljust(16, b"\7")[:16])
 
 
@@ -203,14 +203,14 @@ def many(folder: Path) -> list[Path]:
     return [*paths, dead, losing]
 
 
-# ---- ways
+# ---- ways to the screens
 
 
 async def listed(stage: Stage) -> None:
-    """All sessions, with all that can be known of them."""
+    """Show all sessions, with everything that is known about them."""
     await stage.listed()
     await stage.until(lambda: all(capture.is_summed for capture in stage.app.capture_list.captures))
-    # The findings of visible rows are counted by themselves.
+    # The findings of visible rows are counted without a key press.
     screen = stage.app.screen
     assert isinstance(screen, sessions.SessionsScreen)
     rows = screen._rows
@@ -219,21 +219,21 @@ async def listed(stage: Stage) -> None:
 
 
 async def nothing(stage: Stage) -> None:
-    """What to do if there are no sessions: as no row says that the search has ended, the text must."""
+    """Show what to do if there are no sessions: as no row shows that the search has ended, the text must."""
     await listed(stage)
     await stage.see(NOTHING_YET.splitlines()[0])
     await stage.settled()
 
 
 async def opened(stage: Stage) -> None:
-    """The traffic of the first capture, understood and checked."""
+    """Show the traffic of the first capture, understood and checked."""
     await stage.open()
     await stage.until(lambda: stage.traffic.reading.findings.has_ended)
     await stage.settled()
 
 
 def then(*keys: str, see: str = "") -> Act:
-    """The traffic, and some keys."""
+    """Show the traffic, and press some keys."""
 
     async def act(stage: Stage) -> None:
         await opened(stage)
@@ -246,7 +246,7 @@ def then(*keys: str, see: str = "") -> Act:
 
 
 async def finding(stage: Stage) -> None:
-    """A text that is found in a detail, once that is there: how far it has scrolled depends on each key."""
+    """Find a text in a detail, once that is there: how far it has scrolled depends on each key."""
     await opened(stage)
     await stage.press(*["down"] * 8, "enter")
     await stage.see("at six")
@@ -256,21 +256,21 @@ async def finding(stage: Stage) -> None:
 
 
 async def sql(stage: Stage) -> None:
-    """An answer, with the rows in front."""
+    """Show an answer to a query, with the rows in front."""
     await opened(stage)
     await stage.press("Q", *"from latency", "enter")
     await stage.until(lambda: stage.app.sql.answer is not None)
     await stage.press("tab")
     answer = stage.app.sql.answer
     assert answer is not None
-    # How long it took differs from time to time.
+    # How long it took differs from run to run.
     stage.app.sql.answer = answer._replace(took_s=0.02)
     stage.app.screen.post_message(SqlReplied())
     await stage.settled()
 
 
 async def definition(stage: Stage) -> None:
-    """The definition of a tool."""
+    """Show the definition of a tool."""
     await opened(stage)
     await stage.press("O")
     await stage.see("move_file")
@@ -280,7 +280,7 @@ async def definition(stage: Stage) -> None:
 
 
 async def live(stage: Stage) -> None:
-    """A session that is being recorded, followed."""
+    """Follow a session that is being recorded."""
     await stage.listed()
     await stage.press("enter")
     await stage.see("following", "search")
@@ -335,7 +335,7 @@ SIZES: Final = ((80, 24), (140, 40))
 
 
 def shared() -> dict[str, list[str]]:
-    """The names of the scenes of each app: those on the same captures share one, which has the name of the first."""
+    """The names of the scenes of each app: scenes on the same captures share one, named after the first."""
     groups: dict[tuple[Make, bool], list[str]] = {}
     for name, scene in SCENES.items():
         groups.setdefault((scene.make, scene.is_live), []).append(name)
@@ -361,7 +361,7 @@ def app_of(scene: Scene, folder: Path) -> Iterator[TuiApp]:
 
 
 def freeze(setattr_: Callable[[object, str, object], None]) -> None:
-    """Have it be ten minutes after most captures began, and no cursor blink."""
+    """Set the time to ten minutes after most captures began, and stop cursors from blinking."""
     setattr_(Input, "_toggle_cursor", lambda _box: None)
     setattr_(clock, "since_ns", lambda wall_ns: max(0, NOW_NS - wall_ns) if wall_ns is not None else 0)
 
@@ -384,7 +384,7 @@ def main(place: Path) -> None:
                         return app.export_screenshot(title="mcpproxy tui")
 
                 svg = asyncio.run(draw())
-        # Pictures fetch no fonts: those of the reader do.
+        # Pictures fetch no fonts: the reader's fonts are good enough.
         svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)
         (place / f"{name}.svg").write_text(re.sub(r"\n\s*\n+", "\n", svg))
         sys.stdout.write(f"{place / name}.svg\n")

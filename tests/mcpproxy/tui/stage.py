@@ -83,7 +83,7 @@ def record(path: Path, middles: Sequence[tuple[str, bytes]]) -> Path:
 
 
 def lossy(path: Path, middles: Sequence[tuple[str, bytes]], count: int, **more: object) -> Path:
-    """Write a capture that lost so many records after these, has a gap for them, and ends."""
+    """Write a capture of these records, a gap for `count` lost ones, and an end."""
     first, after = len(middles), len(middles) + count
     gap = ("gap", members(first=first, last=after - 1, **more, reason="ENOSPC"))
     made = lines([*middles, *[END] * count, gap, END])
@@ -98,7 +98,7 @@ def captured(folder: Path, name: str = "library", calls: int = 6, stamp: str = "
 
 
 def wrong(folder: Path, noise: int = 1) -> Path:
-    """Errors of two rules, and a note: noise in rows 4 and on, an answer that nobody asked for, an odd id."""
+    """A capture with errors of two rules, and a note: noise from row 4 on, an unrequested response, an odd id."""
     middles = [*conversation(0, "wrong"), *[said("s2c", NOISE)] * noise, said("s2c", UNKNOWN), said("c2s", FLOAT), END]
     return record(folder / "wrong" / "20261121T101502Z-0001.mcpcap", middles)
 
@@ -112,7 +112,7 @@ def timed(path: Path, middles: Middles, stamps_ms: list[int]) -> Path:
 
 
 def _pressed(key: str) -> events.Key:
-    """The event for a key, as Textual makes it of terminal input."""
+    """The event for a key, as Textual makes it from terminal input."""
     name = _character_to_key(key) if len(key) == 1 and not key.isalnum() else key
     try:
         character = unicodedata.lookup(_get_unicode_name_from_key(REPLACED_KEYS.get(name, name)))
@@ -122,13 +122,13 @@ def _pressed(key: str) -> events.Key:
 
 
 async def _pause(end: float) -> None:
-    """Wait a little before the next look, the longer the longer it takes: what is awaited may need the processor."""
+    """Wait before the next look, longer each time: what is awaited may need the processor."""
     waited_s = max(0.0, time.monotonic() - end + DEADLINE_S)
     await asyncio.sleep(min(0.002 + waited_s / 10, 0.05))
 
 
 def _waits(pump: MessagePump) -> bool:
-    """Whether a widget, a screen or the app has nothing to do but to wait for its next message."""
+    """Whether a widget, a screen or the app has nothing to do but wait for its next message."""
     queue: Queue[Any] = pump._message_queue
     waiters: Iterable[asyncio.Future[bool]] = queue.ready_event._waiters
     waits = any(not waiter.done() for waiter in waiters)
@@ -141,19 +141,19 @@ _render_now = Compositor.render_update
 def render_later(
     compositor: Compositor, full: bool = False, screen_stack: list[Screen[Any]] | None = None, simplify: bool = False
 ) -> Any:
-    """In place of Textual's own method: leave it to `Stage.drawn`, unless somebody wants a picture of all of it."""
+    """Replaces Textual's method: leaves drawing to `Stage.drawn`, unless a picture of the whole screen is wanted."""
     return _render_now(compositor, full, screen_stack, simplify) if full else None
 
 
 OURS = {"captures", "analysis", "mcpproxy", "tests"}
-"""The packages whose code a thread of the app may run: some of it calls what a test has given it."""
+"""The packages whose code a thread of the app may run; some of it calls functions of a test."""
 
 
 def working_threads(earlier: Container[threading.Thread]) -> list[str]:
-    """Where each thread is that works for the app, and does not wait for work, for output or for its next look.
+    """Where each thread is that works for the app, and is not waiting for work, for output or for its next look.
 
     Args:
-        earlier: threads that ran before the app did, so they are of another test.
+        earlier: threads that ran before the app did, and so belong to another test.
     """
     threads = {thread.ident: thread for thread in threading.enumerate() if thread not in earlier}
     found = []
@@ -169,7 +169,7 @@ def working_threads(earlier: Container[threading.Thread]) -> list[str]:
 
 
 def _rests(stack: list[FrameType], ours: list[FrameType]) -> bool:
-    """Whether a thread is not of the app, or has nothing to do.
+    """Whether a thread does not belong to the app, or has nothing to do.
 
     Args:
         stack: its frames, the innermost first.
@@ -189,7 +189,7 @@ def _rests(stack: list[FrameType], ours: list[FrameType]) -> bool:
 
 
 def _last_looks(earlier: Container[threading.Thread]) -> list[tuple[float, float]]:
-    """Of each thread that looks for work again and again: when it began its last look, and when it last told of any.
+    """For each thread that polls for work: when it began its last look, and when it last reported any.
 
     Args:
         earlier: threads that ran before the app did.
@@ -223,7 +223,7 @@ class Stage:
             await self.drawn()
 
     async def see(self, *texts: str) -> None:
-        """Wait until all of some texts are on the screen."""
+        """Wait until all of these texts are on the screen."""
 
         def is_seen() -> bool:
             shown = self.text()
@@ -248,7 +248,7 @@ class Stage:
         return self.app.checking.pid
 
     async def drawn(self) -> None:
-        """Wait until every pending message, and each that it causes, is handled, and what it changes is drawn."""
+        """Wait until all pending messages, and those that they cause, are handled, and all changes are drawn."""
         end, ready = time.monotonic() + DEADLINE_S, asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
         while True:
             assert self.app._exception is None, f"the app has failed: {self.app._exception!r}"
@@ -273,7 +273,7 @@ class Stage:
             _render_now(compositor, screen_stack=self.app._background_screens)
 
     def _undrawn(self) -> list[str]:
-        """The messages that are not handled yet, and what is not drawn."""
+        """The messages that are not handled yet, and what is not drawn yet."""
         pumps = [pump for pump in (self.app, *self.app._registry) if pump._running and not pump._closing]
         busy = [f"{pump} handles messages" for pump in pumps if not _waits(pump)]
         screen = self.app.screen
@@ -283,9 +283,9 @@ class Stage:
         ]
 
     async def settled(self) -> None:
-        """Wait until nothing can change the screen any more but a key, the clock and a file that grows.
+        """Wait until only a key, the clock or a growing file can change the screen.
 
-        No look at the screen tells this: the machine may just be busy with something else.
+        Looking at the screen cannot show this: the machine may just be busy with something else.
         """
         end = time.monotonic() + DEADLINE_S
         since: float | None = None
@@ -310,7 +310,7 @@ class Stage:
             await _pause(end)
 
     def _busy(self) -> list[str]:
-        """What still works on what the screen shows, and the messages that wait."""
+        """What is still working on the screen's contents, and the waiting messages."""
         app, busy = self.app, self._undrawn() + working_threads(self.earlier)
         if app.key_queue._typed or app.key_queue._at is not None:
             busy.append("keys wait")
@@ -325,7 +325,7 @@ class Stage:
         return busy + ["a call waits"] * bool(asyncio.get_running_loop()._ready)  # type: ignore[attr-defined]
 
     async def press(self, *keys: str) -> None:
-        """Press keys, each after everything that the previous key caused is done; text in a box comes at once."""
+        """Press keys, each after everything that the previous key caused is done; text in a box is entered at once."""
         left = list(keys)
         while left:
             is_typing = isinstance(self.app.focused, Input | TextArea)
@@ -341,19 +341,19 @@ class Stage:
                 await self.drawn()
 
     async def type_ahead(self, *keys: str) -> None:
-        """Press keys, whether or not they have to wait for something."""
+        """Press keys without waiting for their effects."""
         for key in keys:
             self.app.post_message(_pressed(key))
             await self.drawn()
 
     async def resize(self, size: tuple[int, int]) -> None:
-        """Have the terminal be of another size, and what it shows be drawn."""
+        """Change the size of the terminal, and wait until its contents are drawn."""
         if self.app.size != size:
             await self.pilot.resize_terminal(*size)
             await self.drawn()
 
     async def squeezed(self) -> None:
-        """Draw the screen as it is in small sizes, too: every line fits, and nothing of it acts."""
+        """Draw the screen at small sizes, too, and check that every line fits and nothing in it acts."""
         before = self.app.size
         for size in ((40, 10), (1, 1), before):
             await self.pilot.resize_terminal(*size)
@@ -370,12 +370,12 @@ class Stage:
 
     @property
     def traffic(self) -> TrafficScreen:
-        """The screen with the traffic."""
+        """The traffic screen."""
         assert isinstance(self.app.screen, TrafficScreen)
         return self.app.screen
 
     async def choose(self, folder: str) -> None:
-        """Move to the capture in a folder of this name, in the list of several."""
+        """In a list of several captures, move to the one in a folder of this name."""
         await self.listed()
         screen = self.app.screen
         assert isinstance(screen, SessionsScreen)
@@ -406,7 +406,7 @@ async def on_stage(app: TuiApp, size: Size, notifications: bool = True) -> Async
 
 
 def sizes(*first: Size, soak: Sequence[Size]) -> list[ParameterSet]:
-    """Sizes of a terminal in which something is tested: the first at every change, the others in soak."""
+    """Terminal sizes for a test: the first in every run, the others in soak."""
     return [
         pytest.param(size, marks=pytest.mark.soak if size in soak else (), id=f"{size[0]}x{size[1]}")
         for size in (*first, *soak)

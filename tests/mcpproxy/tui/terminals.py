@@ -1,4 +1,4 @@
-"""A terminal on which `mcpproxy tui` runs as a user starts it, and what it was sent."""
+"""A terminal on which `mcpproxy tui` runs as a user starts it, and the bytes that it received."""
 
 import fcntl
 import os
@@ -22,7 +22,7 @@ from tests.mcpproxy.tui.warm_workers import CAN_ADOPT, Forked
 DEADLINE_S = 200.0
 # What may reach the terminal: text, and the sequences with which Textual draws.
 ALLOWED = re.compile(
-    rb"\x1b(?:\[[0-9;:?<>=]*[A-Za-z$]|\[\?[0-9;]*\$p|\([B0]|[=>78cM])"  # colours, places, modes
+    rb"\x1b(?:\[[0-9;:?<>=]*[A-Za-z$]|\[\?[0-9;]*\$p|\([B0]|[=>78cM])"  # colours, positions, modes
     rb"|\x1b\]22;[a-z]+\x07"  # the shape of the pointer
 )
 
@@ -50,7 +50,7 @@ class Terminal:
         self._stream = pyte.ByteStream(self._screen)
         self.heard = b""
         self._unseen = 0
-        """From where in `heard` the screen does not show it yet."""
+        """The position in `heard` up to which the screen shows it."""
         command = [*program, "tui", *arguments]
         self.process = start(
             command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
@@ -63,8 +63,8 @@ class Terminal:
 
     @property
     def screen(self) -> pyte.Screen:
-        """What the terminal shows; it takes a microsecond a byte, so only whoever looks has it drawn."""
-        # pyte knows no colons in SGR and no queries; what it does not know it would print. A part of one may have come.
+        """What the terminal shows; drawing takes a microsecond per byte, so it is done on demand."""
+        # pyte knows neither colons in SGR nor queries, and prints what it does not know. A sequence may be incomplete.
         found = re.search(rb"\x1b(?:\[[^a-zA-Z]*)?\Z", self.heard[self._unseen :])
         end = len(self.heard) if found is None else self._unseen + found.start()
         drawn, self._unseen = self.heard[self._unseen : end], end
@@ -74,18 +74,18 @@ class Terminal:
         return self._screen
 
     def pass_over(self) -> None:
-        """Show nothing of what has been heard, as before another screen, which is drawn whole."""
+        """Skip what has been received, for example before another screen, which is drawn in full."""
         self._unseen = len(self.heard)
 
     def text(self) -> str:
         # Half of a wide character is an empty cell, on which pyte's own `display` fails. Textual may have drawn over
-        # the other half, as it takes a flag for wider than pyte does.
+        # the other half, because it considers a flag wider than pyte does.
         screen = self.screen
         columns, rows = range(screen.columns), range(screen.lines)
         return "\n".join("".join(screen.buffer[y][x].data for x in columns) for y in rows)
 
     def listen(self, wait_s: float = 0.05) -> None:
-        """Take what has come, until nothing more comes for a while."""
+        """Read what has arrived, until nothing more arrives for a while."""
         end = time.monotonic() + 2
         while time.monotonic() < end and select.select([self.ours], [], [], wait_s)[0]:
             try:
@@ -115,7 +115,7 @@ class Terminal:
 
 
 def starting() -> type[subprocess.Popen[bytes]]:
-    """What starts it: forked from a process that has loaded it, if the system can do that."""
+    """The class that starts it: a fork of a process that has loaded it, if the system supports that."""
     return Forked if CAN_ADOPT else subprocess.Popen
 
 
@@ -127,7 +127,7 @@ def terminal(
     more: dict[str, str] | None = None,
     is_cold: bool = False,
 ) -> Iterator[Terminal]:
-    """Run it on a terminal, forked from a process that has loaded it, or started as a user starts it."""
+    """Run `mcpproxy tui` on a terminal, forked from a process that has loaded it, or as a user starts it."""
     root = str(Path(__file__).parents[3])
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "TERM": "xterm-256color", "PYTHONPATH": root}
     environment |= {"LC_ALL": "C.UTF-8", **(more or {})}
@@ -139,7 +139,7 @@ def terminal(
 
 
 def acts(heard: bytes) -> list[str]:
-    """What was sent that is no plain text and nothing with which Textual draws."""
+    """The parts of the output that are neither plain text nor Textual's drawing sequences."""
     rest = ALLOWED.sub(b"", heard)
     text = rest.decode("utf-8", "backslashreplace")
     odd = {char for char in text if not char.isprintable() and char not in "\r\n\x0f\x0e\x08\u3000"}
@@ -147,7 +147,7 @@ def acts(heard: bytes) -> list[str]:
 
 
 def children(pid: int) -> list[int]:
-    """The processes that one has started."""
+    """The child processes of a process."""
     listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
     pairs = [tuple(map(int, line.split())) for line in listed.splitlines()]
     return [child for child, parent in pairs if parent == pid]

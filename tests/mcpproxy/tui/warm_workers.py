@@ -1,8 +1,8 @@
-"""The processes of the screens, forked from ones that have loaded their modules.
+"""The processes of the screens, forked from processes that have loaded their modules.
 
 Each run of the app starts a process that reads captures, and some start one that runs SQL: a quarter of a second each,
-nearly all of it to load modules; on a terminal, the program itself takes a second. Here they are forked, become our
-children, and run as they would by themselves from `main()` on. `test_pty_integration.py` starts some as a user does.
+nearly all of it for loading modules; on a terminal, the program itself takes a second. Here they are forked, become our
+children, and run from `main()` on as they would by themselves. `test_pty_integration.py` starts some as a user does.
 """
 
 import atexit
@@ -23,7 +23,7 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parents[3]
 WORKERS: Final = ("mcpproxy.tui.data.worker", "mcpproxy.sql.worker")
 PROGRAM: Final = ("mcpproxy.__main__", "mcpproxy.cli.tui", "mcpproxy.tui.app", "mcpproxy.tui.shutdown")
-"""What is loaded for the program, whose first module has its `main()`."""
+"""The modules to load for the program; the first has its `main()`."""
 _NUMBER: Final = struct.Struct("!i")
 _GONE: Final = b"."
 _ADOPT: Final = 36
@@ -62,7 +62,7 @@ class _Nursery:
             socket.send_fds(self._ours, [_NUMBER.pack(len(told))], streams)
             self._ours.sendall(told)
             pid = int(_NUMBER.unpack(_all_of(self._ours, _NUMBER.size))[0])
-            # Only when its parent is gone is it ours, and may we ask whether it has ended.
+            # It becomes our child, whose end we can wait for, only when its parent is gone.
             assert _all_of(self._ours, 1) == _GONE
             return pid
         finally:
@@ -81,7 +81,7 @@ def _adopt(does: bool) -> None:
 
 
 class Forked(subprocess.Popen[bytes]):
-    """In place of `subprocess.Popen`, for `python -c ... WORKER` and for `python -m mcpproxy`."""
+    """Replaces `subprocess.Popen` for `python -c ... WORKER` and `python -m mcpproxy`."""
 
     def _execute_child(self, command: Sequence[str], *rest: Any) -> None:
         modules: tuple[str, ...] = WORKERS
@@ -110,7 +110,7 @@ def _all_of(stream: socket.socket, size: int) -> bytes:
 
 
 def _next(orders: socket.socket) -> dict[str, Any]:
-    """What to run; a fork of a fork of this process returns with it. Ends when there are no more orders."""
+    """Fork twice for each order; returns the order in the inner fork. Exits when there are no more orders."""
     while True:
         head, streams, _, _ = socket.recv_fds(orders, _NUMBER.size, 3)
         if not head:
@@ -140,7 +140,7 @@ if __name__ == "__main__":
 
     for _name in sys.argv[2:]:
         import_module(_name)
-    Judged()  # finds the rules, and compiles what they look for
+    Judged()  # finds the rules, and compiles their patterns
     gc.collect()
     gc.freeze()
     _order = _next(socket.socket(fileno=int(sys.argv[1])))
@@ -149,6 +149,6 @@ if __name__ == "__main__":
     else:
         os.setpgid(0, 0)
     _become(_order)
-    # Behind other tests, a worker that gives way to everybody would hardly ever run.
-    setattr(os, "nice", lambda _increment: 0)  # noqa: B010 - mypy knows it as a function that is not to be replaced
+    # Among other tests, a worker with the lowest priority would hardly ever run.
+    setattr(os, "nice", lambda _increment: 0)  # noqa: B010 - for mypy, it is a function that must not be replaced
     sys.exit(import_module(_order["module"]).main())

@@ -1,4 +1,4 @@
-"""Whether work grows with its size, and not with its square."""
+"""Checks that work grows linearly with its size, not with its square."""
 
 import time
 from collections.abc import Callable
@@ -8,11 +8,11 @@ TIMES: Final = 16
 MOST: Final = 40
 """The square of `TIMES` is 256."""
 LEAST_S: Final = 0.002
-"""The least that the small work is taken to last."""
+"""The small work counts as lasting at least this long."""
 
 
 def check_linear(work: Callable[[int], object], size: int) -> None:
-    """Do work of a size, and of `TIMES` that size, and compare the processor time of this thread."""
+    """Do work of a size and of `TIMES` that size; fails if this thread's processor time grows much faster."""
 
     def seconds(of: int) -> float:
         began = time.thread_time()

@@ -22,7 +22,7 @@ def tell(step: str, saw: Any) -> None:
 
 
 async def attempt(step: str, doing: Awaitable[Any]) -> Any:
-    """Do a step, and tell an error."""
+    """Do a step, and report an error."""
     try:
         return await asyncio.wait_for(doing, ANSWER_S + 2)
     except Exception as error:  # noqa: BLE001

@@ -1,4 +1,4 @@
-"""A server, and a note of every byte that goes in and out: tap.py FOLDER COMMAND [ARGUMENT ...].
+"""Runs a server, and notes every byte that goes in and out: tap.py FOLDER COMMAND [ARGUMENT ...].
 
 FOLDER gets a folder for each start, named by the time and the pid, with `c2s` and `s2c`. Bytes are noted before they go
 on.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def pump(source: int, target: int, note: Path) -> None:
-    """Copy to the end, and close."""
+    """Copy up to the end, and close the target."""
     with note.open("wb", buffering=0) as noted:
         while chunk := os.read(source, 1 << 16):
             noted.write(chunk)
