@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
         "-o", "--output", metavar="OUT", help="the folder or file to write to; without it, the first operand is OUT"
     )
     parser.add_argument(
-        "--filter", metavar="EXPR", help="otlp, har, perfetto, markdown: only what EXPR selects, such as tool:search"
+        "--filter", metavar="EXPR", help="otlp, har, perfetto, markdown: only what EXPR selects, such as name:search"
     )
     parser.add_argument(
         "--redact", action="store_true", help="replace secrets first, as `mcpproxy share` does by default"

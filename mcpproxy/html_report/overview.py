@@ -17,7 +17,7 @@ from mcpproxy.wording.names import revisions_text
 from mcpproxy.wording.statuses import verdict
 from mcpproxy.wording.units import duration, nanoseconds, size, utc
 from mcpproxy.wording.values import one_line
-from mcpproxy.wording.without_answer import late_text, probable_answer_text
+from mcpproxy.wording.without_answer import late_count_text, late_text, probable_answer_text
 
 NAME: Final = 80
 """Characters of the name of a peer, a server or a tool."""
@@ -44,7 +44,8 @@ def overview(rows: ReportRows, captures: Sequence[CaptureRow], redacted: Sequenc
     totals = rows.totals()
     latencies = rows.latency("call")
     errors = rows.said_errors(limits.FIRST_ROWS)
-    abandoned, unanswered = rows.abandoned(), rows.unanswered()
+    abandoned = rows.abandoned()
+    unanswered = sorted(rows.unanswered(), key=lambda row: -row.waited_ms)
     return {
         "captures": [
             {**_capture(capture, sessions), "is_redacted": is_redacted}
@@ -183,8 +184,18 @@ def _abandoned(row: Abandoned, by_path: dict[str, int]) -> dict[str, Any]:
         "capture": by_path.get(row.path, -1),
         "frame": row.request,
         "waited": _ms(row.waited_ms),
-        "more": "; ".join(filter(None, (_clean(row.reason), probable_answer_text(row) or late_text(row.late_ms)))),
+        "more": _abandoned_text(row),
     }
+
+
+def _abandoned_text(row: Abandoned) -> str:
+    """How many requests of a kind were answered late, and what is known of the one that waited longest."""
+    is_told = row.times == 1 or row.late > 0
+    late = probable_answer_text(row) or (late_text(row.late_ms) if is_told else "")
+    longest = ", ".join(filter(None, (_clean(row.reason), late)))
+    if row.times == 1:
+        return longest
+    return "; ".join([late_count_text(row.late), *([f"the longest: {longest}"] if longest else [])])
 
 
 def _unanswered(row: Unanswered, by_path: dict[str, int]) -> dict[str, Any]:

@@ -4,12 +4,13 @@ The words are those of `show` and `tui` (`mcpproxy.wording.lines`), and sanitise
 page escapes them when it shows them.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from analysis.conversation.call import ENDLESS, Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.message import Request, Response
+from analysis.conversation.message import Notification, Request, Response
 from analysis.facts import raw_of
 from analysis.reading import Step
 from analysis.rules.finding import Level
@@ -20,7 +21,7 @@ from mcpproxy.html_report.blocks import Payloads
 from mcpproxy.report.conversation import Conversation, ConversationItem
 from mcpproxy.report.conversation_rows import Batch, frame_of, line_of, size_of
 from mcpproxy.report.waits import waited_ns
-from mcpproxy.wording.facts import became, facts
+from mcpproxy.wording.facts import Fact, became, facts
 from mcpproxy.wording.http_head import request_head, response_head
 from mcpproxy.wording.records import Remark
 from mcpproxy.wording.statuses import Status, fate, waiting
@@ -49,12 +50,8 @@ class _Row(NamedTuple):
     """The rule that the frame breaks by itself."""
     size: int = NONE
     took_ns: int = NONE
-    answers: int = NONE
-    """Number of the frame that a response answers."""
-    answers_text: str = ""
-    """What a response answers, or why it answers nothing, as `show --frame` says it."""
-    answered_text: str = ""
-    """What the page of its request says about it."""
+    facts: tuple[tuple[str, str, bool], ...] = ()
+    """What `show --frame` says, such as how a request was cancelled: name, text, and whether it is bad."""
     exchange: int = NONE
 
 
@@ -102,8 +99,9 @@ class Traffic:
             if rule not in rules:
                 self.columns["rules"][row] = " ".join([*rules, rule])
 
-    def settle(self, row: int, status: Status) -> None:
+    def settle(self, row: int, status: Status, facts: Iterable[Fact]) -> None:
         """Note in the row of a request how it ended without a response."""
+        self.columns["facts"][row] = _plain(facts)
         self.columns["word"][row] = f"{status.word}{status.text}"
         self.columns["is_bad"][row] = status.is_bad
 
@@ -139,7 +137,7 @@ class CaptureTraffic:
         for thing in self._conversation.things(step):
             self._add(thing, seq)
         for call in step.unanswered:
-            self._settle(call, fate(call))
+            self._settle(call)
         number = item.members.get("exchange") if isinstance(item, Record) and item.rec == "exchange" else None
         if isinstance(item, Record) and type(number) is int:
             self._headless.add(number)
@@ -164,13 +162,19 @@ class CaptureTraffic:
         for call in fold.open_calls():
             if call.response is None:
                 may_come = last.end == "open" and call.is_open
-                self._settle(call, waiting(waited_ns(fold, call.request)) if may_come else fate(call))
+                self._settle(call, waited_ns(fold, call.request) if may_come else None)
 
-    def _settle(self, call: Call, status: Status) -> None:
-        """Record how a request without a response ended, if it has a row and expects one."""
+    def _settle(self, call: Call, waits_ns: int | None = None) -> None:
+        """Record how a request without a response ended, if it has a row and expects one.
+
+        Args:
+            call: the request's.
+            waits_ns: how long it waits, if it may still be answered.
+        """
         row = self._open.get((call.request.seq, call.request.index))
         if row is not None and call.request.method not in ENDLESS:
-            self._traffic.settle(row, status)
+            status = fate(call) if waits_ns is None else waiting(waits_ns)
+            self._traffic.settle(row, status, became(call, waits_ns))
 
     def _add_head(self, number: int) -> None:
         self._headless.discard(number)
@@ -194,14 +198,10 @@ class CaptureTraffic:
     def _add_message(self, context: MessageContext) -> None:
         traffic, message, call = self._traffic, context.message, context.answered
         row = _row_of(context)
-        if isinstance(message, Response):
-            row = row._replace(answers_text=next((fact.text for fact in facts(context, None)), ""))
-        if call is not None:
-            row = row._replace(
-                answers=call.request.seq,
-                took_ns=NONE if call.latency_ns is None else call.latency_ns,
-                answered_text=next((fact.text for fact in became(call) if fact.name == "answered"), ""),
-            )
+        if isinstance(message, Response | Notification):
+            row = row._replace(facts=_plain(facts(context, None)))
+        if call is not None and call.latency_ns is not None:
+            row = row._replace(took_ns=call.latency_ns)
         payload = NONE if message.index is not None else self._payload(message.frames)
         number = traffic.add(self._capture, message.seq, message.t_ns, context.session.number, row, payload)
         if context.is_again:
@@ -209,10 +209,17 @@ class CaptureTraffic:
         if isinstance(message, Request):
             self._open[message.seq, message.index] = number
         elif call is not None:
-            self._open.pop((call.request.seq, call.request.index), None)
+            request = self._open.pop((call.request.seq, call.request.index), None)
+            if request is not None:
+                traffic.columns["facts"][request] = _plain(became(call))
 
     def _payload(self, frames: tuple[Frame, ...]) -> int:
         return self._traffic.payloads.add(_text(raw_of(frames), self._traffic.cut))
+
+
+def _plain(facts: Iterable[Fact]) -> tuple[tuple[str, str, bool], ...]:
+    """Facts as JSON can hold them."""
+    return tuple((fact.name, fact.text, fact.is_bad) for fact in facts)
 
 
 def _text(raw: bytes, most: int) -> str:

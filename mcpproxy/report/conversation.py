@@ -79,8 +79,8 @@ class Conversation:
             width: columns of the terminal.
             times: how the first column shows time.
             file: name of the capture, for the heading.
-            live: a capture that is still growing: no line is held back once `catch_up` was called; a heading that was
-                incomplete then comes again when it is complete.
+            live: a capture that is still growing: no line is held back once `catch_up` was called; if the heading was
+                incomplete then, a line says who talks as soon as that is known.
             only: selects the messages that are worth a line; other records then get none.
             whole: each message is written whole below its line.
         """
@@ -128,10 +128,12 @@ class Conversation:
     def feed(self, step: Step) -> Iterator[str]:
         """The lines of a step, preceded by the heading when it is due; with a filter, before the first line."""
         was_held = self._held is not None
-        things = self.due(step)
-        if not was_held and self._live and not self._named and self._is_known and step.end is None:
+        is_completed = not was_held and self._live and not self._named and self._is_known and step.end is None
+        if is_completed:
             self._note_heading()
-            yield from self.heading()
+        things = self.due(step)
+        if is_completed:
+            yield from self.lines(ConversationItem(self._last_ns, self._participants()))
         yield from self._under_heading(things, was_held=was_held)
 
     def catch_up(self) -> Iterator[str]:
@@ -161,6 +163,12 @@ class Conversation:
 
     def _note_heading(self) -> None:
         self._heading, self._named = heading_of(self.session), self._is_known
+        self._revisions |= set(self.session.revisions[:MAX_LISTED_REVISIONS])
+
+    def _participants(self) -> Remark:
+        """What the heading lacked when it was written."""
+        heading = self._heading or heading_of(self.session)
+        return Remark("·", f"{heading.revisions}  {heading.peers}")
 
     def _release(self) -> Sequence[ConversationItem]:
         held = self._held
@@ -316,7 +324,8 @@ class Conversation:
             yield ConversationItem(self._last_ns, Remark("■", "capture ends here (not closed)"))
         revisions = revisions_text(self.session.revisions)
         if self._only is None and self._heading is not None and self._heading.revisions not in ("", revisions):
-            yield ConversationItem(self._last_ns, Remark("·", f"revisions {revisions}"))
+            noun = "revision" if len(self.session.revisions) == 1 else "revisions"
+            yield ConversationItem(self._last_ns, Remark("·", f"{noun} {revisions}"))
         if self.session.unrecorded:
             yield ConversationItem(self._last_ns, Remark("▲", unrecorded_text(self.session.unrecorded), "bad"))
         if self.session.routing.guesses:

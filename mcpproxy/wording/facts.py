@@ -6,10 +6,11 @@ from typing import Final, NamedTuple
 from analysis.conversation.call import ENDLESS, REASON, Call, MessageContext, Outcome
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.gists import cancellation_text
 from mcpproxy.wording.lines import aside_of
 from mcpproxy.wording.meaning import Meaning, meaning_of
 from mcpproxy.wording.names import id_text, name_of
-from mcpproxy.wording.statuses import Status, answer, fate, waiting
+from mcpproxy.wording.statuses import Status, answer, fate, verdict, waiting
 from mcpproxy.wording.units import duration
 
 _CONTENT: Final = {"tools/call": "content", "resources/read": "contents", "prompts/get": "messages"}
@@ -58,7 +59,7 @@ def status_of(call: Call, waited_ns: int | None = None) -> Status:
 
 
 def cancellation(call: Call) -> Fact | None:
-    """How a call was cancelled, or given up; also when and why, unless its status says so."""
+    """How a call was cancelled or abandoned; also when and why, unless its status says so."""
     if call.cancelled_seq is None:
         return None
     by = f"by closing its HTTP exchange (record {call.cancelled_seq})"
@@ -66,9 +67,9 @@ def cancellation(call: Call) -> Fact | None:
     if call.response is None:
         return Fact("cancelled", by)
     reason = f": {sanitise(call.cancel_reason, REASON)}" if call.cancel_reason else ""
-    return Fact(
-        "cancelled", f"after {duration(call.cancelled_after_ns or 0)} {by}{reason}", call.abandoned_ns is not None
-    )
+    is_abandoned = call.abandoned_ns is not None
+    word = verdict(Outcome.CANCELLED, is_abandoned=is_abandoned).word
+    return Fact(word, f"after {duration(call.cancelled_after_ns or 0)} {by}{reason}", is_abandoned)
 
 
 def outcome(call: Call, waited_ns: int | None = None) -> Fact | None:
@@ -108,7 +109,8 @@ def facts_beside(message: Message, meaning: Meaning, unread: Request | None = No
     elif isinstance(message, Invalid):
         yield Fact("problem", message.reason, is_bad=True)
     elif meaning.cancels is not None:
-        yield Fact("cancels", f"{titled(meaning.cancels)} (frame {meaning.cancels.seq})")
+        named = f"{titled(meaning.cancels)} (frame {meaning.cancels.seq})"
+        yield Fact("cancels", ", ".join(filter(None, (named, cancellation_text(meaning)))), meaning.is_abandoned)
 
 
 def facts(context: MessageContext, call: Call | None, waited_ns: int | None = None) -> Iterator[Fact]:

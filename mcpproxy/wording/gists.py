@@ -83,14 +83,24 @@ def _progress(params: Mapping[str, Any], _: Meaning) -> str:
     return sanitise(f"{progress_text(params)}{message} (token {excerpt(params.get('progressToken'))})", EXCERPT)
 
 
+def cancellation_text(meaning: Meaning) -> str:
+    """What a cancellation did to the request that it names: `abandoned after 7.0 s`; empty if nothing."""
+    waited_ns = meaning.cancelled_after_ns
+    return (
+        ""
+        if waited_ns is None
+        else f"{'abandoned' if meaning.is_abandoned else 'cancelled'} after {duration(waited_ns)}"
+    )
+
+
 def _cancellation(params: Mapping[str, Any], meaning: Meaning) -> str:
     request, reason = meaning.cancels, string(params, "reason")
     if request is None:
         named = f"#{excerpt(params.get('requestId'))}, {ID_STATES.get(meaning.id_state, 'no request seen')}"
     else:
-        waited_ns = meaning.abandoned_ns
-        abandoned = "" if waited_ns is None else f" abandoned after {duration(waited_ns)}:"
-        named = f"#{request.id.text}{abandoned} {' '.join(filter(None, (request.method, name_of(request))))}"
+        became = cancellation_text(meaning)
+        named = f"#{request.id.text}{f' {became}:' if became else ''}"
+        named = " ".join(filter(None, (named, request.method, name_of(request))))
     return sanitise(f"{named}: {reason}" if reason else named, EXCERPT)
 
 

@@ -20,8 +20,10 @@ class Meaning(NamedTuple):
     """For a response that fits no request: the request that it was probably meant for, as a clause. Untrusted text."""
     cancels: Request | None = None
     """For a cancellation: the request that it names."""
-    abandoned_ns: int | None = None
-    """For a cancellation: how long its sender had waited, if it abandons the request."""
+    cancelled_after_ns: int | None = None
+    """For a cancellation: how long the request had waited, if this is the first that names it before a response."""
+    is_abandoned: bool = False
+    """For a cancellation: whether its sender abandons the request with it."""
     is_again: bool = False
     """Whether it repeats a message whose HTTP exchange was redirected."""
     is_beside: bool = False
@@ -42,7 +44,8 @@ def meaning_of(context: MessageContext) -> Meaning:
         context.id_state,
         "" if context.meant is None else context.meant.text,
         context.cancels,
-        None if cancelled is None else cancelled.abandoned_ns,
+        None if cancelled is None else cancelled.cancelled_after_ns,
+        cancelled is not None and cancelled.abandoned_ns is not None,
         context.is_again,
         type(context.message) is Invalid and context.is_beside,
         context.is_converted,

@@ -36,6 +36,11 @@ def late_text(late_ms: float | None) -> str:
     return "never answered" if late_ms is None else f"answered {duration(nanoseconds(late_ms))} later"
 
 
+def late_count_text(count: int) -> str:
+    """How many abandoned requests were answered all the same: `1 answered late`, or `none answered`."""
+    return f"{count:,} answered late" if count else "none answered"
+
+
 def probable_answer_text(request: "Abandoned | Unanswered") -> str:
     """Returns which answer with a wrong id probably answered a request, or an empty string if there is none."""
     if request.probable_answer is None:
@@ -58,7 +63,7 @@ def abandoned_kind(request: "Abandoned", capture: str = "") -> str:
         "" if request.late_ms is None else late_text(request.late_ms),
         probable_answer_text(request),
     ]
-    late = f" ({request.late:,} answered late)" if request.late else ""
+    late = f" ({late_count_text(request.late)})" if request.late else ""
     times = f" {request.times:,}{late}, the longest" if request.times > 1 else ""
     after = duration(nanoseconds(request.waited_ms))
     return f"{sanitise(request.what, _WHAT)}{times} after {after} ({', '.join(filter(None, details))})"

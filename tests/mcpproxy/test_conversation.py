@@ -120,6 +120,17 @@ def test_a_live_conversation_holds_no_line_back() -> None:
     golden("handshake.live.txt", lines + list(conversation.ended()))
 
 
+def test_a_live_conversation_says_once_who_talks_in_which_revision() -> None:
+    conversation = Telling(file=FILE, live=True)
+    before = load("handshake")[:4]
+    lines = [line for item in before for line in conversation.said(item)] + [*conversation.catch_up()]
+    lines += [line for item in load("handshake")[4:] for line in conversation.said(item)]
+    assert [line for line in lines if FILE in line] == [f"filesystem  2025-11-25  Claude Desktop 1.9 → ?  {FILE}"]
+    told = [line.split(maxsplit=1)[1] for line in lines if "secure-filesystem 0.6.2" in line]
+    assert told == ["·  2025-06-18  Claude Desktop 1.9 → secure-filesystem 0.6.2"]
+    assert not [line for line in lines if "speaks revision" in line]
+
+
 def test_a_live_conversation_with_a_past_has_one_heading() -> None:
     conversation = Telling(file=FILE, live=True)
     lines = [line for item in load("handshake") for line in conversation.said(item)]

@@ -27,7 +27,7 @@ from mcpproxy.tui.details.detail import exchange_lines
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.rows.traffic_table import TrafficRows
 from mcpproxy.wording.cells import WHOLE
-from mcpproxy.wording.facts import became
+from mcpproxy.wording.facts import Fact, became
 from mcpproxy.wording.units import duration
 from tests.analysis.store.written import Written
 from tests.analysis.talk import META
@@ -524,11 +524,14 @@ def test_the_report_says_of_each_call_what_became_of_it(roads: Roads, report: Pa
     capture = place_in(report, roads.path)
     rows = columns(report.block("data-traffic")["rows"], capture)
     asked = {row["seq"]: row for row in rows if row["kind"] == "request"}
-    told = {row["answers"]: row for row in rows if row["kind"] == "response" and row["answers"] >= 0}
+    responses = {row["seq"]: row for row in rows if row["kind"] == "response"}
     listed = {row["request"]: row for row in columns(report.block("data-calls"), capture)}
+    told = {seq: responses[row["response"]] for seq, row in listed.items() if row["response"] in responses}
     assert {seq for seq, _ in roads.calls} == {*listed} == {*asked}
     for seq, call in roads.alone.items():
         assert (asked[seq]["method"], call.name or asked[seq]["name"]) == (call.request.method, asked[seq]["name"])
+        if call.response is not None or call.request.method not in ENDLESS:
+            assert [*map(Fact._make, asked[seq]["facts"])] == [*became(call)]
         state = listed[seq]
         assert (state["method"], state["name"], state["state"]) == (
             call.request.method,

@@ -109,10 +109,9 @@ function factsOf(model, row) {
   if (rows.session[row] > 0) facts.push(["session", rows.session[row]]);
   if (rows.exchange[row] >= 0) facts.push(["exchange", `@${rows.exchange[row]}`]);
   if (rows.size[row] >= 0) facts.push(["size", bytes(rows.size[row])]);
-  if (rows.answers_text[row]) facts.push(["answers", ...linkedText(place, rows.answers_text[row])]);
-  const answer = rows.kind[row] === "request" ? model.answerOf[place].get(rows.seq[row]) : undefined;
-  if (answer !== undefined) facts.push(["answered", ...linkedText(place, rows.answered_text[answer])]);
-  if (rows.word[row])
+  for (const [name, text, isBad] of rows.facts[row])
+    facts.push([name, el("span", { class: isBad ? "bad" : "" }, linkedText(place, text))]);
+  if (rows.word[row] && rows.kind[row] !== "request")
     facts.push([
       "outcome",
       el(

@@ -25,15 +25,13 @@ class Model {
 
   index(heads) {
     this.rowOf = this.captures.map(() => new Map());
-    this.answerOf = this.captures.map(() => new Map());
     this.callOf = this.captures.map(() => new Map());
     this.headOf = this.captures.map(() => new Map());
     this.findingsOf = this.captures.map(() => new Map());
-    const { capture, seq, answers } = this.rows;
+    const { capture, seq } = this.rows;
     for (let row = 0; row < this.count; row += 1) {
       const known = this.rowOf[capture[row]];
       if (!known.has(seq[row])) known.set(seq[row], row);
-      if (answers[row] >= 0) this.answerOf[capture[row]].set(answers[row], row);
     }
     for (const [place, number, payload] of heads) this.headOf[place].set(number, payload);
     this.calls.request.forEach((request, call) => this.callOf[this.calls.capture[call]].set(request, call));

@@ -48,8 +48,10 @@ class Cancellation(NamedTuple):
 
     call: int
     """Number of the call that it names."""
-    abandoned_ns: int | None
-    """How long its sender had waited, if it abandons the call."""
+    waited_ns: int | None
+    """How long the call had waited; None if it had been cancelled or answered before."""
+    is_abandoned: bool
+    """Whether its sender abandons the call with it."""
 
 
 class Carrier(NamedTuple):
@@ -186,8 +188,9 @@ def _probable(seq: Any, id_: Any) -> ProbableAnswer:
     return ProbableAnswer(as_number(seq), None if id_ is None else str(id_))
 
 
-def _cancels(call: Any, abandoned_ns: Any) -> Cancellation:
-    return Cancellation(as_number(call), None if abandoned_ns is None else as_number(abandoned_ns))
+def _cancels(call: Any, waited_ns: Any, is_abandoned: Any) -> Cancellation:
+    waited = None if waited_ns is None else as_number(waited_ns)
+    return Cancellation(as_number(call), waited, is_abandoned is True)
 
 
 def _carried(exchange: Any, broken: Any) -> Carrier:

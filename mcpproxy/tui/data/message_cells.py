@@ -85,7 +85,9 @@ class MessageCells:
         known = event.cancelled
         number = columns.call_of[self._filling.row_of(event.cancels.seq, row)] if known is None else known.number
         if number < len(columns.calls):
-            self._filling.notes.add("cancels", row, number, None if known is None else known.abandoned_ns)
+            waited_ns = None if known is None else known.cancelled_after_ns
+            is_abandoned = known is not None and known.abandoned_ns is not None
+            self._filling.notes.add("cancels", row, number, waited_ns, is_abandoned)
 
     def _call_of(self, event: MessageContext) -> int:
         """The call that a message belongs to, or NONE."""

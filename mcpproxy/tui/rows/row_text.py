@@ -167,7 +167,9 @@ def meaning_at(reading: Reading, row: int, message: Message) -> Meaning:
         cancellation = reading.conversation.cancellations.get(row)
         if cancellation is None or cancellation.call >= len(calls):
             return Meaning(id_state=reading.misfit(row), is_again=reading.is_again(row))
-        return Meaning(cancels=request_of(reading, cancellation.call), abandoned_ns=cancellation.abandoned_ns)
+        request = request_of(reading, cancellation.call)
+        waited_ns, is_abandoned = cancellation.waited_ns, cancellation.is_abandoned
+        return Meaning(cancels=request, cancelled_after_ns=waited_ns, is_abandoned=is_abandoned)
     call = None if number is None or calls.request[number] == row else call_at(reading, number, message)
     if call is None:
         return Meaning(id_state=reading.misfit(row), meant=reading.conversation.guesses.get(row, ""))

@@ -1,9 +1,11 @@
 """What `mcpproxy export` takes a name for: the file of a format, a folder, or neither."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from analysis.filter import parse
 from mcpproxy.cli.export import _format_of, _named_as_format, _unclear, parser
 
 MEANT = {
@@ -51,3 +53,8 @@ def test_the_name_of_a_format_is_no_folder(tmp_path: Path, monkeypatch: pytest.M
         assert f"--format {form} -o OUT" in (_named_as_format(name) or ""), name
     Path("otlp").mkdir()
     assert [name for name in ("otlp", "har/", "market", "out") if _named_as_format(name)] == []
+
+
+def test_the_filter_in_the_help_is_one() -> None:
+    (example,) = re.findall(r"such as (\w+:\w+)", " ".join(parser().format_help().split()))
+    assert "name" in parse(example).keys

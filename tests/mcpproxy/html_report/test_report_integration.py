@@ -140,6 +140,35 @@ def test_what_a_list_leaves_out_is_counted_beside_its_figure(tmp_path: Path) -> 
     assert (overview["abandoned"], overview["more_abandoned"]) == ([], 0)
 
 
+def test_calls_without_an_answer_are_told_by_kind_the_longest_first(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk.handshake()
+    for number, took_ms in enumerate((400, 401, 402), 1):
+        at_ms = 1_000 * number
+        talk.call(at_ms, number, "slow")
+        params = {"requestId": number, "reason": "timed out"}
+        talk.say(at_ms + took_ms, "c2s", method="notifications/cancelled", params=params)
+    talk.answer(3_990, 2, content=[])
+    for number in (11, 12):
+        talk.call(4_000, number, "deaf")
+    for number in (11, 12):
+        params = {"requestId": number, "reason": "timed out"}
+        talk.say(4_300, "c2s", method="notifications/cancelled", params=params)
+    talk.call(4_400, 5, "stuck")
+    talk.call(5_000, 6, "lost")
+    talk.call(5_001, 7, "lost")
+    talk.answer(9_000, "none")
+    overview = reported(tmp_path, talk.close()).block("data-overview")
+    assert [(row["what"], row["times"], row["waited"], row["more"]) for row in overview["abandoned"]] == [
+        ("tools/call slow", 3, "402 ms", "1 answered late; the longest: timed out, never answered"),
+        ("tools/call deaf", 2, "300 ms", "none answered; the longest: timed out"),
+    ]
+    assert [(row["what"], row["times"]) for row in overview["unanswered"]] == [
+        ("tools/call stuck", 1),
+        ("tools/call lost", 2),
+    ]
+
+
 def test_payloads_are_exactly_what_crossed(tmp_path: Path) -> None:
     talk = Written(tmp_path / "odd.mcpcap", "odd")
     raws = [

@@ -66,16 +66,16 @@ def test_an_answer_without_what_was_asked_for_says_so(result: dict[str, Any], te
 
 
 @pytest.mark.parametrize(
-    ("cancelled_s", "text", "is_bad"),
-    [(2, "after 1.0 s by frame 9: no\\nneed", False), (8, "after 7.0 s by frame 9: no\\nneed", True)],
+    ("cancelled_s", "name", "text"),
+    [(2, "cancelled", "after 1.0 s by frame 9: no\\nneed"), (8, "abandoned", "after 7.0 s by frame 9: no\\nneed")],
 )
-def test_a_late_answer_is_told_with_the_cancellation(cancelled_s: float, text: str, is_bad: bool) -> None:
+def test_a_late_answer_is_told_with_the_cancellation(cancelled_s: float, name: str, text: str) -> None:
     call = a_call(cancelled_s=cancelled_s, reason="no\nneed")
     call.answer(answered(10))
     late = "8.0 s" if cancelled_s == 2 else "2.0 s"
     assert [*became(call)] == [
         Fact("answered", f"by frame 4 after 9.0 s: ok, {late} late"),
-        Fact("cancelled", text, is_bad),
+        Fact(name, text, is_bad=name == "abandoned"),
     ]
 
 
@@ -122,4 +122,8 @@ def test_a_cancellation_names_what_it_cancels() -> None:
     notification = message(9, 5, "c2s", {"method": "notifications/cancelled", "params": {"requestId": 7}})
     context = context_of(notification, SESSION, cancels=asked())
     assert [*facts(context, None)] == [Fact("cancels", "tools/call #7 add (frame 3)")]
+    first = context_of(notification, SESSION, cancels=asked(), cancelled=a_call(cancelled_s=5))
+    assert [*facts(first, None)] == [Fact("cancels", "tools/call #7 add (frame 3), cancelled after 4.0 s")]
+    given_up = context_of(notification, SESSION, cancels=asked(), cancelled=a_call(cancelled_s=8))
+    assert [*facts(given_up, None)] == [Fact("cancels", "tools/call #7 add (frame 3), abandoned after 7.0 s", True)]
     assert title(context) == "notifications/cancelled"

@@ -94,8 +94,12 @@ def test_a_converted_id_is_marked_as_a_broken_rule() -> None:
     [
         (Meaning(cancels=asked()), "#7 tools/call add: no longer needed"),
         (
-            Meaning(cancels=asked(), abandoned_ns=7 * 10**9),
+            Meaning(cancels=asked(), cancelled_after_ns=7 * 10**9, is_abandoned=True),
             "#7 abandoned after 7.0 s: tools/call add: no longer needed",
+        ),
+        (
+            Meaning(cancels=asked(), cancelled_after_ns=3 * 10**8),
+            "#7 cancelled after 300 ms: tools/call add: no longer needed",
         ),
         (Meaning(id_state=IdState.ANSWERED), "#7, answered before: no longer needed"),
         (UNKNOWN, "#7, no request seen: no longer needed"),

@@ -1,7 +1,14 @@
 """What is said of requests without a response."""
 
 from analysis.store.stats import Abandoned, Unanswered
-from mcpproxy.wording.without_answer import abandoned_kind, doubts, first_abandoned, late_text, unanswered_kind
+from mcpproxy.wording.without_answer import (
+    abandoned_kind,
+    doubts,
+    first_abandoned,
+    late_count_text,
+    late_text,
+    unanswered_kind,
+)
 
 LONGEST = Abandoned("ping", 2, 1, 35_000.0, 8, "tired\x1b", 1_500.0, 1, "/a.mcpcap", None, None)
 OPEN = Unanswered("tools/call dig", 5, [4, 5, 6, 7, 9], 1, 0, 0, 1, "/a.mcpcap", 12_000.0, 40, "4")
@@ -13,6 +20,7 @@ def test_abandoned_requests_name_the_one_that_waited_longest() -> None:
     alone = LONGEST._replace(times=1, late=0, reason=None, late_ms=None, probable_answer=9)
     assert abandoned_kind(alone, "a") == "ping after 35.0 s (frame 8 of a, probably answered by frame 9 without an id)"
     assert late_text(None) == "never answered"
+    assert (late_count_text(1), late_count_text(0)) == ("1 answered late", "none answered")
 
 
 def test_unanswered_requests_name_their_first_frames() -> None:
