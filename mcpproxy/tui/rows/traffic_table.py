@@ -184,7 +184,7 @@ class TrafficRows:
         return tuple(parts)
 
     def _latency_cell(self, number: int | None, *, is_answer: bool) -> Span:
-        """How long a response took, or how long a request has waited."""
+        """How long a response took, or how long a request waited in vain."""
         if number is None:
             return Span("")
         calls = self.reading.calls
@@ -195,12 +195,11 @@ class TrafficRows:
         return Span("" if waited_ns is None else latency_text(waited_ns), "dim")
 
     def _open(self, number: int | None) -> Span:
-        """What became of a request without a response."""
-        calls = self.reading.calls
-        if number is None or calls.response[number] != NONE:
+        """What became of a request that was not answered in time."""
+        if number is None or self.reading.is_answered_in_time(number):
             return Span("")
-        outcome = self.reading.outcome(number)
-        if outcome in (None, Outcome.UNANSWERED) and self.reading.kinds.all[calls.kind[number]].method in ENDLESS:
+        outcome, kind = self.reading.outcome_without_response(number), self.reading.calls.kind[number]
+        if outcome in (None, Outcome.UNANSWERED) and self.reading.kinds.all[kind].method in ENDLESS:
             return Span("")
         if outcome is not None:
             status = verdict(outcome, is_abandoned=self.reading.abandoned_ns(number) is not None)

@@ -8,7 +8,7 @@ from captures.file import CaptureFile
 from captures.record import seal
 from mcpproxy.tui.data.columns import NONE
 from tests.captures.samples import header
-from tests.mcpproxy.tui.stage import CALL, END, FINE, Act, Stage, conversation, play, play_each, record, said
+from tests.mcpproxy.tui.stage import CALL, END, FINE, Act, Stage, conversation, play, play_each, record, said, timed
 
 CANCELLED = (
     b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":"Request timed out"}}'
@@ -76,6 +76,23 @@ async def a_call_that_was_abandoned_is_sorted_by_how_long_it_waited(stage: Stage
     assert all(answered[row] <= waited_ns for row in rows[place:] if answered.get(row, -1) >= 0)
 
 
+async def a_cancelled_call_says_how_long_it_had_waited_and_a_late_one_what_became_of_it(stage: Stage) -> None:
+    await stage.open("cancelled")
+    await stage.see("cancelled", "abandoned")
+    rows = [line for line in stage.text().splitlines() if "call search" in line]
+    wanted = ("search +1 +cancelled +301 ms", "search +2 +abandoned +6,000 ms", "search +2 +ok, late +6,490 ms")
+    assert all(sum(bool(re.search(words, row)) for row in rows) == 1 for words in wanted), rows
+    await stage.press("exclamation_mark")
+    await stage.see("has:failure")
+    assert re.search("abandoned +6,000 ms", stage.text())
+    await stage.press("exclamation_mark", "s")
+    await stage.see("by latency ▼")
+    reading, view = stage.traffic.reading, stage.traffic.listing.rows.view
+    assert [reading.index.kind(row) for row in view[:3]] == ["response", "request", "request"]
+    await stage.press("s", "s")
+    await stage.see("by status ▼")
+
+
 async def errors_only_includes_the_calls_that_got_no_response(stage: Stage) -> None:
     await stage.open("unanswered")
     await stage.press("exclamation_mark")
@@ -113,9 +130,14 @@ def test_a_call_that_hangs_grows_older(tmp_path: Path) -> None:
 
 def test_calls_that_were_abandoned(tmp_path: Path) -> None:
     unanswered = record(tmp_path / "unanswered/x.mcpcap", [*HUNG[:-1], said("c2s", CALL % (8, 8)), END])
+    sent = [*conversation(1)[:4], *(said("c2s", CALL % (n, n)) for n in (1, 2))]
+    gone = [said("c2s", CANCELLED.replace(b"Request timed out", b"") % n) for n in (1, 2)]
+    middles = [*sent, *gone, said("s2c", FINE % (2, 2)), END]
+    cancelled = timed(tmp_path / "cancelled/x.mcpcap", middles, [0, 1, 2, 3, 10, 10, 311, 6010, 6500, 6501])
     acts: tuple[Act, ...] = (
+        a_cancelled_call_says_how_long_it_had_waited_and_a_late_one_what_became_of_it,
         an_abandoned_call_is_told_in_every_list,
         a_call_that_was_abandoned_is_sorted_by_how_long_it_waited,
         errors_only_includes_the_calls_that_got_no_response,
     )
-    play_each(acts, hung(tmp_path), unanswered, size=(140, 40))
+    play_each(acts, hung(tmp_path), unanswered, cancelled, size=(140, 40))
