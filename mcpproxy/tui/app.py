@@ -18,8 +18,8 @@ A widget binds the keys for what it does while it has the focus: `Table`, `Pane`
 binds all other keys, in one list, and has a method for each action, which may hand it to a part of the screen, a widget
 or an object such as `Marking`. Parts are made by the screen, with all that they need of it; they are not its bases.
 
-Text reaches the screen only through `mcpproxy.tui.safe_text` (`Words`, `notify`, or `Table` and `Pane` with `Span`s),
-which sanitises it; `tests/mcpproxy/tui/test_boundary.py` searches the sources for any other way.
+Text reaches the screen only through `mcpproxy.tui.safe_text` (`SafeText`, `notify`, or `Table` and `Pane` with
+`Span`s), which sanitises it; `tests/mcpproxy/tui/test_boundary.py` searches the sources for any other way.
 """
 
 import os

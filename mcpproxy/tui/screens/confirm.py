@@ -17,7 +17,7 @@ class ConfirmScreen(ModalScreen[bool]):
 
     DEFAULT_CSS = """
     ConfirmScreen { align: center bottom; background: $background 30%; }
-    ConfirmScreen Words { height: auto; background: $panel; border-top: solid $accent; padding: 0 1; }
+    ConfirmScreen SafeText { height: auto; background: $panel; border-top: solid $accent; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss(False)", "back", id="back")]
 

@@ -65,7 +65,8 @@ class ChoiceScreen(ModalScreen[CopyForm | None]):
     # A scroll bar would take so much of a tiny terminal that it is not needed any more, and so come and go for ever.
     DEFAULT_CSS = """
     ChoiceScreen { align: center bottom; background: $background 30%; overflow: hidden; }
-    ChoiceScreen Words { max-height: 100%; height: auto; background: $panel; border-top: solid $accent; padding: 0 1; }
+    ChoiceScreen SafeText { max-height: 100%; height: auto; }
+    ChoiceScreen SafeText { background: $panel; border-top: solid $accent; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss(None)", "back", id="back")]
 

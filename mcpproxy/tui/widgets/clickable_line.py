@@ -23,7 +23,7 @@ class ClickableLine(SafeText):
     """A line of pieces."""
 
     DEFAULT_CSS = """
-    PointedLine { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    ClickableLine { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
     """
 
     ALLOW_SELECT = False
