@@ -102,11 +102,12 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
         more = " (this)" if timeline is self.timelines.own and len(self.timelines.all) > 1 else ""
         more += " (incomplete)" if timeline.is_cut else ""
         name = sanitise(reading.name, 100)
+        took = "" if startup.total_ns is None else f"start-up {brief(startup.total_ns)}"
         return TableLine(
             {
                 "what": (Span(f"{mark}{name}{more}", "accent"),),
                 "chart": server_cells(counts, startup, self.window, timeline.last_ns),
-                "lasted": (Span(brief(startup.total_ns) if startup.total_ns is not None else "", "dim"),),
+                "lasted": (Span(took, "dim"),),
             }
         )
 
