@@ -15,7 +15,7 @@ from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.findings import COUNTED, LEVELS, SIGNS
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.row_text import WAITING, RowText, short_call, text_of
-from mcpproxy.tui.rows.traffic_columns import Times, latency_text
+from mcpproxy.tui.rows.traffic_columns import Times
 from mcpproxy.tui.widgets.columns import Column, TableLine, layout
 from mcpproxy.wording import units
 from mcpproxy.wording.cells import cells, fit
@@ -23,7 +23,7 @@ from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.gists import YIELDS, asked_and_answered
 from mcpproxy.wording.spans import Span
 from mcpproxy.wording.statuses import verdict, waiting
-from mcpproxy.wording.units import since_start
+from mcpproxy.wording.units import brief, since_start
 
 PATIENCE_S: Final = 0.025
 """How long the drawing thread may wait for rows to be read."""
@@ -190,9 +190,9 @@ class TrafficRows:
         calls = self.reading.calls
         latency_ns = calls.latency_ns[number]
         if is_answer and latency_ns >= 0:
-            return Span(latency_text(latency_ns), "warm" if self.reading.is_slow(number) else "dim")
+            return Span(brief(latency_ns), "warm" if self.reading.is_slow(number) else "dim")
         waited_ns = self.reading.waited_ns(number)
-        return Span("" if waited_ns is None else latency_text(waited_ns), "dim")
+        return Span("" if waited_ns is None else brief(waited_ns), "dim")
 
     def _open(self, number: int | None) -> Span:
         """What became of a request that was not answered in time."""
