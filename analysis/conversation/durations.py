@@ -8,8 +8,24 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import Final
 
+_MS_NS: Final = 1_000_000
 _RUN: Final = 10_000
 """How many durations are sorted together, which takes a few milliseconds."""
+
+SHORTEST_OCTAVE: Final = -10
+"""The octave that holds all shorter durations, too."""
+
+
+def octave_ns(octave: int) -> tuple[int, int]:
+    """The shortest duration of an octave, and the shortest that is too long for it, in nanoseconds.
+
+    Octave n begins at 2^n ms: at 0.5, 1, 2, 4 ms and so on; `SHORTEST_OCTAVE` begins at 0.
+    """
+    return (0 if octave == SHORTEST_OCTAVE else _begin_ns(octave)), _begin_ns(octave + 1)
+
+
+def _begin_ns(octave: int) -> int:
+    return _MS_NS << octave if octave >= 0 else -(-_MS_NS // (1 << -octave))
 
 
 def quantile(count: int, ranked: Callable[[int], int], part: float) -> int:
@@ -79,14 +95,16 @@ class Durations:
         return [quantile(self.count, ranked, part) for part in parts]
 
     def octaves(self) -> dict[int, int]:
-        """Counts by power of two: the key n counts durations from 2^(n-1) to below 2^n nanoseconds."""
+        """Counts by power of two of a millisecond, as in the view `latency_histogram`: see `octave_ns`."""
         runs = self._runs()
-        found, before = {}, 0
-        for octave in range(self.most.bit_length() + 1 if self.count else 0):
-            below = sum(bisect_left(run, 1 << octave) for run in runs) if octave < 63 else self.count
+        found, before, octave = {}, 0, SHORTEST_OCTAVE
+        while before < self.count:
+            until_ns = octave_ns(octave)[1]
+            # A run cannot be searched for more than it can hold.
+            below = self.count if until_ns > self.most else sum(bisect_left(run, until_ns) for run in runs)
             if below > before:
                 found[octave] = below - before
-            before = below
+            before, octave = below, octave + 1
         return found
 
     def _in_order(self) -> "array[int]":

@@ -25,7 +25,8 @@ NOTHING: Final = -3
 ABANDONED: Final = -4
 """Instead of a duration: a call that has not ended; an error, or no response; no call; an abandoned call."""
 
-_BAD: Final = frozenset(OUTCOMES.index(outcome) for outcome in ERRORS | FAILURES)
+_ERRORS: Final = frozenset(map(OUTCOMES.index, ERRORS))
+_FAILURES: Final = frozenset(map(OUTCOMES.index, FAILURES))
 
 
 class HeatKey(NamedTuple):
@@ -86,7 +87,9 @@ class HeatMap:
                 add = heappush if len(self._slowest) < OUTLIERS else heappushpop
                 add(self._slowest, (lasted_ns, -number))
             sign = RUNNING if lasted_ns is None else lasted_ns
-            sign = ABANDONED if calls.abandoned_ns[number] >= 0 else BAD if outcome in _BAD else sign
+            # What `Reading.ended_as` says, from codes: this is done for each call of a stretch.
+            is_bad = outcome in _FAILURES or (outcome in _ERRORS and not calls.is_cancelled[number])
+            sign = ABANDONED if calls.abandoned_ns[number] >= 0 else BAD if is_bad else sign
             signs = row.worst_ns[cell], sign
             # In a cell, an abandoned call hides errors, an error hides durations, and a duration hides what is still
             # running.

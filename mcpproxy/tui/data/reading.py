@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from analysis import clock
 from analysis.child_process import as_json, from_json
-from analysis.conversation.call import IdState, Outcome
+from analysis.conversation.call import ERRORS, IdState, Outcome
 from analysis.summary import bad_ending
 from captures.damage import Damage
 from captures.file import is_live
@@ -214,23 +214,38 @@ class Reading:
         code = self.calls.outcome[number]
         return None if code == OPEN else OUTCOMES[code]
 
+    def ended_as(self, number: int) -> Outcome | None:
+        """The same, but as cancelled if an error came only after its cancellation: that is no error of the call."""
+        outcome = self.outcome(number)
+        return Outcome.CANCELLED if outcome in ERRORS and self.calls.is_cancelled[number] else outcome
+
+    def is_answered_in_time(self, number: int) -> bool:
+        """Whether a response came, and the call had not been cancelled before."""
+        return self.calls.response[number] != NONE and not self.calls.is_cancelled[number]
+
+    def outcome_without_response(self, number: int) -> Outcome | None:
+        """How a call ended that was not answered in time; None while that is unknown."""
+        return Outcome.CANCELLED if self.calls.response[number] != NONE else self.outcome(number)
+
     def abandoned_ns(self, number: int) -> int | None:
         """How long a request had waited when it was abandoned, or None if it was not."""
         abandoned_ns = self.calls.abandoned_ns[number]
         return None if abandoned_ns < 0 else abandoned_ns
 
     def waited_ns(self, number: int) -> int | None:
-        """How long a request without a response has waited: until it was abandoned, until its server ended, or to now.
+        """How long a request waited in vain: until it was abandoned or cancelled, until its server ended, or to now.
 
-        Returns None if there is a response, or if it does not wait or that is unknown.
+        Returns None if a response came in time, or if it does not wait or that is unknown.
         """
-        calls, capture = self.calls, self.conversation.capture
-        if calls.response[number] != NONE:
+        capture = self.conversation.capture
+        if self.is_answered_in_time(number):
             return None
-        abandoned_ns = self.abandoned_ns(number)
+        abandoned_ns, outcome = self.abandoned_ns(number), self.outcome_without_response(number)
         if abandoned_ns is not None:
             return abandoned_ns
-        outcome, sent_ns = self.outcome(number), self.index.t_ns(calls.request[number])
+        if outcome is Outcome.CANCELLED:
+            return self.lasted_ns(number)
+        sent_ns = self.index.t_ns(self.calls.request[number])
         if outcome is None and self.is_live and capture.wall_ns is not None:
             return max(0, clock.since_ns(capture.wall_ns) - sent_ns)
         if outcome is Outcome.UNANSWERED and self.has_ended:
@@ -244,7 +259,7 @@ class Reading:
         Returns None if it has not ended, or if that is unknown.
         """
         calls = self.calls
-        if not calls.is_cancelled[number] and calls.response[number] != NONE:
+        if self.is_answered_in_time(number):
             return calls.latency_ns[number]
         end = calls.end[number]
         return None if end == NONE else max(0, self.index.t_ns(end) - self.index.t_ns(calls.request[number]))

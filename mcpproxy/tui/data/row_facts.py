@@ -253,4 +253,6 @@ def _has_failed(reading: Reading, number: int) -> bool:
 
 def _waits(reading: Reading, number: int) -> bool:
     """Whether a request is still open while a recorder still writes the capture."""
-    return reading.is_live and reading.waited_ns(number) is not None and not _has_failed(reading, number)
+    if not reading.is_live or reading.outcome(number) is not None:
+        return False
+    return reading.waited_ns(number) is not None and not _has_failed(reading, number)

@@ -106,20 +106,20 @@ class Sorting:
         return self._reading.index.entry(row).size
 
     def _latency(self, row: int) -> int:
-        """The latency in the row of a response; how long it has waited in that of a request without one."""
+        """The latency in the row of a response; in that of a request, how long it waited in vain."""
         number, calls = self._reading.call(row), self._reading.calls
         if number is None:
             return -1
-        if calls.response[number] == NONE:
-            waited_ns = self._reading.waited_ns(number) if row == calls.request[number] else None
-            return -1 if waited_ns is None else waited_ns
-        return calls.latency_ns[number] if self._is_exchanges or calls.response[number] == row else -1
+        if calls.response[number] != NONE and (self._is_exchanges or calls.response[number] == row):
+            return calls.latency_ns[number]
+        waited_ns = self._reading.waited_ns(number) if row == calls.request[number] else None
+        return -1 if waited_ns is None else waited_ns
 
     def _status(self, row: int) -> int:
         number, calls = self._reading.call(row), self._reading.calls
         if number is None:
             return _UNMATCHED.get(self._reading.index.kind(row), -1)
         if not self._is_exchanges and calls.request[number] == row and calls.response[number] != NONE:
-            return -1
+            return -1 if self._reading.is_answered_in_time(number) else _RANKS[Outcome.CANCELLED]
         code = calls.outcome[number]
         return _RANK_OPEN if code == OPEN else _RANK_OF[code]

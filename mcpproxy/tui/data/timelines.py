@@ -47,11 +47,19 @@ class Bar(NamedTuple):
     """When it was answered, cancelled or failed, whichever came first; None if it has not ended."""
     call: CallKind
     outcome: Outcome | None
+    """How it ended: an error after its cancellation does not count."""
     waits: tuple[tuple[int, int], ...] = ()
     """When the responding side was itself waiting for responses from the other side."""
     is_abandoned: bool = False
     is_late: bool = False
     """Whether it was answered after it had been cancelled."""
+    waited_ns: int | None = None
+    """How long it had waited when the capture ended; None if it ended before, or if that is unknown."""
+
+    @property
+    def lasted_ns(self) -> int | None:
+        """How long it lasted; None if that is unknown."""
+        return self.waited_ns if self.end_ns is None else self.end_ns - self.start_ns
 
 
 class Startup(NamedTuple):
@@ -224,10 +232,11 @@ class Timeline:
             offset + start,
             None if end is None else offset + end,
             call,
-            self.reading.outcome(number),
+            self.reading.ended_as(number),
             tuple((offset + begin, offset + stop) for begin, stop in waits),
             is_abandoned=self.reading.abandoned_ns(number) is not None,
             is_late=bool(calls.is_cancelled[number]) and calls.response[number] != NONE,
+            waited_ns=self.reading.waited_ns(number),
         )
 
     def _waits(self, number: int, end_ns: int | None) -> list[tuple[int, int]]:

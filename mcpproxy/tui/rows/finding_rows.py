@@ -77,12 +77,11 @@ class FindingRows(MemoryRows[Item]):
         if finding is None:
             return TableLine({"frame": (Span(f"         … {item.total:,} more", "dim"),)}, wide="frame")
         times = f"×{item.times:,}  " if item.times > 1 else ""
-        who = finding.blames if finding.blames != "unknown" else ""
         return TableLine(
             {
                 "frame": (Span(f"{finding.frame:,}"),),
                 "time": (Span(since_start(finding.t_ns), "dim"),),
-                "who": (Span(who, "dim"),),
+                "who": (Span(finding.blames, "dim"),),
                 "text": (Span(times, "accent"), Span(sanitise(finding.message, 300))),
             }
         )

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from analysis.conversation.durations import octave_ns
 from mcpproxy.tui.data.latencies import Distribution
 from mcpproxy.tui.widgets.table import Column, MemoryRows, TableLine
 from mcpproxy.wording import units
@@ -37,7 +38,7 @@ def abandoned_cell(count: int) -> tuple[Span, ...]:
 
 
 class Bucket(NamedTuple):
-    """The responses with a latency from one power of two nanoseconds to below the next."""
+    """The responses with a latency of an octave."""
 
     octave: int
     responses: int
@@ -81,11 +82,6 @@ def buckets_of(octaves: Mapping[int, int]) -> list[Bucket]:
     total, most, last = sum(octaves.values()), max(octaves.values()), max(octaves)
     counts = ((octave, octaves.get(octave, 0)) for octave in range(min(octaves), last + 1))
     return [Bucket(octave, count, count / total, count / most, octave == last) for octave, count in counts]
-
-
-def octave_ns(octave: int) -> tuple[int, int]:
-    """The shortest duration in an octave, and the shortest that is above it."""
-    return (1 << octave - 1 if octave else 0), 1 << octave
 
 
 def bucket_filter(bucket: Bucket) -> str:

@@ -102,23 +102,27 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
         more = " (this)" if timeline is self.timelines.own and len(self.timelines.all) > 1 else ""
         more += " (incomplete)" if timeline.is_cut else ""
         name = sanitise(reading.name, 100)
+        took = "" if startup.total_ns is None else f"start-up {brief(startup.total_ns)}"
         return TableLine(
             {
                 "what": (Span(f"{mark}{name}{more}", "accent"),),
                 "chart": server_cells(counts, startup, self.window, timeline.last_ns),
-                "lasted": (Span(brief(startup.total_ns) if startup.total_ns is not None else "", "dim"),),
+                "lasted": (Span(took, "dim"),),
             }
         )
 
 
 def duration_span(bar: Bar, *, is_live: bool) -> Span:
-    """How long an exchange lasted, and whether its response came late; or how it ended without one."""
-    lasted = None if bar.end_ns is None else brief(bar.end_ns - bar.start_ns) + (", late" if bar.is_late else "")
+    """How long an exchange lasted, and whether its response came late; also how it ended, unless by its response."""
+    late = ", late" if bar.is_late else ""
+    lasted = None if bar.lasted_ns is None else brief(bar.lasted_ns)
     if bar.is_abandoned and lasted is not None:
-        return Span(f"{ABANDONED} {lasted}", "bad")
+        return Span(f"{ABANDONED} {lasted}{late}", "bad")
     if bar.outcome is None and is_live:
         return Span(waiting().word, "dim")
     status = verdict(bar.outcome or Outcome.UNANSWERED)
-    if lasted is None or bar.outcome in (Outcome.CANCELLED, Outcome.NOT_RECORDED):
+    if lasted is None or bar.outcome is Outcome.NOT_RECORDED:
         return Span(status.word, "bad" if status.is_bad and bar.outcome is not None else "dim")
-    return Span(f"{ERROR} {lasted}", "bad") if status.is_bad else Span(lasted, "dim")
+    if bar.outcome in (Outcome.CANCELLED, Outcome.UNANSWERED):
+        return Span(f"{status.word} {lasted}", "bad" if status.is_bad else "dim")
+    return Span(f"{ERROR} {lasted}{late}", "bad") if status.is_bad else Span(f"{lasted}{late}", "dim")

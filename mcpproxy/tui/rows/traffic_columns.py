@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from analysis.protocol.error_codes import INVALID_PARAMS
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.widgets.columns import Column
-from mcpproxy.wording.units import brief, ms_text, since_start
+from mcpproxy.wording.units import since_start
 
 Times: TypeAlias = Literal["rel", "delta", "abs"]
 """Since the capture opened, since the row above, or local wall clock."""
@@ -15,8 +15,6 @@ Times: TypeAlias = Literal["rel", "delta", "abs"]
 TIMES: Final[tuple[Times, ...]] = ("rel", "delta", "abs")
 HEADINGS: Final[dict[Times, str]] = {"delta": "delta", "abs": "clock"}
 """The headings of the time column, unless times are since the start."""
-MANY_SECONDS_NS: Final = 9_999_500_000
-"""The duration from which milliseconds do not fit in the column."""
 WIDE: Final = 99
 """The width from which the content gets more room than the names."""
 WIDER: Final = 115
@@ -119,8 +117,3 @@ def columns_for(columns: Sequence[Column], times: Times) -> tuple[Column, ...]:
 def next_times(times: Times) -> Times:
     """The kind of times after another, as the key switches them."""
     return TIMES[(TIMES.index(times) + 1) % len(TIMES)]
-
-
-def latency_text(ns: int) -> str:
-    """How long a response took, in at most eight cells: `9,999 ms`, and from ten seconds on `14.0s`, `2m14s`."""
-    return ms_text(ns) if ns < MANY_SECONDS_NS else brief(ns)

@@ -15,7 +15,7 @@ from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.findings import COUNTED, LEVELS, SIGNS
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.row_text import WAITING, RowText, short_call, text_of
-from mcpproxy.tui.rows.traffic_columns import Times, latency_text
+from mcpproxy.tui.rows.traffic_columns import Times
 from mcpproxy.tui.widgets.columns import Column, TableLine, layout
 from mcpproxy.wording import units
 from mcpproxy.wording.cells import cells, fit
@@ -23,7 +23,7 @@ from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.gists import YIELDS, asked_and_answered
 from mcpproxy.wording.spans import Span
 from mcpproxy.wording.statuses import verdict, waiting
-from mcpproxy.wording.units import since_start
+from mcpproxy.wording.units import brief, since_start
 
 PATIENCE_S: Final = 0.025
 """How long the drawing thread may wait for rows to be read."""
@@ -184,23 +184,22 @@ class TrafficRows:
         return tuple(parts)
 
     def _latency_cell(self, number: int | None, *, is_answer: bool) -> Span:
-        """How long a response took, or how long a request has waited."""
+        """How long a response took, or how long a request waited in vain."""
         if number is None:
             return Span("")
         calls = self.reading.calls
         latency_ns = calls.latency_ns[number]
         if is_answer and latency_ns >= 0:
-            return Span(latency_text(latency_ns), "warm" if self.reading.is_slow(number) else "dim")
+            return Span(brief(latency_ns), "warm" if self.reading.is_slow(number) else "dim")
         waited_ns = self.reading.waited_ns(number)
-        return Span("" if waited_ns is None else latency_text(waited_ns), "dim")
+        return Span("" if waited_ns is None else brief(waited_ns), "dim")
 
     def _open(self, number: int | None) -> Span:
-        """What became of a request without a response."""
-        calls = self.reading.calls
-        if number is None or calls.response[number] != NONE:
+        """What became of a request that was not answered in time."""
+        if number is None or self.reading.is_answered_in_time(number):
             return Span("")
-        outcome = self.reading.outcome(number)
-        if outcome in (None, Outcome.UNANSWERED) and self.reading.kinds.all[calls.kind[number]].method in ENDLESS:
+        outcome, kind = self.reading.outcome_without_response(number), self.reading.calls.kind[number]
+        if outcome in (None, Outcome.UNANSWERED) and self.reading.kinds.all[kind].method in ENDLESS:
             return Span("")
         if outcome is not None:
             status = verdict(outcome, is_abandoned=self.reading.abandoned_ns(number) is not None)

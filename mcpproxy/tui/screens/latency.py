@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
+from analysis.conversation.durations import octave_ns
 from analysis.protocol.methods import OPENING
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.latencies import Figures, Latencies
@@ -22,7 +23,6 @@ from mcpproxy.tui.rows.latency_lines import (
     buckets_of,
     columns_with,
     course_lines,
-    octave_ns,
 )
 from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches

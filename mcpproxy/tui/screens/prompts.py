@@ -65,9 +65,8 @@ class ChoiceScreen(ModalScreen[CopyForm | None]):
     # In a tiny terminal, a scroll bar would take so much room that it is no longer needed, and so come and go for ever.
     DEFAULT_CSS = """
     ChoiceScreen { align: center bottom; background: $background 30%; overflow: hidden; }
-    ChoiceScreen SafeText {
-        max-height: 100%; height: auto; background: $panel; border-top: solid $accent; padding: 0 1;
-    }
+    ChoiceScreen SafeText { max-height: 100%; height: auto; }
+    ChoiceScreen SafeText { background: $panel; border-top: solid $accent; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss(None)", "back", id="back")]
 

@@ -153,7 +153,7 @@ def trouble(summary: Summary, width: int) -> Sequence[Span]:
 
     Args:
         summary: of the session.
-        width: cells of the column; the number of abandoned requests is left out if there is no room for it.
+        width: cells of the column; with less room, the words are shorter, and the number stays.
     """
     if summary.ending:
         return (Span(summary.ending, "bad"),)
@@ -162,8 +162,8 @@ def trouble(summary: Summary, width: int) -> Sequence[Span]:
         return (Span(f"…{units.brief(waited_ns)}", "bad"),)
     if not summary.abandoned:
         return ()
-    text = f"{summary.abandoned:,} abandoned"
-    return (Span(text if len(text) <= width else "abandoned", "bad"),)
+    text, short = f"{summary.abandoned:,} abandoned", f"{units.few(summary.abandoned)} aband"
+    return (Span(text if len(text) <= width else short, "bad"),)
 
 
 def _lasted_ns(summary: Summary, *, is_live: bool) -> int:

@@ -331,7 +331,7 @@ def columns(width: int, head: str) -> tuple[Column, ...]:
     return (
         Column("what", "server / request", name_width),
         Column("chart", head, 4, stretch=True),
-        Column("lasted", "lasted", len("✗ 999ms, late"), right=True, drop=1 if width < 40 else 0),
+        Column("lasted", "lasted", len("unanswered 999ms"), right=True, drop=1 if width < 40 else 0),
     )
 
 

@@ -1,17 +1,20 @@
 """Durations: quantiles are those of `quantile_cont`, however many there are, and none is lost."""
 
-from collections import Counter
 from collections.abc import Iterator
+from math import ceil
+from pathlib import Path
 
 import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis import store
 from analysis.conversation import durations as module
-from analysis.conversation.durations import Durations
+from analysis.conversation.durations import SHORTEST_OCTAVE, Durations, octave_ns
 
 PARTS = (0.0, 0.5, 0.9, 0.95, 0.99, 1.0)
+HISTOGRAM = Path(store.__file__).parent / "views/latency_histogram.sql"
 VALUES = st.lists(st.integers(0, 2**40), max_size=60)
 
 
@@ -41,10 +44,23 @@ def test_a_query_tells_the_same(values: list[int]) -> None:
 
 
 @given(VALUES)
-def test_octaves_count_all(values: list[int]) -> None:
+def test_octaves_are_the_buckets_of_the_sql_view_and_count_all(values: list[int]) -> None:
+    view = HISTOGRAM.read_text()
+    bucket = view[view.index("case when latency_ms") : view.index(" as bucket")]
+    with duckdb.connect() as connection:
+        times = f"select v / 1e6 as latency_ms from unnest({values}::bigint[]) t(v)"
+        exact = dict(connection.execute(f"select {bucket}, count(*) from ({times}) group by 1").fetchall())
     held = made_of(values)
-    assert held.octaves() == dict(sorted(Counter(value.bit_length() for value in values).items()))
+    assert held.octaves() == exact
+    assert list(held.octaves()) == sorted(exact)
     assert (held.count, held.most) == (len(values), max(values, default=0))
+
+
+@pytest.mark.parametrize("octave", range(SHORTEST_OCTAVE, 43))
+def test_an_octave_begins_at_a_power_of_two_of_a_millisecond(octave: int) -> None:
+    low, high = octave_ns(octave)
+    assert (low, high) == (0 if octave == -10 else ceil(2**octave * 1_000_000), ceil(2 ** (octave + 1) * 1_000_000))
+    assert made_of([low, high - 1, high]).octaves() == {octave: 2, octave + 1: 1}
 
 
 @given(VALUES, VALUES)

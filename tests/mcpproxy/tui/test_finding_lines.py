@@ -61,6 +61,13 @@ def test_the_worst_comes_first_and_identical_ones_share_a_line() -> None:
     ]
 
 
+def test_a_finding_whose_sender_is_unknown_says_so() -> None:
+    findings, rows = Findings(), FindingRows()
+    findings.add_finding(STRAY._replace(blames="unknown"))
+    rows.items = list(list_items(findings, set(), set(), ""))
+    assert "".join(span.text for span in rows.line(1).cells["who"]) == "unknown"
+
+
 def test_a_finding_is_shown_with_its_place_its_proof_and_its_rule(tmp_path: Path) -> None:
     with found(wrong(tmp_path), STRAY, UNASKED, FLOAT) as reading:
         shown = {finding.rule: text(proof_lines(reading, finding, 90)) for finding in (STRAY, FLOAT)}

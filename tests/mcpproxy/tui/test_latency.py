@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.conversation.call import Call, Outcome
-from analysis.conversation.durations import Durations
+from analysis.conversation.durations import SHORTEST_OCTAVE, Durations, octave_ns
 from analysis.conversation.message import Request, messages
 from analysis.filter import Facts, parse
 from captures.envelope import judge
@@ -19,7 +19,7 @@ from mcpproxy.tui.data.columns import OUTCOMES
 from mcpproxy.tui.data.course import SLICES, Course
 from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.scan import Scan
-from mcpproxy.tui.rows.latency_lines import Bucket, bucket_filter, octave_ns
+from mcpproxy.tui.rows.latency_lines import Bucket, bucket_filter
 from mcpproxy.wording.blocks import blocks, shape, stretched
 from mcpproxy.wording.units import brief
 from tests.captures.samples import header, lines
@@ -186,7 +186,7 @@ class TestCounts:
 class TestScreen:
     """The keys."""
 
-    @given(st.integers(0, 62), st.integers(0, 2**62))
+    @given(st.integers(SHORTEST_OCTAVE, 42), st.integers(0, 2**62))
     def test_a_buckets_filter_selects_what_it_counts(self, octave: int, ns: int) -> None:
         tests = parse(bucket_filter(Bucket(octave, 1, 1.0, 1.0, is_last=False)))
         low, high = octave_ns(octave)

@@ -332,6 +332,34 @@ def test_a_call_lasts_until_its_cancellation_and_a_late_response_says_so(tmp_pat
     reading.close()
 
 
+GIVEN_UP = b'{"jsonrpc":"2.0","id":%d,"error":{"code":-32800,"message":"Request cancelled"}}'
+
+
+def test_a_cancelled_call_is_no_error_and_says_how_long_it_had_waited(tmp_path: Path) -> None:
+    calls = [at(n, "c2s", CALL % (n, n)) for n in (0, 1, 2, 3)]
+    ends = [
+        at(300, "c2s", CANCEL % (0, b"the user left")),
+        at(302, "c2s", CANCEL % (1, b"the user left")),
+        at(310, "s2c", GIVEN_UP % 0),
+        at(320, "s2c", GIVEN_UP % 2),
+        at(403, "s2c", FINE % (4, 4)),
+    ]
+    reading = read(timed(tmp_path / "x.mcpcap", served("x"), [*calls, *ends]))
+    timeline = settled(Timeline(reading, 0))
+    bars = [timeline.bar(number) for number in range(4)]
+    words = [duration_span(bar, is_live=False) for bar in bars]
+    assert [span.text for span in words] == ["cancelled 300ms", "cancelled 301ms", "! 318ms", "unanswered 400ms"]
+    assert [span.role for span in words] == ["dim", "dim", "bad", "bad"]
+    assert [bar_cells(bar, (0, 500 * MS), 1, 0)[0].role for bar in bars] == ["dim", "dim", "bad", "bad"]
+    timeline.heat_map(0, 2 * MS, 2)
+    while timeline.step():
+        pass
+    heat_map = timeline.heat_map(0, 2 * MS, 2)
+    assert heat_map is not None
+    assert [row.worst_ns for row in heat_map.rows.values()] == [[300 * MS, 301 * MS]]
+    reading.close()
+
+
 def test_a_call_lasts_until_its_http_exchange_has_failed(tmp_path: Path) -> None:
     trace = HttpTrace()
     exchange = trace.post(request(1, "tools/call", name="search"))

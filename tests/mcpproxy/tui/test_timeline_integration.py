@@ -41,6 +41,7 @@ async def all_servers_of_a_client(stage: Stage) -> None:
     await stage.see("2 servers", "▾ library (this)", "▸ second")
     await stage.press("a")
     await stage.see("Cursor 2.1", "2 servers", "start-up 999ms", "▾ library (this)", "▾ second", "▒▒", "▓", "░")
+    assert all("start-up " in line for line in stage.text().splitlines() if "▾ " in line)
     await stage.see("  tools/call search", "unanswered", "← sampling/createMessage", "400ms", "1.0s", "waits for")
     assert "third" not in stage.text()
     await stage.press("escape")

@@ -1,14 +1,15 @@
 """Rows: what stands in their cells, by itself."""
 
-from mcpproxy.tui.rows.traffic_columns import Needs, latency_text, traffic_columns
+from mcpproxy.tui.rows.traffic_columns import Needs, traffic_columns
 from mcpproxy.tui.rows.traffic_table import question_in
 from mcpproxy.wording.cells import cells
+from mcpproxy.wording.units import brief
 
 
-def test_a_latency_keeps_its_unit_however_long_it_is() -> None:
+def test_a_latency_has_one_format_however_long_it_is() -> None:
     room = next(column.width for column in traffic_columns(80, Needs()) if column.name == "latency")
-    told = {ns: latency_text(ns) for ns in (410_000, 1_920_000_000, 9_999_000_000, 14_023_000_000, 134 * 10**9, 10**15)}
-    assert list(told.values()) == ["0.41 ms", "1,920 ms", "9,999 ms", "14.0s", "2m14s", "11d14h"]
+    told = {ns: brief(ns) for ns in (410_000, 1_920_000_000, 9_999_000_000, 14_023_000_000, 134 * 10**9, 10**15)}
+    assert list(told.values()) == ["410µs", "1.9s", "10.0s", "14.0s", "2m14s", "11d14h"]
     assert all(cells(text) <= room for text in told.values())
 
 
