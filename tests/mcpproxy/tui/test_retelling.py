@@ -64,7 +64,7 @@ def test_a_part_that_is_damaged_or_gone_is_made_again(tmp_path: Path) -> None:
         about.write_bytes(whole[:-1])
         assert passes(path) == kinds
         reading = read(path, with_rules=True)
-        assert about.read_bytes() == whole
+        assert passes(path) == [Retelling, Retelling]
         assert reading.findings.kept == list(findings(path))
         look_at(reading)
         reading.close()
