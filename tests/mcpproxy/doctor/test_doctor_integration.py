@@ -41,7 +41,9 @@ def test_a_command_can_be_examined_without_a_client(home: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
     first, times = done.stdout.decode().splitlines()[:2]
     assert first.endswith("  1 tool")
-    assert re.fullmatch(r"    first byte after [\d.]+ m?s, initialize after [\d.]+ m?s, tools/list after \d+ ms", times)
+    assert re.fullmatch(
+        r"    first byte after [\d.]+ m?s, initialize after [\d.]+ m?s, tools/list after [\d.]+ m?s", times
+    )
     without_tools = good().copy()
     without_tools[-1] = without_tools[-1].replace('"capabilities": {"tools": {}}', '"capabilities": {}')
     done = mcpproxy("doctor", "--", *without_tools, cwd=home, HOME=str(home))
