@@ -37,13 +37,13 @@ def tables_in(sql: str, tables: Iterable[str], qualifier: str = "") -> list[str]
 
 
 def words(sql: str, *more: duckdb.token_type) -> list[str]:
-    """The names and keywords in a query, in lower case and without quotes; and tokens of `more` kinds."""
+    """The names and keywords in a query, in lower case and without quotes; and tokens of `more` kinds, likewise."""
     raw = sql.encode()
     tokens = duckdb.tokenize(sql)
     ends = [start for start, _ in tokens[1:]] + [len(raw)]
     kinds = (duckdb.token_type.identifier, duckdb.token_type.keyword, *more)
     return [
-        raw[start:end].decode().strip().strip('"').lower()
+        raw[start:end].decode().strip().strip("'" if kind == duckdb.token_type.string_const else '"').lower()
         for (start, kind), end in zip(tokens, ends, strict=True)
         if kind in kinds
     ]

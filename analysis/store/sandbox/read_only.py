@@ -1,11 +1,12 @@
 """Which statements would change what a capture holds: the sandbox refuses them, though the rows are only copies."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from typing import Final
 
 import duckdb
 
+from analysis.store.renamed import words
 from analysis.store.sandbox.protocol import QueryError
 
 _CHANGE: Final = re.compile(
@@ -14,9 +15,12 @@ _CHANGE: Final = re.compile(
     r"|create or replace (?:temp |temporary |recursive )*(?:table|view)) (?:(?:memory|main) \. )*(?P<name>\S+)"
 )
 """A change of a relation. It may also stand in a WITH, an EXPLAIN or a PREPARE."""
+_CHANGE_IN_SELECT: Final = re.compile(r"\( " + _CHANGE.pattern)
+"""The same in a SELECT, where such words may also be names of columns: only after a bracket can they be a statement."""
 _BLANK: Final = re.compile("[\u00a0\u1680\u2000-\u200b\u2028\u2029\u202f\u205f\u2060\u3000\ufeff]")
 """What DuckDB's parser takes for a space, but its tokenizer for a part of a word."""
-_NAMES: Final = (duckdb.token_type.identifier, duckdb.token_type.keyword, duckdb.token_type.operator)
+_MORE: Final = (duckdb.token_type.operator, duckdb.token_type.string_const)
+"""DuckDB takes a string for a name where one is due."""
 
 
 def refuse_changes(statements: Iterable[duckdb.Statement], relations: Collection[str]) -> None:
@@ -30,22 +34,10 @@ def refuse_changes(statements: Iterable[duckdb.Statement], relations: Collection
         QueryError: one of them would.
     """
     for statement in statements:
-        # In a SELECT, such words may also be names of columns; only behind a bracket can they be a statement.
-        start = r"\( " if str(statement.type).endswith(".SELECT") else ""
-        for change in re.finditer(start + _CHANGE.pattern, " ".join(_words(statement.query))):
+        pattern = _CHANGE_IN_SELECT if str(statement.type).endswith(".SELECT") else _CHANGE
+        # A space within a name or a string separates no words.
+        tokens = (word.replace(" ", "\0") for word in words(_BLANK.sub(" ", statement.query), *_MORE))
+        for change in pattern.finditer(" ".join(tokens)):
             if change["name"] in relations:
                 text = f"captures are read-only, so no query can {change['what']} {change['name']}"
                 raise QueryError("read only", text)
-
-
-def _words(sql: str) -> Iterator[str]:
-    """The words of a statement, in lower case and without quotes: DuckDB takes a string for a name where one is due."""
-    raw = _BLANK.sub(" ", sql).encode()
-    tokens = duckdb.tokenize(raw.decode())
-    ends = [start for start, _ in tokens[1:]] + [len(raw)]
-    for (start, kind), end in zip(tokens, ends, strict=True):
-        word = raw[start:end].decode().strip().lower()
-        if kind in _NAMES:
-            yield word.strip('"').replace(" ", "\0")
-        elif kind == duckdb.token_type.string_const:
-            yield word.strip("'").replace(" ", "\0")
