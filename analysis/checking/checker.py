@@ -147,13 +147,13 @@ class Checker:
 
     # ---- calling the rules
 
-    def _check(self, context: tuple[MessageContext, ...], item: object) -> list[Finding]:
+    def _check(self, contexts: tuple[MessageContext, ...], item: object) -> list[Finding]:
         findings: list[Finding] = []
-        for message in context:
+        for message in contexts:
             findings += self._settled(self._look_at(message))
-        if len(context) > 1 and isinstance(item, Frame) and item.verdict.kind == "batch" and not context[0].is_again:
+        if len(contexts) > 1 and isinstance(item, Frame) and item.verdict.kind == "batch" and not contexts[0].is_again:
             reported: list[Finding] = []
-            self._run(self._bound.of_message("batch", context[0], "").usual, context, reported)
+            self._run(self._bound.of_message("batch", contexts[0], "").usual, contexts, reported)
             findings += self._settled(reported)
         return findings
 

@@ -453,11 +453,11 @@ class _Json:
         if step.end is not None and step.end != "open":
             yield from self._failed(self._fold.open_calls(), self._only)
 
-    def _selected(self, context: tuple[MessageContext, ...], only: Filter) -> Iterator[str]:
+    def _selected(self, contexts: tuple[MessageContext, ...], only: Filter) -> Iterator[str]:
         """Yields the row of each frame whose messages are complete, if the filter selects any of them."""
-        frames = {frame.seq: frame for message in context for frame in message.message.frames}
+        frames = {frame.seq: frame for message in contexts for frame in message.message.frames}
         chosen = {
-            frame.seq for message in context if only.matches(facts_of(message)) for frame in message.message.frames
+            frame.seq for message in contexts if only.matches(facts_of(message)) for frame in message.message.frames
         }
         for seq in sorted(frames):
             if seq not in self._pending:
@@ -468,7 +468,7 @@ class _Json:
                 yield row_of(item, frame, self._wall_ns)
             else:
                 self._asked[seq] = item, frame
-        for message in context:
+        for message in contexts:
             if not isinstance(message.message, Request):
                 for frame in message.message.frames:
                     self._asked.pop(frame.seq, None)

@@ -197,10 +197,10 @@ class Conversation:
         filter that selects such an event shows it. The last step shows what only the end reveals: that the capture was
         not closed, and requests without a response.
         """
-        item, context = step.item, step.messages
+        item, contexts = step.item, step.messages
         self._abandoned.take(step)
         if step.end is not None:
-            return tuple(self._closing(context, still_open=step.end == "open"))
+            return tuple(self._closing(contexts, still_open=step.end == "open"))
         if item is None:
             return ()
         if self._live:
@@ -211,13 +211,13 @@ class Conversation:
             self._last_ns = item.t_ns
             if item.is_priming and self._only is None:
                 return ()
-            things = tuple(ConversationItem(item.t_ns, message) for message in context if self._selects(message))
+            things = tuple(ConversationItem(item.t_ns, message) for message in contexts if self._selects(message))
             has_head = item.verdict.kind == "batch" and (bool(things) or self._selects(item))
-            things += self._failures(message.cancelled for message in context)
-            return (ConversationItem(item.t_ns, Batch(item, len(context))), *things) if has_head else things
+            things += self._failures(message.cancelled for message in contexts)
+            return (ConversationItem(item.t_ns, Batch(item, len(contexts))), *things) if has_head else things
         if isinstance(item, Record):
             self._last_ns = item.t_ns
-        late = tuple(ConversationItem(message.message.t_ns, message) for message in context if self._selects(message))
+        late = tuple(ConversationItem(message.message.t_ns, message) for message in contexts if self._selects(message))
         if isinstance(item, Record) and item.rec == "exchange":
             # Closing the response was the cancellation (2026-07-28), so no message reported it.
             left = [call for call in step.left if call.request.method not in ENDLESS]

@@ -49,10 +49,10 @@ class Talk:
         self.seq += 1
         place: dict[str, Any] = {} if exchange is None else {"exchange": exchange, "unit": "http_body"}
         frame = Frame(self.seq, self.seq * MS, direction, raw, judge(raw, direction), **{**place, **more})
-        context = self.fold.feed(frame)
-        for one in context:
+        contexts = self.fold.feed(frame)
+        for one in contexts:
             self.follow(one)
-        return context
+        return contexts
 
     def say(self, direction: Direction, exchange: int | None = None, **members: Any) -> MessageContext:
         raw = json.dumps({"jsonrpc": "2.0", **members}).encode()

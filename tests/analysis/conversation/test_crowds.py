@@ -80,8 +80,8 @@ def cancelled(count: int) -> None:
     for _ in range(count + 1):
         tape.say("c2s", method="notifications/cancelled", params={"requestId": 7})
     fold = Fold()
-    context = [one for item in tape.items for one in fold.feed(item)]
-    met = [one.cancels.seq for one in context if one.cancels is not None]
+    contexts = [one for item in tape.items for one in fold.feed(item)]
+    met = [one.cancels.seq for one in contexts if one.cancels is not None]
     assert met[:count] == list(range(1, count + 1))
     assert {one.outcome for one in fold.open_calls()} == {"cancelled"}
 
@@ -103,8 +103,8 @@ def test_cancelled_and_other_requests_of_one_id_are_answered_in_order() -> None:
     tape.say("s2c", id=7, result={})
     tape.say("c2s", method="notifications/cancelled", params={"requestId": 7})
     fold = Fold()
-    context = [one for item in tape.items for one in fold.feed(item)]
-    assert [one.cancels.seq for one in context if one.cancels is not None] == [1, 2]
+    contexts = [one for item in tape.items for one in fold.feed(item)]
+    assert [one.cancels.seq for one in contexts if one.cancels is not None] == [1, 2]
     assert [(one.request.seq, one.outcome) for one in fold.open_calls()] == [(2, "cancelled"), (3, "unanswered")]
 
 

@@ -254,8 +254,8 @@ def test_the_server_ends_a_listen_request_by_a_cancellation(talk: Talk) -> None:
 
 def test_the_elements_of_a_batch_pair_one_by_one(talk: Talk) -> None:
     talk.all("c2s", [{"id": n, "method": f"m{n}"} for n in (1, 2, 3)])
-    context = talk.all("s2c", [{"id": n, "result": {}} for n in (3, 1)])
-    assert [ended(one).request.method for one in context] == ["m3", "m1"]
+    contexts = talk.all("s2c", [{"id": n, "result": {}} for n in (3, 1)])
+    assert [ended(one).request.method for one in contexts] == ["m3", "m1"]
     assert [one.request.method for one in talk.session.open_calls()] == ["m2"]
 
 
@@ -507,8 +507,8 @@ def test_pairing_agrees_with_a_plain_model(script: list[tuple[Direction, str, An
 @given(st.lists(st.tuples(st.sampled_from(["c2s", "s2c"]), st.binary(max_size=40)), max_size=5))
 def test_any_bytes_fold_without_raising(frames: list[tuple[Direction, bytes]]) -> None:
     talk = Talk()
-    context = [one for direction, raw in frames for one in talk.raw(direction, raw)] + [*talk.session.flush()]
-    assert {frame.seq for one in context for frame in one.message.frames} == set(range(1, len(frames) + 1))
+    contexts = [one for direction, raw in frames for one in talk.raw(direction, raw)] + [*talk.session.flush()]
+    assert {frame.seq for one in contexts for frame in one.message.frames} == set(range(1, len(frames) + 1))
     talk.session.open_calls()
 
 
@@ -524,14 +524,14 @@ def test_clean_traces_pair_completely() -> None:
     assert clean
     for trace in clean:
         talk = Talk()
-        context = [
+        contexts = [
             one
             for f in trace["frames"]
             if f["raw"] and f["dir"] != "stderr"
             for one in talk.raw(f["dir"], f["raw"].encode())
         ]
-        assert not [one for one in context if isinstance(one.message, Invalid)]
-        assert all(one.answered for one in context if isinstance(one.message, Response))
+        assert not [one for one in contexts if isinstance(one.message, Invalid)]
+        assert all(one.answered for one in contexts if isinstance(one.message, Response))
         assert all(one.outcome is Outcome.CANCELLED for one in talk.session.open_calls())
         assert talk.session.revisions == (trace["version"],)
         assert talk.session.client == Peer("host", "1.0.0")

@@ -203,16 +203,16 @@ def threads_are_whole(every_nth: int) -> None:
     """Whatever is in it: no interim result has two retries, and every exchange that one ends knows its round."""
     counts = {"chains": 0, "tasks": 0, "listenings": 0}
     for _, case in corpus()[::every_nth]:
-        fold, context = fold_of(case)
-        retries = [one.round for one in context if one.round is not None and not isinstance(one.message, Response)]
+        fold, contexts = fold_of(case)
+        retries = [one.round for one in contexts if one.round is not None and not isinstance(one.message, Response)]
         assert len({(one.chain.number, one.number) for one in retries}) == len(retries)
-        for one in context:
+        for one in contexts:
             call = one.answered
             if call is not None and call.outcome is Outcome.INPUT_REQUIRED and call.request.sender == "client":
                 assert call.round is not None
         counts["chains"] += fold.links.chains.count
         counts["tasks"] += fold.links.tasks.count
-        counts["listenings"] += sum(isinstance(one.subscription, ListenSubscription) for one in context)
+        counts["listenings"] += sum(isinstance(one.subscription, ListenSubscription) for one in contexts)
     assert all(counts.values()), counts
 
 

@@ -19,8 +19,8 @@ def envelope(name: str | None) -> dict[str, Any]:
 def sessions_of(tape: Tape) -> list[int]:
     """The session of each message of the client."""
     fold = Fold()
-    context = [one for item in tape.items for one in fold.feed(item)]
-    return [one.session.number for one in context if one.message.sender == "client"]
+    contexts = [one for item in tape.items for one in fold.feed(item)]
+    return [one.session.number for one in contexts if one.message.sender == "client"]
 
 
 def test_clients_of_one_address_are_told_apart_by_era_and_by_the_name_they_give() -> None:

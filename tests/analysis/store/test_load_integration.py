@@ -108,8 +108,8 @@ def frames_are_those_of_the_reader(path: Path, connection: duckdb.DuckDBPyConnec
 
 def requests_and_their_ends_are_those_of_the_fold(path: Path, connection: duckdb.DuckDBPyConnection) -> None:
     fold = Fold()
-    context = [one for item in read_frames(Capture(path)) for one in fold.feed(item)] + [*fold.flush()]
-    asked = Counter((one.message.seq, one.message.index) for one in context if isinstance(one.message, Request))
+    contexts = [one for item in read_frames(Capture(path)) for one in fold.feed(item)] + [*fold.flush()]
+    asked = Counter((one.message.seq, one.message.index) for one in contexts if isinstance(one.message, Request))
     ended: list[tuple[Any, ...]] = [
         (
             one.answered.request.seq,
@@ -119,7 +119,7 @@ def requests_and_their_ends_are_those_of_the_fold(path: Path, connection: duckdb
             one.answered.started_ns,
             one.message.t_ns,
         )
-        for one in context
+        for one in contexts
         if isinstance(one.message, Response) and one.answered is not None
     ]
     left: list[tuple[Any, ...]] = [

@@ -213,13 +213,13 @@ FILTERS = (
 def selected_by(path: Path, only: Filter) -> set[int]:
     """The frames that a filter selects by the facts of the fold, when all outcomes are known."""
     fold, wanted = Fold(), set()
-    context: list[MessageContext] = []
+    contexts: list[MessageContext] = []
     for item in read_frames(Capture(path)):
-        context += fold.feed(item)
+        contexts += fold.feed(item)
         if isinstance(item, Frame) and item.verdict.kind == "batch" and only.matches(facts_of_batch(item)):
             wanted.add(item.seq)
     fold.open_calls()
-    for one in context:
+    for one in contexts:
         end = one.call if isinstance(one.message, Request) else None
         if only.matches(facts_of(one, end)):
             wanted.add(one.message.seq)

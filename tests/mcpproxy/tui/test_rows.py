@@ -211,8 +211,8 @@ def test_a_body_where_no_message_is_due_is_not_called_a_message(tmp_path: Path) 
 
 def lines_of(path: Path) -> dict[int, Line]:
     """What `show` says of each message that is alone in its frame, by the number of that."""
-    context = [context for step in Whole(path).to_end() for context in step.messages]
-    return {one.message.frames[0].seq: line_of(one) for one in context if one.message.index is None}
+    contexts = [context for step in Whole(path).to_end() for context in step.messages]
+    return {one.message.frames[0].seq: line_of(one) for one in contexts if one.message.index is None}
 
 
 PINGS = b'[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":8,"method":"tools/list"}]'
