@@ -85,7 +85,7 @@ class Session:
         """The pid of the recorder, or of the server in a direct run."""
         return self.process.pid
 
-    def say(self, data: bytes) -> None:
+    def send(self, data: bytes) -> None:
         """Write to its stdin."""
         assert self.process.stdin is not None
         write_all(self.process.stdin.fileno(), data)
@@ -95,7 +95,7 @@ class Session:
         assert self.process.stdin is not None
         self.process.stdin.close()
 
-    def hear(self, size: int) -> bytes:
+    def receive(self, size: int) -> bytes:
         """Read exactly `size` bytes of its stdout; fewer only if it ends before."""
         while len(self._heard) < size and self._more():
             pass
@@ -109,7 +109,7 @@ class Session:
         line, newline, self._heard = self._heard.partition(b"\n")
         return bytes(line + newline)
 
-    def told(self) -> dict[str, Any]:
+    def next_report(self) -> dict[str, Any]:
         """Read the next notification of a scripted server; returns its `params.data`."""
         line = self.line()
         assert line, f"stdout ended; stderr: {self.errors()!r}"

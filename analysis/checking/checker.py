@@ -151,7 +151,7 @@ class Checker:
         findings: list[Finding] = []
         for message in contexts:
             findings += self._settled(self._look_at(message))
-        if len(contexts) > 1 and isinstance(item, Frame) and item.verdict.kind == "batch" and not contexts[0].is_again:
+        if len(contexts) > 1 and isinstance(item, Frame) and item.verdict.kind == "batch" and not contexts[0].is_repeat:
             reported: list[Finding] = []
             self._run(self._bound.of_message("batch", contexts[0], "").usual, contexts, reported)
             findings += self._settled(reported)
@@ -161,7 +161,7 @@ class Checker:
         kind, method = kind_of(context)
         if self._shown is not None:
             self._shown(context)
-        if context.is_again:
+        if context.is_repeat:
             return []
         plan = self._bound.of_message(kind, context, method)
         findings: list[Finding] = []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis import output_cache
-from analysis.cached import Freed
+from analysis.cached import ClearedCache
 from analysis.output_cache import About, OutputCache, clear, files_of
 from captures.file import CaptureFile
 from tests.captures.samples import every_type
@@ -151,4 +151,4 @@ def test_files_are_bounded_and_cleared(capture: Path, tmp_path: Path, monkeypatc
     assert not left.exists()
     assert (freed.files, freed.undeleted) == (3, 0)
     assert freed.bytes > 100_000
-    assert clear() == Freed(0, 0, 0)
+    assert clear() == ClearedCache(0, 0, 0)

@@ -149,7 +149,7 @@ def _killed(place: Place, chance: random.Random, condition: Condition) -> tuple[
     # Neither the start nor the checks after a kill need a busy machine.
     with busy_loops(condition.busy_loops):
         with condition.meanwhile(session) if condition.meanwhile is not None else contextlib.nullcontext():
-            received = session.hear(chance.randrange(1, condition.most_bytes))
+            received = session.receive(chance.randrange(1, condition.most_bytes))
             reading = threading.Thread(target=lambda: received_later.append(session.rest()))
             received_later: list[bytes] = []
             if condition.last is not None:

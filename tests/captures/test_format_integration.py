@@ -53,7 +53,7 @@ class TestPage:
         session.rest()
         session.finish()
         signalled = place.start(peer("echo"), "--fsync", "never")
-        signalled.say(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\r\n\xff\n[] x')
+        signalled.send(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\r\n\xff\n[] x')
         signalled.line()
         server_of(signalled)
         signalled.process.terminate()
@@ -138,8 +138,8 @@ class TestReadingWithoutUs:
     def test_the_exact_bytes_are_raw_or_raw_b64_and_the_delimiter(self, place: Place) -> None:
         sent = b'{"a":"\xc3\xb6"}\n\xff\r\n\n\r\n\x00\x7f\n{"unfinished":'
         session = place.start(peer("echo", "--raw"))
-        session.say(sent)
-        assert session.hear(len(sent)) == sent
+        session.send(sent)
+        assert session.receive(len(sent)) == sent
         assert session.finish() == 0
         for direction in ("c2s", "s2c"):
             joined = b""

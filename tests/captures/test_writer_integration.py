@@ -852,9 +852,9 @@ class TestSyncing:
         durable = recording.say("c2s", b"durable")
         full.full = True
         recording.say("c2s", b"waits")
-        recording.writer._keeper.sync()
+        recording.writer._sync_thread.sync()
         failing = True
-        recording.writer._keeper.sync()
+        recording.writer._sync_thread.sync()
         assert recording.writer.durable_seq == durable
         full.full = failing = False
         recording.close()

@@ -32,7 +32,7 @@ DEAR = pytest.mark.costly("a real client starts twice, and its server with it")
 ROWS = [pytest.param(host, id=host.id, marks=[pytest.mark.hosts, DEAR] if host.slow else [DEAR]) for host in hosts()]
 
 
-class House:
+class HostHome:
     """The home of one client."""
 
     def __init__(self, host: Host, home: Path) -> None:
@@ -105,16 +105,16 @@ def own_node() -> list[str]:
 
 
 @pytest.fixture
-def house(request: pytest.FixtureRequest, tmp_path: Path) -> House:
+def house(request: pytest.FixtureRequest, tmp_path: Path) -> HostHome:
     if sys.platform != "linux":
         pytest.skip("the programs of these packages are fetched for Linux")
     if shutil.which("npm") is None and request.param.registry == "npm":
         pytest.skip("npm is not installed")
-    return House(request.param, tmp_path)
+    return HostHome(request.param, tmp_path)
 
 
 @pytest.mark.parametrize("house", ROWS, indirect=True)
-def test_routed_recorded_restored(house: House) -> None:
+def test_routed_recorded_restored(house: HostHome) -> None:
     host, client = house.host, by_id(house.host.client)
     assert client is not None
     scope = ("--scope", host.scope)

@@ -22,7 +22,7 @@ class Telling(Conversation):
 
     def things_of(self, item: Item) -> tuple[ConversationItem, ...]:
         """Feed the next item; returns what it shows."""
-        return self.things(step(self.reading, item))
+        return self.items_of(step(self.reading, item))
 
     def ended(self, *, still_open: bool = False) -> list[str]:
         """End the conversation; returns the lines about the end."""
@@ -30,7 +30,7 @@ class Telling(Conversation):
 
     def closing(self, *, still_open: bool = False) -> list[ConversationItem]:
         """End the conversation; returns what only the end shows."""
-        return [thing for each in self.reading.finish(_end(still_open)) for thing in self.things(each)]
+        return [thing for each in self.reading.finish(_end(still_open)) for thing in self.items_of(each)]
 
 
 def _end(still_open: bool) -> End:

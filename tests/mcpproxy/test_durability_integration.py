@@ -162,7 +162,7 @@ class TestStart:
         sessions = [place.start(peer("echo"), capture=path) for _ in range(4)]
         for number, session in enumerate(sessions):
             with contextlib.suppress(BrokenPipeError):
-                session.say(b'{"jsonrpc":"2.0","id":%d,"method":"who"}\n' % number)
+                session.send(b'{"jsonrpc":"2.0","id":%d,"method":"who"}\n' % number)
         codes = [session.finish() for session in sessions]
         assert sorted(codes) == [0] + [73] * 3
         winner = codes.index(0)
@@ -285,8 +285,8 @@ class TestFullDisk:
 
         def talk(lines: int) -> bytes:
             for _ in range(lines):
-                session.say(line)
-                assert session.hear(len(line)) == line
+                session.send(line)
+                assert session.receive(len(line)) == line
             return line * lines
 
         sent = talk(10)
@@ -309,7 +309,7 @@ class TestFullDisk:
         server = wait_until(lambda: [pid for pid in children(session.pid) if inside("x.mcpcap").exists()])
         assert server
         inside("ballast").write_bytes(b"b" * (80 << 20))
-        assert sha(session.hear(4_000 * 15_000)) == flooded(4_000, 15_000)
+        assert sha(session.receive(4_000 * 15_000)) == flooded(4_000, 15_000)
         size = inside("x.mcpcap").stat().st_size
         inside("ballast").unlink()
         wait_until(lambda: inside("x.mcpcap").stat().st_size > size, "recording to resume")
@@ -346,8 +346,8 @@ class TestShortWrites:
 
     def talk(self, session: Session, count: int) -> bytes:
         for _ in range(count):
-            session.say(self.LINE)
-            assert session.hear(len(self.LINE)) == self.LINE
+            session.send(self.LINE)
+            assert session.receive(len(self.LINE)) == self.LINE
         return self.LINE * count
 
     @pytest.mark.parametrize("size", [100_377, *(pytest.param(n, marks=pytest.mark.soak) for n in (100_000, 100_001))])
@@ -451,8 +451,8 @@ def trips(session: Session, count: int, first: int = 0) -> None:
     """Some round trips."""
     for number in range(first, first + count):
         line = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n' % number
-        session.say(line)
-        assert session.hear(len(line)) == line
+        session.send(line)
+        assert session.receive(len(line)) == line
 
 
 @needs_strace
@@ -509,7 +509,7 @@ class TestFaultyCalls:
     def test_the_end_waits_for_a_slow_disk_as_long_as_it_takes_something(self, place: Place, tmp_path: Path) -> None:
         slow = "write:delay_enter=500ms:when=2+"
         session = traced(place, tmp_path / "x.mcpcap", slow, server=flood(800, 15_000, 8, "--wait"))
-        assert sha(session.hear(800 * 15_000)) == flooded(800, 15_000)
+        assert sha(session.receive(800 * 15_000)) == flooded(800, 15_000)
         assert session.finish() == 0
         assert session.errors() == b""
         assert recorded_and_lost(tmp_path / "x.mcpcap", "s2c") == (800, 0)

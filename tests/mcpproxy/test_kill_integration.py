@@ -54,8 +54,8 @@ def test_a_pump_that_is_not_scheduled_costs_no_frame(place: Place, seed: int) ->
     with busy_loops(1, cpu):
         os.sched_setaffinity(pump, {cpu})
         os.sched_setscheduler(pump, os.SCHED_IDLE, os.sched_param(0))
-        session.say(b"go\n")
-        received = session.hear(random.Random(seed).randrange(FRAME, 400 * FRAME))
+        session.send(b"go\n")
+        received = session.receive(random.Random(seed).randrange(FRAME, 400 * FRAME))
         session.process.kill()
     # Not in the block: a thread that is killed needs the processor to end, and would wait for it longest of all.
     session.process.wait()

@@ -21,7 +21,7 @@ def recorded(place: Place, *options: str, **variables: str) -> Path:
     """A capture of one call."""
     command = [place.python, "-P", "-m", "mcpproxy", "run", "--name", "echo", *options, "--", *peer("echo")]
     session = place.start(command, direct=True, environment=place.environment | variables)
-    session.say(PING)
+    session.send(PING)
     session.line()
     session.hang_up()
     assert (session.end(), session.errors()) == (0, b"")

@@ -105,7 +105,7 @@ class Plain:
                 self._say({"id": heard["id"], "result": {"roots": []}})
 
     def _say(self, members: dict[str, Any]) -> None:
-        self._session.say(json.dumps({"jsonrpc": "2.0", **members}).encode() + b"\n")
+        self._session.send(json.dumps({"jsonrpc": "2.0", **members}).encode() + b"\n")
 
 
 @pytest.mark.timeout(3 * DEADLINE_S)

@@ -27,7 +27,7 @@ from mcpproxy.tui.details.detail import exchange_lines
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.rows.traffic_table import TrafficRows
 from mcpproxy.wording.cells import WHOLE
-from mcpproxy.wording.facts import Fact, became
+from mcpproxy.wording.facts import Fact, outcome_facts
 from mcpproxy.wording.units import duration
 from tests.analysis.store.written import Written
 from tests.analysis.talk import META
@@ -402,7 +402,7 @@ def test_a_text_says_of_each_call_what_became_of_it(roads: Roads, text_of: Calla
             assert is_rounded(told.latency, call.latency_ns), (told, call.latency_ns)
             assert told.error.startswith(error_of(call))
             assert told.word.startswith("error ") == (call.outcome is Outcome.ERROR)
-        elif call.request.method not in ENDLESS and call.is_left:
+        elif call.request.method not in ENDLESS and call.is_closed_by_client:
             # Where the exchange ends: no message says so.
             (told,) = ended
             assert is_about(told.subject, call)
@@ -487,7 +487,7 @@ def details_on_screen(path: Path, calls: Iterable[int]) -> dict[int, dict[str, s
 def test_the_details_of_the_terminal_ui_say_what_show_says_of_one_message(roads: Roads) -> None:
     screen = details_on_screen(roads.path, roads.alone)
     for seq, call in roads.alone.items():
-        facts, told = {fact.name: fact.text for fact in became(call)}, screen[seq]
+        facts, told = {fact.name: fact.text for fact in outcome_facts(call)}, screen[seq]
         if call.response is None:
             assert told.get("outcome") == facts.get("outcome")
         elif call.response.index is None:
@@ -531,7 +531,7 @@ def test_the_report_says_of_each_call_what_became_of_it(roads: Roads, report: Pa
     for seq, call in roads.alone.items():
         assert (asked[seq]["method"], call.name or asked[seq]["name"]) == (call.request.method, asked[seq]["name"])
         if call.response is not None or call.request.method not in ENDLESS:
-            assert [*map(Fact._make, asked[seq]["facts"])] == [*became(call)]
+            assert [*map(Fact._make, asked[seq]["facts"])] == [*outcome_facts(call)]
         state = listed[seq]
         assert (state["method"], state["name"], state["state"]) == (
             call.request.method,

@@ -38,7 +38,7 @@ def said_once(session: Session) -> str:
 def test_the_server_runs_and_one_line_says_that_it_is_unrecorded(place: Place) -> None:
     obstructed(place)
     session = start(place, peer("echo", "--status", "7"), PASSES)
-    session.say(PING)
+    session.send(PING)
     assert session.line() == PONG
     session.hang_up()
     assert session.rest() == b""
@@ -73,14 +73,14 @@ def test_a_full_disk_and_a_place_that_comes_back(place: Place) -> None:
     """Nothing of a capture is left behind, and the next start records again."""
     full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); signal.signal(signal.SIGXFSZ, 1)"
     session = start(place, peer("echo"), PASSES, before=full)
-    session.say(PING)
+    session.send(PING)
     assert session.line() == PONG
     session.hang_up()
     assert session.end() == 0
     assert "File too large" in said_once(session)
     assert not [path for path in place.captures.rglob("*.mcpcap") if path.stat().st_size]
     again = start(place, peer("echo"), PASSES)
-    again.say(PING)
+    again.send(PING)
     assert again.line() == PONG
     again.hang_up()
     assert (again.end(), again.errors()) == (0, b"")
@@ -98,7 +98,7 @@ def test_it_ends_as_the_server_ends(place: Place, name: str) -> None:
 def test_a_server_whose_client_is_killed_is_no_orphan(place: Place) -> None:
     obstructed(place)
     session = start(place, peer("stubborn"), PASSES)
-    pid = session.told()["ready"]
+    pid = session.next_report()["ready"]
     session.process.kill()
     wait_until(lambda: not is_alive(pid), "the guard to end the server")
 
@@ -123,7 +123,7 @@ def test_status_ls_and_doctor_say_since_when_and_why(place: Place, is_noted: boo
     (home / ".claude.json").write_text(json.dumps({"mcpServers": {"files": entry}}))
     place.environment |= {"XDG_RUNTIME_DIR": str(runtime), "TMPDIR": str(runtime), "PATH": os.environ["PATH"]}
     session = start(place, peer("echo"), "--name", "files", PASSES)
-    session.say(PING)
+    session.send(PING)
     assert session.line() == PONG
 
     def told(*command: str) -> str:
@@ -169,7 +169,7 @@ def test_a_launcher_with_the_command_in_its_own_argv_is_no_recorder(place: Place
     ):
         command = [*launcher, *recorder, "--name", name, *options, "--", *peer("echo")]
         session = place.start(command, direct=True)
-        session.say(PING)
+        session.send(PING)
         assert session.line() == PONG
         sessions.append(session)
 
@@ -192,7 +192,7 @@ def test_a_note_that_a_kill_has_left_is_removed(place: Place) -> None:
     runtime.mkdir(mode=0o700)
     place.environment["XDG_RUNTIME_DIR"] = str(runtime)
     session = start(place, peer("echo"), PASSES)
-    session.say(PING)
+    session.send(PING)
     assert session.line() == PONG
     (note,) = runtime.rglob("unrecorded-*")
     session.process.kill()

@@ -35,7 +35,7 @@ def session(place: Place) -> Iterator[tuple[Session, Path, int]]:
     """Two slow calls wait, and two others were answered; with the capture and the server's pid."""
     run = [place.python, "-P", "-m", "mcpproxy", "run", "--name", "files", "--"]
     session = place.start([*run, place.python, "-c", SERVER], direct=True)
-    session.say(call(1, "slow") + call(2, "slow") + call(3, "quick") + call(4, "quick"))
+    session.send(call(1, "slow") + call(2, "slow") + call(3, "quick") + call(4, "quick"))
     pid = json.loads(session.line())["params"]["data"]
     for _ in range(3):
         session.line()

@@ -125,7 +125,7 @@ class Stdio:
         """See `Way`; to a server that has ended, sends nothing."""
         line = encoded(message) + b"\n"
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.session.say(line)
+            self.session.send(line)
             self.said.append(line)
 
     def ask(self, message: Message) -> Message | None:

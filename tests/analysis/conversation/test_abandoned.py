@@ -98,7 +98,7 @@ def test_an_error_that_acknowledges_the_cancellation_is_no_late_answer() -> None
 
 def counted(count: AbandonedCount, step: Step) -> list[Call]:
     """The calls that a step answers; they are counted."""
-    count.take(step)
+    count.on_step(step)
     return [context.answered for context in step.messages if context.answered is not None]
 
 
@@ -139,8 +139,8 @@ def test_a_client_that_closes_the_response_before_2026_has_given_up_at_any_time(
     fold.feed(call(exchange=3))
     fold.feed(Record(9, "exchange", 3 * S // 2, {"exchange": 3, "stage": "end", "ended_by": "client"}))
     (exchange,) = unanswered(fold)
-    assert (exchange.outcome, exchange.abandoned_ns, exchange.has_left) == (Outcome.CANCELLED, 3 * S // 2, True)
-    assert exchange.broken == RecordRef(9, 3 * S // 2)
+    assert (exchange.outcome, exchange.abandoned_ns, exchange.client_closed) == (Outcome.CANCELLED, 3 * S // 2, True)
+    assert exchange.exchange_end == RecordRef(9, 3 * S // 2)
 
 
 STREAM: Final = {"status": 200, "headers": [["Content-Type", "text/event-stream"], ["Mcp-Session-Id", "a"]]}
@@ -163,10 +163,10 @@ def posted(at_s: float) -> tuple[Record, Frame]:
 
 def test_what_had_failed_before_it_was_cancelled_has_failed() -> None:
     exchange = left(begun(0, 3), call(exchange=3), stream_end(1), *posted(30))
-    assert exchange.broken is not None
-    assert (exchange.outcome, exchange.broken.t_ns) == (Outcome.FAILED, S)
+    assert exchange.exchange_end is not None
+    assert (exchange.outcome, exchange.exchange_end.t_ns) == (Outcome.FAILED, S)
     assert (exchange.cancelled_ns, exchange.abandoned_ns) == (30 * S, 30 * S)
-    assert exchange.over == exchange.failure == exchange.broken
+    assert exchange.over == exchange.failure == exchange.exchange_end
     assert exchange.lasted_ns == S
 
 

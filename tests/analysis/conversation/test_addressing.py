@@ -227,7 +227,7 @@ def test_a_request_that_is_repeated_after_a_redirect_is_one_call() -> None:
     talk = Talk()
     first = redirected(talk, 1, **ASKED)
     again = repeated(talk, 2, **ASKED)
-    assert (again.is_again, again.request, again.session) == (True, first.message, first.session)
+    assert (again.is_repeat, again.request, again.session) == (True, first.message, first.session)
     answered = talk.answer(2)
     assert answered.answered is not None
     assert (answered.request, answered.answered.redirects) == (first.message, 1)
@@ -266,7 +266,7 @@ def test_a_client_follows_as_soon_as_it_has_the_head() -> None:
         talk.say(number, "c2s", **ASKED)
         if not is_early:
             talk.record(number, "response", response=redirect)
-        assert repeated(talk, number + 1, **ASKED).is_again
+        assert repeated(talk, number + 1, **ASKED).is_repeat
         talk.record(number, "end", response=redirect, ended_by="complete")
         answered = talk.answer(number + 1)
         assert answered.answered is not None
@@ -293,7 +293,7 @@ def test_a_long_chain_of_redirects_and_large_bodies_upset_nothing() -> None:
     large = {**ASKED, "params": {"name": "x" * 200_000}}
     for number in range(1, 21, 2):
         redirected(talk, number, **large)
-        assert repeated(talk, number + 1, **large).is_again
+        assert repeated(talk, number + 1, **large).is_repeat
         assert asked_in(talk.answer(number + 1)) == number
     talk = Talk()
     for number in range(1, 3001):
@@ -303,12 +303,12 @@ def test_a_long_chain_of_redirects_and_large_bodies_upset_nothing() -> None:
         response = {"status": 307, "headers": [["Location", f"/{number + 1}"]]}
         talk.record(number, "end", response=response, ended_by="complete")
     talk.record(3001, "request", request={"method": "POST", "target": "/3001", "headers": []})
-    assert talk.say(3001, "c2s", **ASKED).is_again
+    assert talk.say(3001, "c2s", **ASKED).is_repeat
     assert asked_in(talk.answer(3001)) == 1
     talk = Talk()
     redirected(talk, 1, **ASKED)
     talk.record(1, "end", response={"status": 307}, ended_by="complete")  # no longer to anywhere
-    assert not repeated(talk, 2, target="/mcp", **ASKED).is_again
+    assert not repeated(talk, 2, target="/mcp", **ASKED).is_repeat
     redirected(talk, 3, **ASKED)
     talk.say(3, "c2s", **ASKED)  # the same id in the same exchange
 
@@ -318,11 +318,11 @@ def test_what_another_client_asks_or_asks_elsewhere_or_later_repeats_nothing() -
     for other in others:
         talk = Talk()
         redirected(talk, 1, **ASKED)
-        assert not repeated(talk, 2, **{**ASKED, **other}).is_again
+        assert not repeated(talk, 2, **{**ASKED, **other}).is_repeat
     talk = Talk()
     redirected(talk, 1, **ASKED)
     talk.seq += 31_000_000_000
-    assert not repeated(talk, 2, **ASKED).is_again
+    assert not repeated(talk, 2, **ASKED).is_repeat
 
 
 def test_a_notification_and_a_response_that_come_again_mean_nothing_new() -> None:
@@ -331,4 +331,4 @@ def test_a_notification_and_a_response_that_come_again_mean_nothing_new() -> Non
     for message in messages:
         redirected(talk, talk.seq, **message)
         again = repeated(talk, talk.seq + 1, **message)
-        assert (again.is_again, again.answered, again.id_state) == (True, None, None)
+        assert (again.is_repeat, again.answered, again.id_state) == (True, None, None)

@@ -18,7 +18,7 @@ from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN, REVISIONS
 from analysis.shapes import validation
-from analysis.shapes.body_table import TABLE, Part, body_of, form_of
+from analysis.shapes.body_table import TABLE, Part, body_of, shape_of
 from analysis.shapes.mcp_types_adapter import table, validator
 from analysis.shapes.shape import ELEMENTS, MAX_PROBLEMS, Problem, ProblemCollector, Shape
 from analysis.shapes.since import MEMBERS_SINCE
@@ -529,7 +529,7 @@ def prove(part: Part, method: str, rank: int, first: int, every_nth: int) -> Non
         kind = body_of(part, method, rank, value)
         if kind is None:
             continue
-        form, validate = form_of(kind), validator(kind)
+        form, validate = shape_of(kind), validator(kind)
         if form.certainly_fits(value):
             proved += 1
             look = ProblemCollector("params")

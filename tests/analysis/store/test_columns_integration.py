@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 import analysis
-from analysis.store.columns import TABLES, Computed, Generated
+from analysis.store.columns import TABLES, ComputedValue, GeneratedValue
 from analysis.store.dialects import spark_tables
 from analysis.store.open import Source
 from analysis.store.reference import relations
@@ -94,8 +94,9 @@ def test_a_row_has_a_value_for_each_that_sql_does_not_make() -> None:
     for name, table in TABLES.items():
         sources = [(column.name, column.source) for column in table.columns[1:]]
         wanted = [
-            source.given[0] if isinstance(source, Computed) and source.given is not None else column
+            source.given[0] if isinstance(source, ComputedValue) and source.given is not None else column
             for column, source in sources
-            if not isinstance(source, Generated) and not (isinstance(source, Computed) and source.given is None)
+            if not isinstance(source, GeneratedValue)
+            and not (isinstance(source, ComputedValue) and source.given is None)
         ]
         assert list(ordered(name, {value: value for value in wanted})) == wanted, name

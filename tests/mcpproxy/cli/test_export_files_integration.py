@@ -42,7 +42,7 @@ def stdio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     secret = SECRETS[1].decode()
     environment = {**place.environment, "API_KEY": SECRETS[0].decode()}
     session = place.start(["env", f"TOKEN={secret}", *peer("echo")], environment=environment)
-    session.say(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+    session.send(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
     assert session.line()
     session.finish()
     assert session.capture is not None

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.mcpproxy.clients.here import Here
+from tests.mcpproxy.clients.command_runner import CommandRunner
 
 
 @pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Here:
-    return Here(monkeypatch, capfd)
+def here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> CommandRunner:
+    return CommandRunner(monkeypatch, capfd)

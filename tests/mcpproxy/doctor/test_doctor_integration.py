@@ -339,12 +339,12 @@ def test_no_answer_in_the_time_of_the_client(home: Path) -> None:
 
 def test_a_slow_start_is_measured_against_the_client(home: Path) -> None:
     from mcpproxy.clients.machine import Machine
-    from mcpproxy.doctor.examination import of_command, slowness
+    from mcpproxy.doctor.examination import examine_command, slowness
 
     machine = Machine("linux", home, dict(os.environ), home)
     recorder = (sys.executable, "-P", "-m", "mcpproxy")
     variables = dict(os.environ, HOME=str(home))
-    result = of_command("x", good(), variables, home, machine, recorder, 0.01)
+    result = examine_command("x", good(), variables, home, machine, recorder, 0.01)
     assert [one.verdict.id for one in result.diagnoses] == ["start/too-slow"]
     assert result.fails
     slow = [slowness(seconds, 30.0) for seconds in (None, 1.0, 16.0, 31.0)]

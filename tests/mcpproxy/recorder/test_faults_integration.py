@@ -68,8 +68,8 @@ def start(place: Place, sabotage: str, *options: str, server: tuple[str, ...] = 
 
 def say(session: Session, *lines: bytes) -> None:
     for line in lines:
-        session.say(line)
-        assert session.hear(len(line)) == line
+        session.send(line)
+        assert session.receive(len(line)) == line
 
 
 def verified(place: Place, path: Path) -> tuple[int, dict[str, Any]]:

@@ -28,7 +28,7 @@ def test_a_stdout_that_cannot_be_written_is_told_and_no_success(
     command = [place.python, "-P", "-m", "mcpproxy", "run", PASSES, "--", *peer("echo", "--status", str(status))]
     with open("/dev/full", "wb") as full:
         session = place.start(command, direct=True, stdout=full)
-        session.say(PING)
+        session.send(PING)
         session.hang_up()
         assert session.end() == expected
     *_, last = session.errors().decode().splitlines()
@@ -49,7 +49,7 @@ def test_with_too_few_open_files_it_says_so_or_gives_way(place: Place, files: in
     session = place.start(
         [*run, PASSES, "--", *peer("echo", "--status", "7")], direct=True, before=with_files(files, files)
     )
-    session.say(PING)
+    session.send(PING)
     assert session.line() == PONG
     session.hang_up()
     assert session.end() == 7
@@ -64,7 +64,7 @@ def test_files_that_it_was_started_with_count_too(place: Place) -> None:
     command = [place.python, "-P", "-m", "mcpproxy", "run", PASSES, "--", *peer("echo")]
     for limit, is_recorded in ((FILES + 9, False), (FILES + 10, True)):
         session = place.start(command, direct=True, before=f"{kept}; {with_files(limit, limit)}")
-        session.say(PING)
+        session.send(PING)
         assert session.line() == PONG, limit
         session.hang_up()
         assert session.end() == 0
@@ -89,7 +89,7 @@ def test_without_proc_what_ps_says_is_not_for_the_client(place: Place, tmp_path:
         capture = tmp_path / f"{os.urandom(4).hex()}.mcpcap"
         command = [place.python, "-P", "-c", program, "run", "--capture", str(capture), "--", *peer("stubborn")]
         session = place.start(command, direct=True, environment=place.environment | {"PATH": str(tmp_path / "bin")})
-        session.told()
+        session.next_report()
         session.process.terminate()
         session.hang_up()
         session.end()

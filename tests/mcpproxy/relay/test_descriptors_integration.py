@@ -210,7 +210,7 @@ def test_a_session_without_one_of_the_three_uses_the_other_two(place: Place, clo
     direct = place.start(["sh", "-c", shell, "sh", *server], direct=True)
     for one in (session, direct):
         if closed != "0":  # nobody reads it there, and a session that has ended by now breaks the pipe
-            one.say(b"in\n")
+            one.send(b"in\n")
         one.hang_up()
     assert session.end() == direct.end()
     assert session.rest() == direct.rest()
@@ -230,7 +230,7 @@ os._exit(5)
     session = place.start([sys.executable, "-I", "-S", "-c", code])
     for number in range(200):
         line = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n' % number
-        session.say(line)
+        session.send(line)
         assert session.line() == line
     assert session.finish() == 5
 
@@ -254,7 +254,7 @@ def test_a_flood_on_stderr_is_passed_on_whole_and_recorded_up_to_the_quota(place
     heard: list[bytes] = []
     listener = threading.Thread(target=lambda: heard.append(session.errors()))
     listener.start()
-    assert session.told() == {"stderr": size}
+    assert session.next_report() == {"stderr": size}
     assert session.finish() == 2
     listener.join(DEADLINE_S)
     line = b"e" * 79 + b"\n"
@@ -343,9 +343,9 @@ def test_random_chunks_arrive_as_they_were_sent_in_both_directions(place: Place)
         load = load if most > 2 else load[:600]
         while at < len(load):
             step = chance.randrange(1, most + 1)
-            session.say(load[at : at + step])
+            session.send(load[at : at + step])
             at += step
-        assert session.hear(len(load)) == load
+        assert session.receive(len(load)) == load
         sent += load
     assert session.finish() == 3
     assert session.recorded("c2s") == session.recorded("s2c") == sent

@@ -100,8 +100,8 @@ except ChildProcessError:
 """
     argv = [sys.executable, "-I", "-S", "-c", code, *place.command(peer("stubborn"), capture=place.root / "c.mcpcap")]
     session = place.start(argv, direct=True)
-    session.told()
-    session.say(b"end of the client\n")
+    session.next_report()
+    session.send(b"end of the client\n")
     assert session.end() == 0
     nothing_left(place)
     assert members_of(place.root / "c.mcpcap", "close")[0]["ending"] == "client"
@@ -116,7 +116,7 @@ def test_a_stubborn_tree_is_gone_after_our_own_kill(place: Place, system: str) -
         )
         command = [sys.executable, "-P", "-c", code, "run", "--", *peer("three_deep")]
     session = place.start(command, direct=True)
-    pids = session.told()["pids"]
+    pids = session.next_report()["pids"]
     session.process.kill()
     wait_until(lambda: not any(map(is_alive, pids)), "the tree to be gone")
     nothing_left(place)
@@ -142,7 +142,7 @@ sys.stdin.read()
 
 def test_a_server_that_obeys_ends_and_its_daemon_lives_on_after_our_own_kill(place: Place) -> None:
     session = place.start([sys.executable, "-I", "-S", "-c", DAEMON])
-    daemon = session.told()["daemon"]
+    daemon = session.next_report()["daemon"]
     with killed_at_the_end(daemon):
         server = server_of(session)
         session.process.kill()
@@ -152,7 +152,7 @@ def test_a_server_that_obeys_ends_and_its_daemon_lives_on_after_our_own_kill(pla
 
 def test_a_server_that_has_ended_takes_nothing_with_it(place: Place) -> None:
     session = place.start(peer("grandchild", "--status", "2"))
-    child = session.told()["child"]
+    child = session.next_report()["child"]
     with killed_at_the_end(child):
         assert session.end() == 2
         wait_until(lambda: place.leftovers() == [child], "the guard to be gone")
@@ -187,14 +187,14 @@ def test_a_session_outlives_its_guard(place: Place) -> None:
     (guard,) = wait_until(lambda: [pid for pid in children(session.pid) if pid != server])
     os.kill(guard, signal.SIGKILL)
     wait_until(lambda: guard not in children(session.pid), "the guard to be reaped")
-    session.say(b"alone\n")
+    session.send(b"alone\n")
     assert session.line() == b"alone\n"
     assert session.finish() == 4
 
 
 def test_polite_signals_do_not_end_the_guard(place: Place) -> None:
     session = place.start(peer("stubborn", "--ignore", "TERM,INT,HUP,QUIT,USR1,USR2"), start_new_session=True)
-    stubborn = session.told()["ready"]
+    stubborn = session.next_report()["ready"]
     for signum in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGTERM):
         os.killpg(session.pid, signum)
     session.process.kill()

@@ -25,7 +25,7 @@ PONG = b'{"jsonrpc":"2.0","id":1,"result":{"echo":{}}}\n'
 
 def asks(session: Session) -> bytes:
     """What comes back if the client says something."""
-    session.say(PING)
+    session.send(PING)
     return session.line()
 
 
@@ -33,7 +33,7 @@ def asks(session: Session) -> bytes:
 def launched(place: Place, *arguments: str, direct: bool = False) -> Iterator[tuple[Session, int]]:
     """A launcher that has ended, and the process that it has left behind."""
     session = place.start(peer("launcher", *arguments), direct=direct)
-    pids = session.told()
+    pids = session.next_report()
     with killed_at_the_end(pids["child"]):
         if not direct:  # where it is our own child, it stays as a zombie until it is waited for
             wait_until(lambda: not is_alive(pids["parent"]), "the launcher to end")

@@ -41,7 +41,7 @@ def test_the_table_has_us_with_our_parent() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="compares ps with the /proc of Linux")
 def test_both_ways_see_the_same_family(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    pids = place.start(peer("three_deep"), direct=True).told()["pids"]
+    pids = place.start(peer("three_deep"), direct=True).next_report()["pids"]
     by_proc = process_table()
     monkeypatch.setattr(processes, "PROC", "/nonexistent")
     by_ps = process_table()
@@ -61,7 +61,7 @@ def test_a_name_made_to_mislead_is_read_right(place: Place, tmp_path: Path) -> N
 @pytest.mark.usefixtures("table")
 def test_a_tree_is_found_parents_first_and_not_by_another_start(place: Place) -> None:
     session = place.start(peer("three_deep"), direct=True)
-    pids = session.told()["pids"]
+    pids = session.next_report()["pids"]
     with killed_at_the_end(*pids):
         assert [found.pid for found in tree(process(pids[0]))] == pids
         assert tree(Process(pids[0], "another start")) == []
@@ -101,7 +101,7 @@ def test_processes_of_another_namespace_are_nobody(tmp_path: Path, monkeypatch: 
 @pytest.mark.usefixtures("table")
 def test_a_tree_that_does_not_go_is_killed_after_the_grace(place: Place) -> None:
     session = place.start(peer("three_deep"), direct=True)
-    pids = session.told()["pids"]
+    pids = session.next_report()["pids"]
     terminate(tree(process(pids[0])), 0.1)
     wait_until(lambda: not any(map(is_alive, pids)), "all three to be gone")
 

@@ -60,13 +60,13 @@ def signals(session: Session, event: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("system", ["linux", "portable"])
 def test_each_signal_is_passed_on_once_and_recorded(place: Place, system: str) -> None:
     session = start(place, peer("signal_counter", "--status", "3"), system=system)
-    session.told()
+    session.next_report()
     names = ["TERM", "INT", "HUP", "USR1", "USR2", "QUIT"]
     for name in names:
         session.process.send_signal(signal.Signals[f"SIG{name}"])
-        assert session.told() == {"signal": name, "count": 1}
+        assert session.next_report() == {"signal": name, "count": 1}
     session.hang_up()
-    assert session.told() == {"total": dict.fromkeys(names, 1)}
+    assert session.next_report() == {"total": dict.fromkeys(names, 1)}
     assert session.end() == 3
     assert signals(session, "received") == [(f"SIG{name}", "process") for name in names]
     assert signals(session, "sent") == [(f"SIG{name}", "forwarded") for name in names]
@@ -78,7 +78,7 @@ def test_signals_that_we_were_started_ignoring_are_ignored(place: Place) -> None
     assert session.line() == b"ready\n"
     for signum in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
         session.process.send_signal(signum)
-    session.say(b"still\n")
+    session.send(b"still\n")
     assert session.line() == b"still\n"
     assert session.finish() == 4
     assert signals(session, "received") == []
@@ -99,7 +99,7 @@ def test_a_shell_that_dies_of_a_signal_leaves_its_stubborn_child_as_in_a_direct_
     place: Place, *, direct: bool
 ) -> None:
     session = place.start(["sh", "-c", f"{shlex.join(map(os.fsdecode, peer('stubborn')))}; true"], direct=direct)
-    child = session.told()["ready"]
+    child = session.next_report()["ready"]
     session.process.send_signal(signal.SIGTERM)
     assert session.end() == -signal.SIGTERM
     assert is_alive(child)
@@ -132,7 +132,7 @@ def test_a_signal_to_the_whole_group_ends_all_of_it(place: Place) -> None:
 @pytest.mark.parametrize("system", ["linux", "portable"])
 def test_a_tree_that_ignores_term_is_gone_after_the_escalation(place: Place, system: str) -> None:
     session = start(place, peer("three_deep"), system=system)
-    pids = session.told()["pids"]
+    pids = session.next_report()["pids"]
     session.process.send_signal(signal.SIGTERM)
     assert session.end() == -signal.SIGKILL
     wait_until(lambda: not any(map(is_alive, pids)), "the tree to be gone")
@@ -217,11 +217,11 @@ def test_a_terminal_that_goes_away_takes_the_server_with_it(place: Place) -> Non
 
 def test_a_group_that_is_stopped_and_continued_goes_on(place: Place) -> None:
     session = place.start(peer("echo", "--raw"), start_new_session=True)
-    session.say(b"before\n")
+    session.send(b"before\n")
     assert session.line() == b"before\n"
     os.killpg(session.pid, signal.SIGSTOP)
     wait_until(lambda: _state(session.pid) == "T", "the recorder to be stopped")
-    session.say(b"meanwhile\n")
+    session.send(b"meanwhile\n")
     os.killpg(session.pid, signal.SIGCONT)
     assert session.line() == b"meanwhile\n"
     assert session.finish() == 0

@@ -74,7 +74,7 @@ def test_a_core_dump_of_ours_is_forbidden_while_the_server_keeps_its_limit(place
     session = place.start(
         peer("echo"), before="import resource; resource.setrlimit(resource.RLIMIT_CORE, (4096, 4096))"
     )
-    session.say(b'{"jsonrpc":"2.0","id":1,"method":"x"}\n')
+    session.send(b'{"jsonrpc":"2.0","id":1,"method":"x"}\n')
     session.line()
     assert resource.prlimit(session.pid, resource.RLIMIT_CORE)[0] == 0
     (spawned,) = [row for row in members_of(session.capture or Path(), "process") if row["event"] == "spawned"]

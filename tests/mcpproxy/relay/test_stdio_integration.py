@@ -61,7 +61,7 @@ def test_death_by_signal_becomes_ours(place: Place, name: str) -> None:
 
 def test_half_close_passes_on_and_every_answer_still_comes(place: Place) -> None:
     session = place.start(inline("data = sys.stdin.buffer.read(); os.write(1, data)"))
-    session.say(LINES)
+    session.send(LINES)
     session.hang_up()
     assert session.rest() == LINES
     assert session.end() == 0
@@ -79,11 +79,11 @@ def test_no_timer_runs_against_a_server_that_answers_long_after_the_half_close(p
 
 def test_the_server_ends_while_our_stdin_is_open(place: Place) -> None:
     session = place.start(peer("exit_code", "--status", "3", "--after-line"))
-    session.say(b"now\n")
+    session.send(b"now\n")
     assert session.rest() == b""
     assert session.end() == 3
     with pytest.raises(BrokenPipeError):
-        session.say(b"anybody?\n")
+        session.send(b"anybody?\n")
 
 
 def test_a_server_that_closes_stdout_ends_that_side_only(place: Place) -> None:
@@ -91,7 +91,7 @@ def test_a_server_that_closes_stdout_ends_that_side_only(place: Place) -> None:
     assert b"closing stdout" in session.line()
     assert session.rest() == b""
     assert session.process.poll() is None
-    session.say(LINES)
+    session.send(LINES)
     assert session.finish() == 6
     assert session.errors() == b"read %d bytes\n" % len(LINES)
     assert session.recorded("c2s") == LINES
@@ -99,17 +99,17 @@ def test_a_server_that_closes_stdout_ends_that_side_only(place: Place) -> None:
 
 def test_a_server_that_closes_stdin_breaks_the_pipe_of_the_client_and_goes_on_writing(place: Place) -> None:
     session = place.start(peer("closes_stdin_keeps_writing", "--frames", "300", "--gap-ms", "5", "--status", "8"))
-    assert session.told() == {"closed": "stdin"}
+    assert session.next_report() == {"closed": "stdin"}
 
     def broken() -> bool:
         try:
-            session.say(b"hello?\n")
+            session.send(b"hello?\n")
         except BrokenPipeError:
             return True
         return False
 
     wait_until(broken, "the client to see that nobody reads")
-    assert [session.told()["n"] for _ in range(300)] == list(range(300))
+    assert [session.next_report()["n"] for _ in range(300)] == list(range(300))
     assert session.end() == 8
 
 
@@ -123,7 +123,7 @@ def test_a_client_that_only_stops_listening_can_still_be_heard(place: Place, tmp
     until = time.monotonic() + 6
     sent = 0
     while time.monotonic() < until:
-        session.say(b"still here\n")
+        session.send(b"still here\n")
         sent += 1
         threading.Event().wait(0.1)
     assert session.finish() == 5
@@ -150,7 +150,7 @@ for line in sys.stdin:
 
     def ended() -> bool:
         with contextlib.suppress(BrokenPipeError):
-            session.say(b"write\n")
+            session.send(b"write\n")
         return session.process.poll() is not None
 
     wait_until(ended, "the server to die of its broken pipe")
@@ -159,7 +159,7 @@ for line in sys.stdin:
 
 def test_a_grandchild_that_holds_stdout_holds_us_up_for_half_a_second_at_most(place: Place) -> None:
     session = place.start(peer("grandchild", "--status", "5", "--lifetime", "60"))
-    pids = session.told()
+    pids = session.next_report()
     wait_until(lambda: not is_alive(pids["parent"]))
     with killed_at_the_end(pids["child"]):
         assert session.end() == 5
@@ -179,9 +179,9 @@ def test_what_a_grandchild_writes_at_once_is_delivered(place: Place) -> None:
     server = peer("grandchild", "--frames", "50", "--status", "5")
     command = [place.python, "-P", "-c", PATIENT, "run", "--capture", str(place.root / "x.mcpcap"), "--", *server]
     session = place.start(command, direct=True)
-    pids = session.told()
+    pids = session.next_report()
     with killed_at_the_end(pids["child"]):
-        assert [session.told()["n"] for _ in range(50)] == list(range(50))
+        assert [session.next_report()["n"] for _ in range(50)] == list(range(50))
         assert session.end() == 5
         assert is_alive(pids["child"])
 
@@ -261,11 +261,11 @@ def test_a_signal_ends_the_wait_for_a_client_that_does_not_read(place: Place) ->
 
 def test_a_server_that_never_reads_blocks_the_client_and_nothing_else(place: Place) -> None:
     session = place.start(peer("never_reads", "--frames", "200"))
-    session.told()
+    session.next_report()
     assert session.process.stdin is not None
     os.set_blocking(session.process.stdin.fileno(), False)
     sent = _fill(session)
-    assert [session.told()["n"] for _ in range(200)] == list(range(200))
+    assert [session.next_report()["n"] for _ in range(200)] == list(range(200))
     sent += _fill(session)
     # Two pipes and a chunk between them; a busy pump may have left room in them for the second time.
     assert 65536 <= sent <= 3 * 65536
@@ -291,10 +291,10 @@ def test_bytes_are_handed_on_before_their_line_ends(place: Place) -> None:
     assert json.loads(frame)["params"]["data"] == "é € 𝄞"
     session2 = place.start(peer("echo", "--raw"))
     for byte in frame:
-        session2.say(bytes([byte]))
-        assert session2.hear(1) == bytes([byte])
-    session2.say(b"unfinished")
-    assert session2.hear(10) == b"unfinished"
+        session2.send(bytes([byte]))
+        assert session2.receive(1) == bytes([byte])
+    session2.send(b"unfinished")
+    assert session2.receive(10) == b"unfinished"
     assert (session.finish(), session2.finish()) == (0, 0)
     assert session.recorded("s2c") == frame
     (whole, rest) = session2.frames("c2s")
@@ -312,8 +312,8 @@ def test_what_is_no_protocol_at_all_passes_unchanged(place: Place) -> None:
 def test_wrapped_twice_records_twice_the_same(place: Place) -> None:
     inner = place.root / "inner.mcpcap"
     session = place.start(place.command(peer("echo", "--raw", "--status", "7"), capture=inner))
-    session.say(LINES)
-    assert session.hear(len(LINES)) == LINES
+    session.send(LINES)
+    assert session.receive(len(LINES)) == LINES
     assert session.finish() == 7
     for direction in ("c2s", "s2c"):
         assert b"".join(f.raw + f.delim for f in frames(inner) if f.dir == direction) == LINES
@@ -324,7 +324,7 @@ def test_sessions_that_overlap_keep_captures_of_their_own(place: Place) -> None:
     argv = place.command(peer("echo", "--raw"), "--name", "same")
     sessions = [place.start(argv, direct=True) for _ in range(4)]
     for number, session in enumerate(sessions):
-        session.say(b"%d\n" % number)
+        session.send(b"%d\n" % number)
         assert session.line() == b"%d\n" % number
     assert [session.finish() for session in sessions] == [0] * 4
     found = {b"".join(frame.raw for frame in frames(path, "c2s")) for path in find_captures(place.captures)}

@@ -28,7 +28,7 @@ GREETING = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"caf\xc3\xa9 
 
 def talk(session: Session) -> None:
     """A short session in which exactly the server's bytes come out."""
-    session.say(GREETING)
+    session.send(GREETING)
     assert session.line() == GREETING
     session.hang_up()
     assert session.rest() == b""
@@ -166,17 +166,17 @@ def copied(tmp_path: Path) -> Path:
 def test_a_session_outlives_the_package_that_it_was_started_from(place: Place, copied: Path) -> None:
     environment = {**place.environment, "PYTHONPATH": str(copied)}
     session = place.start(peer("signal_counter", "--signals", "USR1", "--status", "3"), environment=environment)
-    session.told()
+    session.next_report()
     # Within its first 20 ms it loads the rest; an upgrade just then costs verdicts, not the session.
     wait_until(lambda: "orjson" in Path(f"/proc/{session.pid}/maps").read_text(), "orjson to be loaded")
     copied.rename(copied.with_name("gone"))
     for number in range(3):
         session.process.send_signal(signal.SIGUSR1)
-        assert session.told() == {"signal": "USR1", "count": number + 1}
+        assert session.next_report() == {"signal": "USR1", "count": number + 1}
     giant = b'{"jsonrpc":"2.0","method":"x","params":["' + b"y" * (3 << 20) + b'"]}\n'
-    session.say(GREETING * 100 + b"no json\n" + giant)
+    session.send(GREETING * 100 + b"no json\n" + giant)
     session.hang_up()
-    session.told()
+    session.next_report()
     assert session.end() == 3
     assert session.errors() == b""
     assert session.recorded("c2s") == GREETING * 100 + b"no json\n" + giant
@@ -198,16 +198,16 @@ sys.exit(3)
     heard: list[bytes] = []
     listener = threading.Thread(target=lambda: heard.append(session.errors()))
     listener.start()
-    session.say(GREETING)
+    session.send(GREETING)
     assert session.line() == GREETING
     # Signals are passed on by the thread that loads orjson beside the traffic, when it has done so.
     session.process.send_signal(signal.SIGUSR1)
     assert session.line() == b"heard\n"
-    session.say(b"mark\n")
+    session.send(b"mark\n")
     assert session.line() == b"mark\n"
     odd = GREETING * 50 + b"[1,\n\xff\n" * 50 + b"z" * (2 << 20) + b"\n"
-    session.say(odd)
-    assert session.hear(len(odd)) == odd
+    session.send(odd)
+    assert session.receive(len(odd)) == odd
     session.process.send_signal(signal.SIGUSR1)
     assert session.line() == b"heard\n"
     assert session.finish() == 3
@@ -226,9 +226,9 @@ def test_300_mib_of_address_space_are_enough(place: Place) -> None:
     limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20))"
     load = GREETING * 5_000
     session = place.start(peer("echo", "--raw", "--status", "3"), before=limit)
-    sender = threading.Thread(target=session.say, args=(load,))
+    sender = threading.Thread(target=session.send, args=(load,))
     sender.start()
-    assert session.hear(len(load)) == load
+    assert session.receive(len(load)) == load
     sender.join(DEADLINE_S)
     assert session.finish() == 3
     assert session.recorded("s2c") == load
@@ -241,14 +241,14 @@ def test_a_long_session_grows_no_descriptors_and_no_threads(place: Place) -> Non
         status = Path(f"/proc/{session.pid}/status").read_text()
         return len(os.listdir(f"/proc/{session.pid}/fd")), status.partition("Threads:")[2].split()[0]
 
-    session.say(GREETING)
+    session.send(GREETING)
     session.line()
     wait_until(lambda: b"orjson" in Path(f"/proc/{session.pid}/maps").read_bytes(), "all to be loaded")
     before = size()
     for _ in range(60):
         load = GREETING * 50
-        session.say(load)
-        assert session.hear(len(load)) == load
+        session.send(load)
+        assert session.receive(len(load)) == load
     # A sync holds one descriptor more for a moment, and may have done so at the first look.
     wait_until(lambda: size() <= before, "descriptors and threads to be as few as before")
     assert session.finish() == 3

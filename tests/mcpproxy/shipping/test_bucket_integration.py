@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mcpproxy.shipping.bucket import PART, Bucket
-from mcpproxy.shipping.destination import Broken
+from mcpproxy.shipping.destination import BrokenFile
 from tests.harness import DEADLINE_S
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, surroundings
 from tests.mcpproxy.shipping.data_set import is_tidy, large, rows, written
@@ -161,7 +161,7 @@ def test_what_is_too_large_for_a_manifest_is_not_read(s3: int, tmp_path: Path, m
     assert not bucket.fetch("a.json", tmp_path / "a", 4)
     assert bucket.fetch("a.json", tmp_path / "a", 5)
     monkeypatch.setattr("mcpproxy.shipping.bucket.MAX_SMALL_FILE_BYTES", 4)
-    with pytest.raises(Broken, match="larger than any manifest; move it away"):
+    with pytest.raises(BrokenFile, match="larger than any manifest; move it away"):
         bucket.read("a.json")
 
 

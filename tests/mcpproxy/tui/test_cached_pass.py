@@ -7,9 +7,9 @@ import pytest
 from analysis.output_cache import files_of
 from analysis.reading import findings
 from captures.file import CaptureFile
-from mcpproxy.tui.data import kept, worker
+from mcpproxy.tui.data import output_caches, worker
 from mcpproxy.tui.data.columns import batch_in
-from mcpproxy.tui.data.kept import keep
+from mcpproxy.tui.data.output_caches import save
 from mcpproxy.tui.data.worker import CachedPass, Pass
 from tests.captures.samples import lines
 from tests.mcpproxy.tui.alone import Alone
@@ -20,7 +20,7 @@ from tests.mcpproxy.tui.test_columns import WORDED, cells, look_at, read
 @pytest.fixture(autouse=True)
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every capture counts as a large one."""
-    monkeypatch.setattr(kept, "LARGE", 0)
+    monkeypatch.setattr(output_caches, "LARGE", 0)
     monkeypatch.setattr(worker, "STEP", 1 << 10)
 
 
@@ -85,7 +85,7 @@ def test_rows_that_make_no_sense_are_read_again(tmp_path: Path) -> None:
         [whole[0], b"\0\0\0", *whole[2:]],
         *([*whole[: count + 1], head, *whole[count + 2 :]] for head in (b"{}", b'{"versions":[1]}', long)),
     ):
-        keep(kept.kept(path, "rows", first.most), spoilt)
+        save(output_caches.cache_of(path, "rows", first.most), spoilt)
         reading = Alone(path)
         assert not reading._restore(), spoilt[:2]
         while not reading.has_ended:

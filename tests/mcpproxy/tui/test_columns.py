@@ -15,7 +15,7 @@ from analysis.reading import findings
 from captures.file import CaptureFile
 from mcpproxy.tui.data import columns as columns_module
 from mcpproxy.tui.data import conversation as conversation_module
-from mcpproxy.tui.data import kept, worker
+from mcpproxy.tui.data import output_caches, worker
 from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data.columns import (
     CALLS,
@@ -278,7 +278,7 @@ def test_over_a_large_capture_the_rules_come_last(tmp_path: Path, monkeypatch: p
     path = record(tmp_path / "x.mcpcap", ODD)
     together = read(path, with_rules=True)
     assert "cells" in told(together).partition("finding")[2]
-    monkeypatch.setattr(kept, "LARGE", 0)
+    monkeypatch.setattr(output_caches, "LARGE", 0)
     apart = Alone(path, with_rules=True)
     while not apart.task.has_ended:
         # As the worker does: the rules have their turn when there is nothing else to do.

@@ -24,7 +24,7 @@ from captures.errors import CaptureError
 from captures.file import create
 from captures.listing import segments
 from captures.reader import Capture
-from mcpproxy.tui.data import kept, worker
+from mcpproxy.tui.data import output_caches, worker
 from mcpproxy.tui.data.columns import NONE
 from tests.analysis.store.hostile_losses import lossy
 from tests.analysis.traces import corpus
@@ -193,7 +193,7 @@ def same(path: Path, place: Path, seed: int) -> Calls:
     """The calls of a capture, which all but SQL agree on."""
     calls = in_python(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kept, "LARGE", 0)
+        patch.setattr(output_caches, "LARGE", 0)
         first = Reading(path)
         assert on_screen(first) == calls
         again = Reading(path)

@@ -16,7 +16,7 @@ from captures.file import CaptureFile
 from captures.frame import Frame
 from mcpproxy.tui.data.call_kinds import MAX_CALL_KINDS, CallKind, CallKinds
 from mcpproxy.tui.data.columns import OUTCOMES
-from mcpproxy.tui.data.course import SLICES, Course
+from mcpproxy.tui.data.durations_over_time import SLICES, DurationsOverTime
 from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.rows.latency_lines import Bucket, bucket_filter
@@ -53,7 +53,7 @@ class TestDurations:
 
     @given(st.lists(st.tuples(st.integers(0, 2**40), st.integers(1, 2**30)), min_size=1, max_size=60))
     def test_a_course_keeps_all(self, ends: list[tuple[int, int]]) -> None:
-        course = Course()
+        course = DurationsOverTime()
         for t_ns, ns in ends:
             course.add(t_ns, ns)
         found = course.quantiles(1.0)

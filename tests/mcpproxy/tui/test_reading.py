@@ -19,7 +19,7 @@ from analysis.filter import Filter, facts_of, facts_of_batch, parse
 from captures.file import CaptureFile
 from captures.frame import Frame
 from captures.reader import Capture, read_frames
-from mcpproxy.tui.data import filling
+from mcpproxy.tui.data import column_filler
 from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.scan import Scan
@@ -435,7 +435,7 @@ def test_a_request_that_was_forgotten_has_not_failed(tmp_path: Path, monkeypatch
 
 
 def test_rare_notes_about_requests_are_bounded_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filling, "SPANNING", 2)
+    monkeypatch.setattr(column_filler, "SPANNING", 2)
     monkeypatch.setattr(reading_module, "SPANNING", 2)
     parts = [said("c2s", line) for line in (b"{", b'"jsonrpc": "2.0", "method": "notifications/x"', b"}")]
     path = record(tmp_path / "a.mcpcap", [*conversation(1, "spanning"), *parts * 5, END])

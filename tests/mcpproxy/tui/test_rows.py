@@ -118,7 +118,7 @@ def test_the_end_of_a_stream_has_a_line_where_show_has_one(tmp_path: Path, by: s
     path = record(tmp_path / "x.mcpcap", [("header", header(transport="http")), *talk, END])
     whole = Whole(path)
     told = Conversation(whole.fold)
-    remarks = [thing.what for step in whole.to_end() for thing in told.things(step) if isinstance(thing.what, Remark)]
+    remarks = [thing.what for step in whole.to_end() for thing in told.items_of(step) if isinstance(thing.what, Remark)]
     with understood(path) as reading:
         texts = ["".join(span.text for span in text_of(reading, row).what) for row in reading.folded]
     ended = [text for text in texts if text.startswith("stream ended")]

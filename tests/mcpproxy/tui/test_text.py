@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.tui.copies.saving import saved
+from mcpproxy.tui.copies.saving import save
 from mcpproxy.tui.details.detail import detail
 from mcpproxy.tui.text import lines as lines_module
 from mcpproxy.tui.text.content import Attachment, MessageWriter
@@ -265,7 +265,7 @@ class TestSaving:
 
     def test_the_bytes_come_out_as_they_were(self, tmp_path: Path) -> None:
         place = tmp_path / "x.png"
-        done = saved(
+        done = save(
             Attachment("image/png", base64.urlsafe_b64encode(bytes(range(256))).decode().rstrip("=")), str(place)
         )
         assert done.words == f"saved 256 B to {place}"
@@ -277,12 +277,12 @@ class TestSaving:
         place = tmp_path / "x.png"
         place.write_bytes(b"mine")
         (tmp_path / "link").symlink_to(tmp_path / "target")
-        assert "already exists" in saved(Attachment("a/b", "aGk="), str(place)).words
-        assert saved(Attachment("a/b", "aGk="), str(tmp_path / "link")).is_bad
+        assert "already exists" in save(Attachment("a/b", "aGk="), str(place)).words
+        assert save(Attachment("a/b", "aGk="), str(tmp_path / "link")).is_bad
         assert place.read_bytes() == b"mine"
         assert not (tmp_path / "target").exists()
 
     @pytest.mark.parametrize("data", ["a", "not base64!", "aGk=aGk="])
     def test_what_is_no_base64_is_not_written(self, tmp_path: Path, data: str) -> None:
-        assert saved(Attachment("a/b", data), str(tmp_path / "x")).is_bad
+        assert save(Attachment("a/b", data), str(tmp_path / "x")).is_bad
         assert not (tmp_path / "x").exists()

@@ -370,9 +370,9 @@ def test_a_call_lasts_until_its_http_exchange_has_failed(tmp_path: Path) -> None
     path.write_bytes(b"".join(line for _, line in trace.case().records()))
     reading = read(path)
     call = {call.number: call for step in Whole(path).to_end() for call in step.changed}[0]
-    assert call.broken is not None
+    assert call.exchange_end is not None
     bar = settled(Timeline(reading, 0)).bar(0)
-    assert (bar.outcome, bar.end_ns) == (Outcome.FAILED, call.broken.t_ns)
+    assert (bar.outcome, bar.end_ns) == (Outcome.FAILED, call.exchange_end.t_ns)
     reading.close()
 
 

@@ -39,7 +39,7 @@ def left() -> HttpExchange:
     return http
 
 
-LEFT: dict[str, Any] = {"broken": RecordRef(9, 2 * S), "has_left": True}
+LEFT: dict[str, Any] = {"exchange_end": RecordRef(9, 2 * S), "client_closed": True}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ LEFT: dict[str, Any] = {"broken": RecordRef(9, 2 * S), "has_left": True}
     [
         ({}, "unanswered", True),
         (
-            {"meant_for_it": ProbableAnswer(9, '"7"')},
+            {"guessed_response": ProbableAnswer(9, '"7"')},
             'unanswered, probably answered by frame 9 with id "7"',
             True,
         ),
