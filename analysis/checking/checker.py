@@ -167,7 +167,7 @@ class Checker:
         findings: list[Finding] = []
         if self._watching and context.session.number in self._watching:
             findings += self._tell_watchers(context)
-        if plan.outline.anomaly and (oddities := oddities_of(context)) is not NOTHING:
+        if plan.plan.anomaly and (oddities := oddities_of(context)) is not NOTHING:
             self._run(plan.odd_for(oddities), context, findings)
         if plan.usual:
             self._run(plan.usual, context, findings)
@@ -177,7 +177,7 @@ class Checker:
 
     def _look_closer(self, plan: BoundHookPlan, context: MessageContext, findings: list[Finding]) -> None:
         """Call the hooks that run only if a member or word is present, or if the envelope or list is new."""
-        outline = plan.outline
+        outline = plan.plan
         body = context.body.get(outline.part)
         if plan.members and type(body) is dict and (present := plan.members.intersection(body)):
             self._run(plan.calls_for(present), context, findings)
@@ -214,7 +214,7 @@ class Checker:
             plan.clean_words.add(words)
 
     def _look_at_shape(self, plan: BoundHookPlan, context: MessageContext, findings: list[Finding]) -> None:
-        if plan.outline.needs_no_params and "params" not in context.body:
+        if plan.plan.needs_no_params and "params" not in context.body:
             return
         problems = problems_of(context)
         if problems:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.checking.plans import _outlines_of
+from analysis.checking.plans import _hook_plans_of
 from analysis.rules.base import Rule
 from analysis.rules.discovery import group_of, rules, rules_for
 from analysis.rules.odd import NOTHING
@@ -33,12 +33,12 @@ def test_a_rule_finds_nothing_in_odd_exchanges_that_it_does_not_name(monkeypatch
     found = [check(case, picked) for case in cases]
     for rule in naming:
         monkeypatch.setattr(rule, "exchanges", USUAL)
-    _outlines_of.cache_clear()
+    _hook_plans_of.cache_clear()
     try:
         for case, those in zip(cases, found, strict=True):
             assert check(case, picked) == those, case.name
     finally:
-        _outlines_of.cache_clear()
+        _hook_plans_of.cache_clear()
 
 
 def test_each_oddity_of_an_exchange_is_what_a_rule_is_about() -> None:
