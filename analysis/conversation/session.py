@@ -50,7 +50,7 @@ class Session:
             "closed_ns",
             "declared",
         ),
-        *("delimited", "epoch", "eras", "handshake", "has_initialized", "heard", "initialize", "introduced"),
+        *("delimited", "epoch", "eras", "handshake", "has_initialized", "last_seq", "initialize", "introduced"),
         *("gaps", "in_flight", "is_guess", "learned", "likeness"),
         *("is_legacy", "is_modern", "last_initialize", "last_ns", "last_request", "lasting", "lost_seq", "memory"),
         *("number", "observed_start", "opened_ns", "process", "received", "server", "server_capabilities"),

@@ -66,13 +66,13 @@ LEFT: dict[str, Any] = {"exchange_end": RecordRef(9, 2 * S), "client_closed": Tr
         ({"cancellation": RecordRef(9, 1 * S), "cancel_reason": "timed out"}, "abandoned after 1.0 s: timed out", True),
         (LEFT, "abandoned after 2.0 s", True),
         (
-            {"broken": RecordRef(9, S), "http": refused()},
+            {"exchange_end": RecordRef(9, S), "http": refused()},
             "failed: HTTP status 502 by a gateway",
             True,
         ),
         (
             {
-                "broken": RecordRef(9, S),
+                "exchange_end": RecordRef(9, S),
                 "http": refused(),
                 "cancellation": RecordRef(10, 7 * S),
                 "fault": Outcome.FAILED,
