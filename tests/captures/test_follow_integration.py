@@ -26,7 +26,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def followed(path: Path, *steps: Callable[[], object]) -> list[Record | Damage]:
-    """All items of a capture; each time that there is nothing to read yet, the next step is executed."""
+    """All items of a capture; whenever there is nothing to read, the next step is run."""
     left = list(steps)
 
     async def collect() -> list[Record | Damage]:

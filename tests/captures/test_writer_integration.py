@@ -657,7 +657,7 @@ class TestRotation:
 
 
 class TestClosing:
-    """Closing is quick, whatever state the disk is in, and missing records are reported."""
+    """Closing is quick, regardless of the state of the disk, and missing records are reported."""
 
     def test_a_disk_that_stays_full_gets_gap_and_close_into_the_reserve(
         self, recordings: Callable[..., Recording]
