@@ -2,9 +2,9 @@
 
     python -m tests.conformance [--node PROGRAM]
 
-The suite comes from npm, in a fixed version, and is put into a temporary directory. Every check must have the same
-result both ways; which of them the server passes does not matter. It needs Node 22 or newer, and npm. Prints the
-findings of `check` in the traffic, except notes; many scenarios send invalid messages on purpose.
+The suite is installed from npm, in a fixed version, into a temporary directory. Every check must have the same result
+both ways; whether the server passes it does not matter. It needs Node 22 or newer, and npm. Prints what `check` finds
+in the traffic, except notes; many scenarios send invalid messages on purpose.
 Exit code: 0; 1 if a verdict differs; 2 if the suite cannot be fetched.
 """
 
@@ -46,11 +46,11 @@ class Unavailable(Exception):
 
 
 def fetch(node: str, into: Path) -> list[str]:
-    """The command that runs the suite.
+    """Install the suite; returns the command that runs it.
 
     Args:
         node: the program.
-        into: where the suite is put.
+        into: the folder in which to install it.
 
     Raises:
         Unavailable: no Node, too old a Node, no npm, or no registry.
@@ -104,7 +104,7 @@ def judge(suite: list[str], url: str, revision: str, results: Path) -> Verdicts:
 
 
 def compare(place: Place, suite: list[str], revision: str) -> tuple[Verdicts, Verdicts, list[Finding]]:
-    """The verdicts on a server, directly and through the recorder; the findings in the capture, which must be whole."""
+    """Returns the verdicts on a server, directly and through the recorder, and the findings in the complete capture."""
     with serve(place) as url:
         direct = judge(suite, url, revision, place.root / f"direct-{revision}")
     with serve(place) as url, serving(place, url) as recorder:
@@ -114,7 +114,7 @@ def compare(place: Place, suite: list[str], revision: str) -> tuple[Verdicts, Ve
 
 
 def differences(direct: Verdicts, recorded: Verdicts) -> list[str]:
-    """The verdicts that differ through the recorder, a line each."""
+    """The verdicts that differ through the recorder, one line each."""
     found = []
     for key in sorted(direct.keys() | recorded.keys()):
         scenario, check, _ = key

@@ -1,4 +1,4 @@
-"""FORMAT.md says what the code does: same members in the same order, and the commands that it shows work."""
+"""FORMAT.md matches the code: the same members in the same order, and its commands work."""
 
 import ast
 import base64
@@ -98,7 +98,7 @@ class TestPage:
 
 
 class TestReadingWithoutUs:
-    """The commands of the page work as they stand there."""
+    """The commands of the page work as printed."""
 
     def block(self, language: str, path: Path) -> str:
         found = re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
@@ -152,7 +152,7 @@ class TestReadingWithoutUs:
 
 
 class TestVersions:
-    """A number that rises, and a way up from each."""
+    """The version number, and the upgrade step from each older version."""
 
     def test_every_older_version_has_a_step(self) -> None:
         assert set(STEPS) == set(range(1, FORMAT_VERSION))
@@ -162,7 +162,7 @@ class TestVersions:
         assert upgrade(members, FORMAT_VERSION) is members
 
     def test_older_records_take_one_step_after_the_other(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        """With the versions of a future in which 3 is ours."""
+        """Tested as if the current version were 3."""
         for module in ("versions", "reader"):
             monkeypatch.setattr(f"captures.{module}.FORMAT_VERSION", 3)
         monkeypatch.setitem(STEPS, 1, lambda members: {**members, "steps": [1]})

@@ -1,7 +1,7 @@
 """A recorder dies while its records wait: another process completes the capture from the journal.
 
-The recorder is a forked process with a real writer on a disk that misbehaves by a plan; it ends without a word at a
-chosen point. The test then does what the guard does.
+The recorder is a forked process with a real writer on a disk that fails according to a plan; at a chosen point, it
+exits without closing anything. The test then does what the guard does.
 """
 
 import errno
@@ -34,7 +34,7 @@ HANGS = threading.Event()
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery_module, "RETRY_S", 0.001)
-    # A writer in trouble stays so: what hangs is its own drainer, and never the script.
+    # A writer in trouble does not recover: only its drainer hangs, never the script.
     monkeypatch.setattr(writer_module.Writer, "_healed", lambda *_: None)
 
 
@@ -43,7 +43,7 @@ class Waiter:
 
 
 class Dying:
-    """A recorder, its journal, and what is left of both after its death."""
+    """A recorder, its journal, and what remains of both after its death."""
 
     def __init__(self, folder: Path, *, segment_bytes: int = 1 << 30, journal_bytes: int = 1 << 20) -> None:
         self.path = folder / "x.mcpcap"
@@ -53,7 +53,7 @@ class Dying:
         self.recovery = Recovery(self.file, self.journal)
 
     def record(self, plan: Plan, script: Callable[[Writer, "Dying"], None], queue_bytes: int = QUEUE_BYTES) -> None:
-        """Run a script on a writer in another process, which dies right behind it."""
+        """Run a script on a writer in another process, which dies right afterwards."""
         pid = os.fork()
         if pid == 0:
             status = 1
@@ -70,7 +70,7 @@ class Dying:
         assert os.waitpid(pid, 0)[1] == 0
 
     def recover(self) -> Inspection:
-        """What the guard does, and what the capture then is."""
+        """Recover the capture, as the guard does; returns its inspection."""
         assert self.recovery.run()
         return tally(Capture(self.path))
 
@@ -107,7 +107,7 @@ def line(number: int) -> bytes:
 
 
 def say(writer: Writer, *numbers: int, quickly: bool = True) -> None:
-    """Add frames, as a pump does."""
+    """Add frames to the writer, as a pump does."""
     middles = [line_members("s2c", line(number), UNJUDGED) for number in numbers]
     sizes = [len(line(number)) for number in numbers]
     if not quickly or writer.try_append_batch("frame", middles, "s2c", sizes, Waiter()) is None:
@@ -117,7 +117,7 @@ def say(writer: Writer, *numbers: int, quickly: bool = True) -> None:
 
 
 def say_and_hang(writer: Writer, recorder: Dying, *numbers: int, quickly: bool = True) -> None:
-    """Add frames in a thread whose write hangs, and have the rescuer notice."""
+    """Add frames in a thread whose write hangs, then degrade the writer, as the rescuer does."""
     threading.Thread(target=say, args=(writer, *numbers), kwargs={"quickly": quickly}, daemon=True).start()
     assert recorder.disk.hanging.wait(DEADLINE_S)
     writer.degrade()
@@ -155,7 +155,7 @@ def test_what_a_refused_write_left_behind_survives_a_kill(dying: Make) -> None:
 
 
 def test_a_recovery_that_is_interrupted_anywhere_is_completed_by_the_next(dying: Make) -> None:
-    """The guard dies between two appends, or in the middle of one."""
+    """The guard is killed between two appends, or during one."""
     recorder = dying()
 
     def script(writer: Writer, recorder: Dying) -> None:
@@ -175,7 +175,7 @@ def test_a_recovery_that_is_interrupted_anywhere_is_completed_by_the_next(dying:
 
 
 def killed_in_write(recorder: Dying, call: int, cut: int) -> None:
-    """A recovery that dies in its write number `call`, of which `cut` bytes reach the file."""
+    """Run a recovery that dies in its write number `call`, after `cut` bytes have reached the file."""
     count = 0
 
     def write(fd: int, data: bytes) -> int:
@@ -231,7 +231,7 @@ def test_what_had_no_room_is_told_by_a_gap(dying: Make) -> None:
 
 @pytest.mark.parametrize("left", ["nothing", "empty", "half", "written"])
 def test_a_segment_that_was_being_begun_goes_on(dying: Make, left: str) -> None:
-    """The recorder dies between the end of one segment and the first frame of the next."""
+    """The recorder is killed between the end of one segment and the first frame of the next."""
     recorder = dying(segment_bytes=2000)
 
     def script(writer: Writer, recorder: Dying) -> None:
@@ -247,7 +247,7 @@ def test_a_segment_that_was_being_begun_goes_on(dying: Make, left: str) -> None:
     if left != "nothing":
         second.write_bytes({"empty": b"", "half": opening[:50], "written": opening}[left])
     found = recorder.recover()
-    if left == "written":  # then the close of the first had been written, too, and the numbers before it
+    if left == "written":  # then the close of the first segment and the numbers before it had been written, too
         assert recorder.frames()[-1] == line(60)
         return
     assert recorder.frames() == [line(number) for number in range(61)]
@@ -275,14 +275,14 @@ def test_a_strangers_file_in_the_place_of_the_next_segment_is_left_alone(dying: 
 
 @pytest.mark.parametrize("hangs_at", range(2, 12))
 def test_segments_that_change_while_records_wait_lose_nothing(dying: Make, hangs_at: int) -> None:
-    """The drainer rotates between its writes; one of them hangs, wherever that is, and then comes a kill."""
+    """The drainer rotates between its writes until one of them hangs, at any position; then the recorder is killed."""
     recorder = dying(segment_bytes=400)
 
     def script(writer: Writer, recorder: Dying) -> None:
         writer.degrade()
         for number in range(100):
             say(writer, number)
-            # Let the drainer write them one by one, as far as it gets.
+            # Let the drainer write them one by one, until it hangs.
             wait_until(lambda: recorder.disk.hanging.is_set() or writer._written == writer._seq - 1)
 
     recorder.record(lambda call: HANGS if call >= hangs_at else None, script)

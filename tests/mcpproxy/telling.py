@@ -21,7 +21,7 @@ class Telling(Conversation):
         return self.feed(step(self.reading, item))
 
     def things_of(self, item: Item) -> tuple[ConversationItem, ...]:
-        """Feed the next item; returns what it shows."""
+        """Feed the next item; returns the items that it shows."""
         return self.items_of(step(self.reading, item))
 
     def ended(self, *, still_open: bool = False) -> list[str]:
@@ -29,7 +29,7 @@ class Telling(Conversation):
         return [line for each in self.reading.finish(_end(still_open)) for line in self.feed(each)]
 
     def closing(self, *, still_open: bool = False) -> list[ConversationItem]:
-        """End the conversation; returns what only the end shows."""
+        """End the conversation; returns the items that only the end shows."""
         return [thing for each in self.reading.finish(_end(still_open)) for thing in self.items_of(each)]
 
 

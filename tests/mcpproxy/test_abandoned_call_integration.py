@@ -1,4 +1,4 @@
-"""A tool call that hangs until the SDK's client gives it up: every command says which, for how long, and why."""
+"""A tool call that hangs until the SDK's client abandons it: every command reports which, for how long, and why."""
 
 import json
 import re
@@ -19,12 +19,12 @@ from tests.mcpproxy.tui.stage import CALL, said
 
 LIMIT_S = 0.7
 AT_LEAST_MS = LIMIT_S * 100
-"""How long the call waited in the capture: on a busy machine it is recorded later than it was made."""
+"""The call's least waiting time in the capture: a busy machine records it later than it was made."""
 
 
 @pytest.fixture(scope="module", params=["legacy", pytest.param("auto", marks=pytest.mark.soak)])
 def hung(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A conversation in which `wait` never answers; in either era."""
+    """A conversation in which `wait` never responds, in either era."""
     capture = tmp_path_factory.mktemp("sdk") / "hung.mcpcap"
 
     async def talk() -> None:

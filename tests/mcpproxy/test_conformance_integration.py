@@ -1,4 +1,4 @@
-"""The official conformance suite says the same of a server with the recorder before it as without."""
+"""The official conformance suite gives a server the same result with the recorder as without."""
 
 from collections.abc import Iterator
 from pathlib import Path

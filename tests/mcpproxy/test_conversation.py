@@ -2,7 +2,7 @@
 
 The goldens hold the text of whole conversations as bytes: golden/NAME.ndjson is the input (records as FORMAT.md has
 them, `t_ms` in place of `t_ns`), golden/NAME.*.txt what must come out. They protect the layout from drifting unseen.
-After a wanted change, write them anew and read the difference:
+After an intended change, regenerate them and review the diff:
 
     REGENERATE=1 .venv/bin/pytest tests/mcpproxy/test_conversation.py
 """
@@ -43,7 +43,7 @@ Item = Frame | Record | Damage
 
 
 def items(rows: list[dict[str, Any]], limit: int = 600) -> Iterator[Item]:
-    """Records of a conversation as a reader would yield them; frames above `limit` bytes are not judged."""
+    """Yields records of a conversation as a reader would; frames above `limit` bytes are not judged."""
     records: list[Record | Damage] = []
     seq = 0
     for row in rows:
@@ -212,7 +212,7 @@ OUTCOMES = {
     "fits no request": '"jsonrpc":"2.0","id":12,"result":{}',
     "tool error ": '"id":11,"result":{"isError":true,"content":[]}',
 }
-"""Responses to request 11 by what their lines say; the last one breaks a rule with a long id."""
+"""Responses to request 11, by the text of their lines; the last one breaks a rule with a long id."""
 
 
 def test_a_narrow_line_loses_its_outcome_last() -> None:
@@ -255,7 +255,7 @@ def test_many_requests_without_an_answer_are_counted_not_listed() -> None:
 
 
 def test_many_requests_that_failed_are_counted_not_listed() -> None:
-    """Those whose HTTP exchange has ended, and those whose stream may still be resumed."""
+    """They include those whose HTTP exchange has ended, and those whose stream may still be resumed."""
     response = {"status": 200, "headers": [["content-type", "text/event-stream"]]}
     rows: list[dict[str, Any]] = [{"rec": "header", "transport": "http"}]
     for number in range(1, 31):
@@ -277,7 +277,7 @@ def test_many_requests_that_failed_are_counted_not_listed() -> None:
     assert lines[-1].endswith("·  and 10 more")
 
 
-# Whatever crosses the wire.
+# Any message that may pass.
 
 tricky = st.one_of(
     st.text('ab \x00\n\t\x1b[]0;m\x07\x9b\u202e\u200b\U000e0041\ud800\u0301\ufe0f⚠漢😀\\"', max_size=30),

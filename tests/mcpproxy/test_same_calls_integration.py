@@ -1,5 +1,7 @@
-"""Every road says the same of a call: Python, SQL, filters, `show`, Markdown, the report, the terminal UI, and
-OpenTelemetry."""
+"""Every way of reading says the same about a call.
+
+These are Python, SQL, filters, `show`, Markdown, the report, the terminal UI, and OpenTelemetry.
+"""
 
 import json
 import re
@@ -44,11 +46,11 @@ NAMES = (*CORPUS, "outcomes", "failed", "left", "refused")
 Key = tuple[int, int | None]
 _ERRORS = {Outcome.TOOL_ERROR: "tool_error", Outcome.UNANSWERED: "no_response"}
 LISTED = 20
-"""Requests without a response of which the end of a text has a line, of each outcome."""
+"""For each outcome, the end of a text lists this many requests without a response."""
 
 
 class Told(NamedTuple):
-    """What a road says of a call."""
+    """What one way of reading reports about a call."""
 
     method: str
     name: str | None
@@ -57,26 +59,26 @@ class Told(NamedTuple):
 
 
 class Words(NamedTuple):
-    """What people read of a call."""
+    """What users read about a call."""
 
     subject: str
     """Its method and its name."""
     word: str
-    """What became of it."""
+    """Its outcome."""
     latency: str
     error: str
     """The text of an error."""
 
 
 class Roads(NamedTuple):
-    """A capture, and its calls as Python tells them."""
+    """A capture, and its calls as Python reports them."""
 
     path: Path
     calls: dict["Key", Call]
 
     @property
     def alone(self) -> dict[int, Call]:
-        """Those that are not in a batch, by the number of the frame."""
+        """The calls that are not in a batch, by frame number."""
         return {seq: call for (seq, item), call in self.calls.items() if item is None}
 
 
@@ -103,14 +105,14 @@ def outcomes(path: Path) -> Path:
 
 
 def failed(path: Path) -> Path:
-    """A session over HTTP with a call whose exchange ends without its response."""
+    """A session over HTTP with a call whose exchange ends without a response."""
     made = [("header", header(transport="http", name="library")), *post(1, INITIALIZE, INITIALIZED)]
     made += [*post(2, CALL % (2, 2), FINE % (2, 2), stream=True), *post(3, CALL % (3, 3)), END]
     return record(path, made)
 
 
 def left(path: Path) -> Path:
-    """A session over HTTP with calls that their client cancels by closing their exchanges, sooner and later."""
+    """A session over HTTP whose client cancels calls by closing their exchanges, some sooner and some later."""
     talk = Written(path, "left", transport="http")
     head = {"method": "POST", "target": "/mcp", "headers": [["MCP-Protocol-Version", "2026-07-28"]]}
     for number, until_ms in enumerate((700, 9000), 1):
@@ -145,7 +147,7 @@ def refused(path: Path) -> Path:
 
 
 def _cancel(talk: Written, at_ms: float, number: int, head: dict[str, Any]) -> None:
-    """The client cancels a call, with another POST."""
+    """The client cancels a call with another POST."""
     exchange = {"conn": 1, "exchange": 100 + number}
     talk.record(at_ms, "exchange", **exchange, stage="request", request=head)
     raw = json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
@@ -184,17 +186,17 @@ def told(call: Call) -> Told:
 
 
 class InSql(NamedTuple):
-    """What tables and views say of the calls of a capture."""
+    """What tables and views report about the calls of a capture."""
 
     told: dict[Key, Told]
     errors: dict[Key, str]
-    """The text of each error; empty where there is none."""
+    """The text of each error; empty if there is none."""
     states: Counter[tuple[int, str]]
     """The states of the requests of a frame."""
     lengths: Counter[tuple[int, int]]
     """How long the requests of a frame lasted, in nanoseconds."""
     late: dict[int, float | None]
-    """By the number of the request's frame, how late a response was, in milliseconds."""
+    """How late a response was, in milliseconds, by the frame number of the request."""
 
 
 def in_sql(path: Path) -> InSql:
@@ -219,7 +221,10 @@ def in_sql(path: Path) -> InSql:
 
 
 def on_screen(path: Path) -> dict[int, tuple[Told, int | None]]:
-    """By the number of the request's frame, which those of a batch share; and how long it waited until abandoned."""
+    """Returns what the terminal UI reports, by the frame number of the request, which the calls of a batch share.
+
+    With it comes how long the call waited until it was abandoned.
+    """
     reading = Alone(path)
     while not reading.has_ended:
         reading.step()
@@ -235,8 +240,7 @@ def on_screen(path: Path) -> dict[int, tuple[Told, int | None]]:
 
 
 def rows_on_screen(path: Path) -> dict[int, tuple[str, str]]:
-    """By the number of a frame, what the terminal UI says in its row: the status, or else the content; and the cell of
-    the status."""
+    """Returns the texts in each row of the terminal UI, by frame number: the status (or the content), and the cell."""
     reading, found = Alone(path), {}
     while not reading.has_ended:
         reading.step()
@@ -254,7 +258,7 @@ def rows_on_screen(path: Path) -> dict[int, tuple[str, str]]:
 
 
 def selected(path: Path, text: str) -> set[Key]:
-    """The requests that a filter selects."""
+    """Returns the requests that a filter selects."""
     only = selected_at_the_end(parse(text), Reading(path))
     return {
         (context.message.seq, context.message.index)
@@ -265,16 +269,16 @@ def selected(path: Path, text: str) -> set[Key]:
 
 
 class InSpan(NamedTuple):
-    """What a span of OpenTelemetry says of a call."""
+    """What an OpenTelemetry span reports about a call."""
 
     lasted_ns: int
     error: str | None
-    """Its kind."""
+    """The kind of error."""
     late_ms: object
 
 
 def in_spans(path: Path) -> dict[int, InSpan]:
-    """By the number of the request's frame, what the span of the side that received it says."""
+    """Returns what the span of the receiving side reports, by the frame number of the request."""
     reading = Reading(path)
     made = CaptureSpans("0" * 32, reading.fold, Histograms())
     return {
@@ -290,7 +294,7 @@ def in_spans(path: Path) -> dict[int, InSpan]:
 
 
 def in_perfetto(path: Path) -> dict[int, tuple[dict[str, Any], float]]:
-    """By the number of the request's frame: the arguments of its slice, and how long that is in microseconds."""
+    """Returns the arguments of the slice and its length in microseconds, by the frame number of the request."""
     reading = Reading(path)
     made = CaptureEvents("0" * 32, reading.fold, "x", Processes(), 0, 0)
     events = [event for step in reading.to_end() for event in made.on_step(step)]
@@ -302,12 +306,12 @@ def in_perfetto(path: Path) -> dict[int, tuple[dict[str, Any], float]]:
     }
 
 
-# ---- what people read
+# ---- what users read
 
 LINE = re.compile(r" *\+[\d.,]+ +(\d+) +(?:@\d+ )?[→←]([!✗ ]) +(.*)")
 """A message in a text: its frame, whether it breaks a rule, and the rest of the line."""
 TAIL = re.compile(r"  +(?:([\d.,]+ ms) +)?[\d.,]+ k?M?B$")
-"""The latency, if it has one, and the size."""
+"""The latency, if the line has one, and the size."""
 WORDS = {
     Outcome.RESULT: "ok",
     Outcome.TOOL_ERROR: "tool error",
@@ -325,13 +329,13 @@ STATES = {
 
 
 def word_of(call: Call) -> str:
-    """What people should read of its outcome."""
+    """Returns the word that users should read for the outcome."""
     is_abandoned = call.outcome is Outcome.CANCELLED and call.abandoned_ns is not None
     return "abandoned" if is_abandoned else WORDS[call.outcome]
 
 
 def state_of(call: Call) -> str:
-    """Its state in the list of calls."""
+    """Returns the state of the call in the list of calls."""
     if call.abandoned_ns is not None:
         return "abandoned"
     has_failed = STATES[call.outcome] not in ("answered", "cancelled")
@@ -339,7 +343,7 @@ def state_of(call: Call) -> str:
 
 
 def error_of(call: Call) -> str:
-    """The text of its error."""
+    """Returns the text of the call's error."""
     if call.response is None or call.outcome not in (Outcome.ERROR, Outcome.TOOL_ERROR):
         return ""
     body: Any = call.response.body
@@ -347,7 +351,7 @@ def error_of(call: Call) -> str:
 
 
 def is_rounded(text: str, ns: int | None) -> bool:
-    """Whether a text in milliseconds says this."""
+    """Returns whether a text in milliseconds is this time, rounded."""
     if ns is None:
         return text == ""
     digits = text.removesuffix(" ms").replace(",", "")
@@ -356,7 +360,7 @@ def is_rounded(text: str, ns: int | None) -> bool:
 
 
 def read_lines(lines: Iterable[str]) -> tuple[dict[int, list[Words]], Counter[str]]:
-    """The messages of a text, by the number of their frame, and how many calls of each outcome it counts."""
+    """Returns the messages of a text by frame number, and how many calls of each outcome the text counts."""
     found: dict[int, list[Words]] = {}
     counted = Counter[str]()
     for line in lines:
@@ -403,7 +407,7 @@ def test_a_text_says_of_each_call_what_became_of_it(roads: Roads, text_of: Calla
             assert told.error.startswith(error_of(call))
             assert told.word.startswith("error ") == (call.outcome is Outcome.ERROR)
         elif call.request.method not in ENDLESS and call.is_closed_by_client:
-            # Where the exchange ends: no message says so.
+            # It is at the end of the exchange, because no message reports it.
             (told,) = ended
             assert is_about(told.subject, call)
             assert told.word.startswith(word_of(call))
@@ -416,7 +420,7 @@ def test_a_text_says_of_each_call_what_became_of_it(roads: Roads, text_of: Calla
                 assert told.latency == ""
         else:
             assert not ended
-    # All of them are counted, with or without a response, and wherever their line is.
+    # All of them are counted, with or without a response, regardless of where their line is.
     left["abandoned"] = abandoned_in(roads)
     batched = sum(1 for (_, item), call in roads.calls.items() if item is not None and call.response is None)
     assert counted >= left
@@ -455,7 +459,7 @@ def test_the_rows_of_the_terminal_ui_say_what_show_says(roads: Roads) -> None:
         if call.response is not None:
             if call.response.index is None:
                 told, cell = screen[call.response.seq]
-                # A row of a giant response does not read its error code.
+                # The row of a giant response does not have its error code.
                 assert shown[call.response.seq][0].word.startswith(told)
                 assert ("late" in told) == ("late" in cell) == (call.late_ns is not None)
                 assert cell.startswith(word_of(call))
@@ -471,7 +475,7 @@ def test_the_rows_of_the_terminal_ui_say_what_show_says(roads: Roads) -> None:
 
 
 def details_on_screen(path: Path, calls: Iterable[int]) -> dict[int, dict[str, str]]:
-    """By the number of the request's frame: the facts beside the detail of its row, by name."""
+    """Returns, by the frame number of the request, the facts next to the detail of its row, each by its name."""
     reading, found = Alone(path), {}
     while not reading.has_ended:
         reading.step()
@@ -491,32 +495,32 @@ def test_the_details_of_the_terminal_ui_say_what_show_says_of_one_message(roads:
         if call.response is None:
             assert told.get("outcome") == facts.get("outcome")
         elif call.response.index is None:
-            # A giant response is not read for its error code.
+            # The error code of a giant response is not read.
             assert facts["answered"].partition(": ")[2].startswith(told["outcome"])
         assert told.get("cancelled") == facts.get("cancelled")
 
 
 def is_about(subject: str, call: Call) -> bool:
-    """Whether the beginning of a line names a call."""
+    """Returns whether the beginning of a line names a call."""
     return subject.startswith(call.request.method) and subject.endswith(call.name or "")
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory, known: dict[str, Roads]) -> Parts:
-    """One report on all captures."""
+    """A report on all captures."""
     target = tmp_path_factory.mktemp("report") / "report.html"
     mcpproxy("report", "-o", target, *(roads.path for roads in known.values()))
     return Parts(target.read_text("utf-8"))
 
 
 def columns(block: dict[str, list[Any]], capture: int) -> list[dict[str, Any]]:
-    """The rows of a capture in a block of columns."""
+    """Returns the rows of a capture in a block of columns."""
     rows = [dict(zip(block, values, strict=True)) for values in zip(*block.values(), strict=True)]
     return [row for row in rows if row["capture"] == capture]
 
 
 def place_in(report: Parts, path: Path) -> int:
-    """The place of a capture in the report."""
+    """Returns the index of a capture in the report."""
     return [str(one["file"]) for one in report.block("data-overview")["captures"]].index(path.name)
 
 
@@ -561,7 +565,7 @@ def test_the_report_says_of_each_call_what_became_of_it(roads: Roads, report: Pa
         assert row["outcome"] == word_of(call) + late
 
 
-# ---- the others
+# ---- the other ways of reading
 
 
 def test_all_roads_say_the_same_of_every_call(roads: Roads) -> None:
@@ -580,7 +584,7 @@ def test_all_roads_say_the_same_of_every_call(roads: Roads) -> None:
     }
     answered = {key for key, call in calls.items() if call.response is not None}
     assert selected(path, "has:answer") == answered
-    # An error is in the response, but what is abandoned or fails is the request.
+    # An error matches its response, but a call that is abandoned or fails matches its request.
     assert selected(path, "has:failure") == {key for key in failed if key not in answered or calls[key].is_failure}
     assert selected(path, "has:error") == {key for key, call in calls.items() if call.outcome is Outcome.FAILED}
     drawn = in_perfetto(path)

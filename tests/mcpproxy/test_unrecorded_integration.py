@@ -1,4 +1,4 @@
-"""A recorder that cannot record: under `--if-unrecordable pass` the server starts all the same, and that is told."""
+"""A recorder that cannot record: with `--if-unrecordable pass`, the server starts nevertheless, with a message."""
 
 import json
 import os
@@ -19,13 +19,13 @@ PONG = b'{"jsonrpc":"2.0","id":1,"result":{"echo":{}}}\n'
 
 
 def obstructed(place: Place) -> Path:
-    """A file where the folder of the captures has to be."""
+    """Put a file in place of the captures directory; returns its path."""
     place.captures.write_text("in the way")
     return place.captures
 
 
 def start(place: Place, server: list[str | bytes], *options: str, **how: Any) -> Session:
-    """A server behind a recorder that names no capture of its own."""
+    """Start a server through a recorder, without naming a capture."""
     command = [place.python, "-P", "-m", "mcpproxy", "run", *options, "--", *server]
     return place.start(command, direct=True, **how)
 
@@ -70,7 +70,7 @@ def test_it_passes_on_nothing_else(place: Place, options: list[str], server: lis
 
 
 def test_a_full_disk_and_a_place_that_comes_back(place: Place) -> None:
-    """Nothing of a capture is left behind, and the next start records again."""
+    """No part of a capture is left behind, and the next start records again."""
     full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); signal.signal(signal.SIGXFSZ, 1)"
     session = start(place, peer("echo"), PASSES, before=full)
     session.send(PING)
@@ -103,7 +103,7 @@ def test_a_server_whose_client_is_killed_is_no_orphan(place: Place) -> None:
     wait_until(lambda: not is_alive(pid), "the guard to end the server")
 
 
-# What they do with a server that runs unrecorded.
+# How these commands report a server that runs unrecorded.
 @pytest.mark.parametrize("is_noted", [True, False], ids=["noted", "without a note"])
 def test_status_ls_and_doctor_say_since_when_and_why(place: Place, is_noted: bool) -> None:
     obstructed(place)
@@ -150,7 +150,7 @@ def test_status_ls_and_doctor_say_since_when_and_why(place: Place, is_noted: boo
 
 @pytest.mark.costly("a process must be five seconds old, and mcpproxy ls is asked until then")
 def test_a_launcher_with_the_command_in_its_own_argv_is_no_recorder(place: Place) -> None:
-    """One whose recorder records is not named; of one whose recorder does not, the recorder is."""
+    """A launcher whose recorder records is not reported; if its recorder does not, the recorder is reported."""
     if os.path.isdir(f"/run/user/{os.getuid()}"):
         pytest.skip("this machine has another place for the note")
     obstructed(place)

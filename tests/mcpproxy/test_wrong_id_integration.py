@@ -1,4 +1,4 @@
-"""A server that answers with a wrong id: every command says which request the answer was probably meant for."""
+"""A server that responds with a wrong id: every command says which request the response was probably meant for."""
 
 import json
 import subprocess
@@ -27,14 +27,14 @@ for line in sys.stdin:
         print(json.dumps({"jsonrpc": "2.0", "id": 99, "result": {"content": []}}), flush=True)
 """
 ASKED, ANSWER = 5, 6
-"""Frames: behind the header, the start of the process and the handshake."""
+"""Frames: they follow the header, the start of the process and the handshake."""
 MEANT = f"no request has the id 99; probably meant for tools/call reindex #4 (frame {ASKED}), the only request open"
 ANSWERED = f"probably answered by frame {ANSWER} with id 99"
 
 
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a client says that asks once, and hears an answer to something else."""
+    """A session whose client sends one call, and gets a response with another id."""
     folder = tmp_path_factory.mktemp("wrong")
     said: list[dict[str, Any]] = [
         {
@@ -115,7 +115,7 @@ def test_the_screens_say_it(capture: Path) -> None:
 
 
 def test_stats_tells_of_the_longest_wait_alone(tmp_path: Path) -> None:
-    """What another call of the same tool had is not said of it."""
+    """The reason and the late response of another call of the same tool are not attributed to this call."""
     one = Written(tmp_path / "a.mcpcap", "s")
     one.handshake()
     one.call(100, 1, "slow")

@@ -1,9 +1,9 @@
-"""A server of the official SDK with what the official conformance suite asks for, as far as the SDK offers it.
+"""A server on the official SDK with the features that the official conformance suite tests, as far as the SDK has them.
 
     python -m tests.peers.conformance_server
 
-It listens on a free loopback port, and then prints its URL. Names and texts are those of the suite. What it lacks, the
-suite reports, with and without the recorder.
+It listens on a free loopback port, then prints its URL. Names and texts are those of the suite. The suite reports any
+missing feature, with and without the recorder.
 """
 
 import asyncio
@@ -312,7 +312,7 @@ async def complete(
     return Completion(values=["paris", "park", "party"], total=3, has_more=False)
 
 
-# ---- what the SDK's high-level server leaves to others
+# ---- handlers that the SDK's high-level server does not provide
 
 Requested = ServerRequestContext[Any, Any]
 

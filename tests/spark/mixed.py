@@ -1,4 +1,4 @@
-"""A mixed set of captures: written by hand, random and imported conversations, damaged ones, and other files."""
+"""A mixed set of captures: handwritten, random and imported conversations, damaged ones, and other files."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ from tests.harness import ROOT
 
 CORPUS: Final = ROOT / "tests/corpus/captures"
 SERVERS: Final = ("weather", "files", "no\u202eisy\x1b[2J", "😀 server", None)
-# Changes of a definition, and what only looks like a change.
+# Members that change a tool's definition, and some that only appear to.
 _ODD: Final[tuple[dict[str, Any], ...]] = (
     {},
     {"title": "1"},
@@ -31,7 +31,7 @@ _ODD: Final[tuple[dict[str, Any], ...]] = (
 
 
 def mixed(folder: Path, count: int, seed: int = 0) -> Path:
-    """Write `count` captures below a folder, the same for the same arguments; returns the folder."""
+    """Write `count` captures below a folder, identical for identical arguments; returns the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, path in enumerate(_paths(folder, count)):
         _write(path, number, Random(f"{seed} {number}"))
@@ -39,7 +39,7 @@ def mixed(folder: Path, count: int, seed: int = 0) -> Path:
 
 
 def hostile(folder: Path, only: Iterable[str] = ("*",)) -> Path:
-    """Captures of the corpus, among them damaged ones and files that are not captures, and a copy of one.
+    """Copy captures of the corpus, including damaged ones and files that are not captures; one of them twice.
 
     Args:
         folder: where they go; it is returned.

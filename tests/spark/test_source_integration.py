@@ -1,4 +1,4 @@
-"""The data source yields the rows of `query`, whatever the captures are."""
+"""The data source yields the same rows as `query` for all captures, damaged ones included."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ from tests.spark.compare import rows_of_duckdb, sorted_rows
 from tests.spark.mixed import hostile
 
 CALLS = 3000
-"""Of each capture that is being read while its reader is killed."""
+"""The number of calls in each capture that is being read while its reader is killed."""
 HOSTILE = ("two-segments*", "damaged", "demo", "header-lost", "http", "killed", "newer-format")
 
 
@@ -33,7 +33,7 @@ def table(spark: Any, name: str, place: object, **options: object) -> Any:
 
 
 def rows(frame: Any, name: str) -> list[tuple[Any, ...]]:
-    """The rows of a table without the columns that Spark has in addition."""
+    """The rows of a table without the columns that only Spark has."""
     return sorted_rows(frame.select([column.name for column in TABLES[name].columns]).collect())
 
 
@@ -106,7 +106,7 @@ def test_days_and_servers_are_those_of_the_captures(spark: Any, captures: Path) 
 
 @pytest.fixture(scope="module")
 def days(able: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three days with two servers, and a capture without a clock."""
+    """Captures of three days with two servers, and one without a clock."""
     folder = tmp_path_factory.mktemp("days")
     for number in range(6):
         one = Written(folder / f"{number}.mcpcap", f"s{number % 2}", number, OPENED + number // 2 * DAY)
@@ -156,7 +156,7 @@ def test_all_of_it_is_read_from_an_object_store(
             bucket.put(f"day=2026-11-18/{path.relative_to(captures)}".replace("\x1b", "-"), path)
     url = f"s3://{s3.BUCKET}/raw"
     for name in ("frames", "findings"):
-        # A capture without an id in its header has one of its place.
+        # If the header of a capture has no id, its id is derived from its location.
         got = sorted_rows(table(spark, name, url).drop("capture", "day", "server").collect())
         assert got == sorted_rows([row[1:] for row in expected[name]]), name
     told = {row.path: row.error for row in table(spark, "errors", url).collect()}
@@ -226,7 +226,7 @@ def children(of: int) -> Iterator[int]:
 
 
 def workers() -> list[int]:
-    """The Python processes of this Spark that read captures: each is a child of a daemon."""
+    """The Python processes of this Spark that read captures; the parent of each is a daemon."""
     found = []
     for pid in children(os.getpid()):
         try:
@@ -263,7 +263,7 @@ def test_a_worker_that_is_killed_changes_nothing(spark: Any, tmp_path: Path, scr
         stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
         return sum(stage.numFailedTasks for stage in stages if stage)
 
-    # A worker that reads has a folder of its own.
+    # Each worker creates its own folder when it reads.
     wait_until(lambda: list(scratch.glob("mcpproxy-spark-*")) and workers(), "a worker that reads")
     for pid in workers():
         os.kill(pid, signal.SIGKILL)
@@ -271,7 +271,7 @@ def test_a_worker_that_is_killed_changes_nothing(spark: Any, tmp_path: Path, scr
     assert not thread.is_alive()
     assert failed() >= 1
     assert Counter({row.capture: row["count"] for row in got}) == {f"{number:032x}": CALLS for number in range(6)}
-    for left in scratch.glob("mcpproxy-spark-*"):  # of the workers that were killed; the next ones would wait an hour
+    for left in scratch.glob("mcpproxy-spark-*"):  # left by killed workers; others would remove it after an hour
         assert left.stat().st_mode & 0o077 == 0
 
 

@@ -1,4 +1,4 @@
-"""Abandoned requests: what is one and what is not, and that the fold, the rules and a list say the same of each."""
+"""Abandoned requests: which requests count as abandoned, and that the fold, the rules and lists agree on each."""
 
 import json
 from typing import Any, Final
@@ -97,7 +97,7 @@ def test_an_error_that_acknowledges_the_cancellation_is_no_late_answer() -> None
 
 
 def counted(count: AbandonedCount, step: Step) -> list[Call]:
-    """The calls that a step answers; they are counted."""
+    """Count a step; returns the calls that it answers."""
     count.on_step(step)
     return [context.answered for context in step.messages if context.answered is not None]
 
@@ -157,7 +157,7 @@ def begun(at_s: float, exchange: int) -> Record:
 
 
 def posted(at_s: float) -> tuple[Record, Frame]:
-    """A cancellation by a POST of the same session."""
+    """A cancellation, sent in a POST of the same session."""
     return begun(at_s, 4), replace(cancel(at_s, "timed out", seq=11), exchange=4, unit="http_body")
 
 
@@ -227,7 +227,7 @@ def test_the_rule_reports_it_at_its_request_and_blames_only_a_side_that_is_silen
 
 
 def test_a_response_that_no_client_can_read_answers_nothing() -> None:
-    """It is cut short, lacks the blank line that ends an event, or comes after the end of its exchange."""
+    """The response is cut short, lacks the blank line that ends an event, or arrives after the end of its exchange."""
     answer = frame(5, 2, "s2c", 3, id=7, result={})
     cut = replace(answer, whole=False)
     for items in (

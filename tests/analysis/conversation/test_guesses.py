@@ -1,4 +1,4 @@
-"""For which request an answer was probably meant that fits none, and what is known of that at the request."""
+"""The request for which an unmatched response was probably meant, and the probable answer noted at that request."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Calls of several rounds: which request goes on with which interim result, and which with none."""
+"""Calls of several rounds: which request continues which interim result, and which continues none."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ GIVEN = {"action": "accept", "content": {"name": "x"}}
 
 
 class Calls(Talk):
-    """Tool calls, whose chains are followed."""
+    """Tool calls whose chains are followed."""
 
     def __init__(self, chains: Chains | None = None, transport: str = "stdio") -> None:
         self.chains = chains if chains is not None else Chains()
@@ -72,7 +72,7 @@ def test_rounds_are_one_chain_by_the_state_that_is_given_back(calls: Calls) -> N
     assert second.client_ns == 3 * MS  # from the interim result, not from the call
     assert not chain.is_waiting
     assert chain.interim is not None
-    assert chain.interim.request.seq == 1  # what the retry goes on with
+    assert chain.interim.request.seq == 1  # the request that the retry continues
     assert calls.interim(3, requestState="S2") is chain
     third = calls.call(4, requestState="S2")
     assert third is not None
@@ -120,11 +120,11 @@ def test_without_keys_in_common_equal_params_tell(calls: Calls) -> None:
 @pytest.mark.parametrize(
     ("interim", "retry"),
     [
-        ({"inputRequests": {"a": ASK}, "requestState": "S"}, {}),  # the same call again is a call
+        ({"inputRequests": {"a": ASK}, "requestState": "S"}, {}),  # the same call again is a new call
         ({"inputRequests": {"a": ASK}, "requestState": "S"}, {"name": "other", "requestState": "S"}),
         ({"inputRequests": {"a": ASK}}, {"name": "other", "inputResponses": {"a": GIVEN}}),
         ({"inputRequests": {"a": ASK}}, {"inputResponses": {"b": GIVEN}, "arguments": {}}),
-        # A state that nobody gave may be of an interim result that is not in the capture.
+        # A state that was never given may belong to an interim result that is not in the capture.
         ({"inputRequests": {"a": ASK}, "requestState": "S"}, {"requestState": "T"}),
         ({"inputRequests": {"a": ASK}}, {"requestState": "T", "inputResponses": {"a": GIVEN}, "arguments": {}}),
         ({"requestState": ["S"]}, {"requestState": ["S"], "arguments": {}}),
@@ -352,7 +352,7 @@ def test_retries_that_nobody_answers_are_forgotten_and_counted() -> None:
     assert calls.chains.forgotten == 40
 
 
-# Anything.
+# Any conversation.
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from(["a", "S", "input_required"]),

@@ -1,4 +1,4 @@
-"""The shortcuts of plain messages give the same result as the full path for any traffic, and are taken."""
+"""For any traffic, the shortcuts for plain messages give the results of the full path, and they are taken."""
 
 import json
 from random import Random
@@ -31,7 +31,7 @@ HELD_OPEN = ("request", "session", "http", "outer", "response", "losses", "round
 
 
 def told(lines: bytes) -> list[Any]:
-    """All that a reading says of messages and calls, step by step."""
+    """Everything that a reading yields about messages and calls, step by step."""
     reading = Reading(cut(lines))
     found: list[Any] = []
     for step in reading.to_end():
@@ -86,7 +86,7 @@ def _call(call: Call) -> dict[str, Any]:
 
 
 class Threads(Maker):
-    """A conversation in either era with all that links messages, and with what may change its session."""
+    """A conversation in either era with everything that links messages, and everything that may change its session."""
 
     def __init__(self, rng: Random, *, is_modern: bool) -> None:
         super().__init__(rng)
@@ -260,7 +260,7 @@ def test_the_whole_corpus_is_understood_alike(monkeypatch: pytest.MonkeyPatch) -
 
 
 def share_taken(maker: Maker, way: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> float:
-    """The share of messages that took a shortcut, by the method of that name."""
+    """The share of messages that went through the shortcut, a method of `way` called `name`."""
     taken: list[MessageContext | None] = []
     take = getattr(way, name)
 
@@ -274,7 +274,7 @@ def share_taken(maker: Maker, way: Any, name: str, monkeypatch: pytest.MonkeyPat
     return sum(one is not None for one in taken) / len(contexts)
 
 
-# The others have ids or methods that are not flawless, or an exchange that is about more than its call.
+# The other messages have irregular ids or methods, or an exchange that holds more than their call.
 @pytest.mark.parametrize(
     ("kind", "way", "name", "most"),
     [(Maker, PipeShortcut, "try_frame", 0.8), (HttpMaker, HttpShortcut, "try_message", 0.4)],

@@ -1,4 +1,4 @@
-"""Subscriptions of both eras: what begins and ends them, and which messages come of them."""
+"""Subscriptions of both eras: what begins and ends them, and which messages belong to them."""
 
 import json
 from typing import Any
@@ -92,10 +92,10 @@ def test_a_subscription_lasts_from_its_request_to_the_answer_to_unsubscribe(ear:
     assert ear.update("file:///a") is one
     assert ear.unsubscribe("file:///a") is one
     assert (one.leaving_ns, one.ended_ns) == (8 * MS, None)
-    assert ear.update("file:///a") is one  # it has crossed the request
+    assert ear.update("file:///a") is one  # it has crossed the request to unsubscribe
     assert ear.of[ear.answer(2).message.seq] is one
     assert one.ended_ns == 10 * MS
-    assert ear.update("file:///a") is one  # an ended one, which is what is wrong with it
+    assert ear.update("file:///a") is one  # attributed to the ended subscription, so that a rule can report it
     assert one.updates == 4
     assert ear.subscriptions.resources(ear.session) == [one]
 
@@ -109,7 +109,7 @@ def test_an_update_may_be_of_a_part_of_a_resource(ear: Ear) -> None:
     ear.unsubscribe("file:///a/b/")
     ear.answer(2)
     assert ear.update("file:///a/b/c") is short
-    assert ear.update("file:///a/b/") is short  # rather one that is open than the ended one
+    assert ear.update("file:///a/b/") is short  # an open subscription is preferred to an ended one
 
 
 def test_subscribing_twice_is_one_subscription(ear: Ear) -> None:
@@ -117,7 +117,7 @@ def test_subscribing_twice_is_one_subscription(ear: Ear) -> None:
     assert ear.subscribe("x:a", 2) is one
     ear.refuse(1)
     assert (one.is_open, one.is_refused) == (False, True)
-    ear.answer(2)  # one that succeeds is enough
+    ear.answer(2)  # one success is enough
     assert one.is_open
     assert ear.update("x:ab") is one
     assert ear.subscribe("x:a", 3) is one
@@ -188,7 +188,7 @@ def test_a_listening_from_its_request_to_its_result() -> None:
     assert set(one.requested.uris) == {"x:a"}
     ear.ask(2, "tools/list")
     assert ear.of[ear.answer(2, tools=[]).message.seq] is None
-    assert ear.of[ear.tell("notifications/tools/list_changed").message.seq] is None  # it does not say whose it is
+    assert ear.of[ear.tell("notifications/tools/list_changed").message.seq] is None  # it does not name its subscription
     assert one.messages == 0
     assert ear.hear("subscriptions/acknowledged", notifications={"toolsListChanged": True}) is one
     assert (one.acknowledged_ns, one.acknowledgements, one.messages) == (5 * MS, 1, 1)
@@ -201,7 +201,7 @@ def test_a_listening_from_its_request_to_its_result() -> None:
     assert one.is_open
     assert ear.of[ear.answer("l", resultType="complete", _meta={ID: "l"}).message.seq] is one
     assert (one.answered_ns, one.ended_ns, one.messages) == (8 * MS, 8 * MS, 3)
-    assert ear.hear("tools/list_changed") is one  # after its end, which is what is wrong with it
+    assert ear.hear("tools/list_changed") is one  # after the end; still attributed, so that a rule can report it
     assert ear.subscriptions.listenings(ear.session) == [one]
 
 
@@ -271,7 +271,7 @@ def test_the_answer_to_an_older_request_with_its_id_is_not_its_own() -> None:
     ear = Ear()
     ear.listen("a")
     second = ear.listen("a")
-    assert ear.of[ear.answer("a").message.seq] is None  # answers go to the oldest request
+    assert ear.of[ear.answer("a").message.seq] is None  # responses go to the oldest request
     assert second.is_open
     assert ear.of[ear.answer("a").message.seq] is second
 
@@ -280,7 +280,7 @@ def test_over_http_what_is_on_its_stream_belongs_to_it() -> None:
     ear = Ear(transport="http")
     for number in (1, 2):
         ear.http(number)
-    one, other = ear.listen("l", 1), ear.listen("l", 2)  # of two clients that look the same
+    one, other = ear.listen("l", 1), ear.listen("l", 2)  # from two clients that cannot be told apart
     for id_ in ("l", "wrong", None):
         assert ear.hear("tools/list_changed", id_, 1) is one
         assert ear.hear("tools/list_changed", id_, 2) is other
@@ -305,7 +305,7 @@ def test_two_in_one_exchange_are_told_apart_by_their_ids() -> None:
     assert (ear.hear("x", "b", 1), ear.hear("x", "a", 1), ear.hear("x", "c", 1)) == (other, one, None)
 
 
-# Uris.
+# URIs.
 
 texts = st.text(alphabet="ab", max_size=6)
 
@@ -343,7 +343,7 @@ def test_the_oldest_subscriptions_are_forgotten_and_counted() -> None:
     assert ear.hear("x", "9") is None
     assert ear.update("x:10") is not None
     assert ear.hear("x", "10") is not None
-    assert ear.of[ear.answer(3).message.seq] is None  # its request is forgotten with it
+    assert ear.of[ear.answer(3).message.seq] is None  # its request was forgotten with it
     for n in range(15, 40):
         ear.listen(f"{n}")
     assert ear.subscriptions.resources(ear.session) == []
@@ -378,7 +378,7 @@ def test_what_is_answered_or_forgotten_takes_no_room() -> None:
     assert len(ear.subscriptions) > 20
 
 
-# Anything.
+# Any conversation.
 
 values = st.none() | st.booleans() | st.integers(0, 2) | st.floats() | st.sampled_from(["a", "ab", "x"])
 bodies = values | st.dictionaries(

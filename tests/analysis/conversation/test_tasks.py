@@ -1,4 +1,4 @@
-"""Tasks: which messages are about which, and what their executor has said of them."""
+"""Tasks: which messages belong to which task, and what its executor has reported about it."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ def stub(id_: str = "t", status: str = "working", **more: Any) -> dict[str, Any]
 
 
 class Work(Talk):
-    """A session with tasks, which are followed."""
+    """A session whose tasks are followed."""
 
     def __init__(self, tasks: Tasks | None = None, transport: str = "stdio") -> None:
         self.tasks = tasks if tasks is not None else Tasks()
@@ -48,7 +48,7 @@ class Work(Talk):
         return found
 
     def create(self, id_: str = "t", **more: Any) -> Task:
-        """A tool call that becomes a task, as in 2025-11-25."""
+        """Create a task with a tool call, as in 2025-11-25."""
         self.ask(1, "tools/call", name="slow", arguments={}, task={"ttl": 60_000})
         return self.about(self.answer(1, task=stub(id_, **more)))
 
@@ -92,7 +92,7 @@ def test_either_side_executes_tasks_under_ids_of_its_own(work: Work) -> None:
     assert work.about(work.say("s2c", id=2, method="tasks/get", params={"taskId": "t"})) is theirs
     work.say("c2s", method="notifications/tasks/status", params=stub(status="failed"))
     assert (ours.status, theirs.status) == ("working", "failed")
-    # Which of the two a message is part of cannot be told.
+    # It cannot be determined which of the two the message belongs to.
     assert work.of[work.tell("notifications/progress", _meta={RELATED: {"taskId": "t"}}).message.seq] is None
 
 
@@ -100,7 +100,7 @@ def test_status_is_learned_from_lists_cancellations_and_notifications(work: Work
     a, b = work.create("a"), work.create("b")
     work.ask(5, "tasks/list")
     context = work.answer(5, tasks=[stub("a", "input_required"), 5, {"taskId": 7}, stub("c", "failed"), stub("b")])
-    assert work.of[context.message.seq] is None  # it is about all of them
+    assert work.of[context.message.seq] is None  # it concerns all of them
     assert (a.status, b.status) == ("input_required", "working")
     heard_of = work.about(work.ask(6, "tasks/result", taskId="c"))
     assert (heard_of.status, heard_of.request, heard_of.is_known) == ("failed", None, True)
@@ -261,7 +261,7 @@ def test_sessions_whose_server_counts_tasks_for_each_are_told_apart() -> None:
         http(work, number, session)
         assert work.about(work.ask(2, "tasks/get", number, taskId="1", _meta={})) is tasks[session]
     http(work, 5, "c")
-    assert work.of[work.ask(2, "tasks/get", 5, taskId="1", _meta={}).message.seq] is None  # it could be either
+    assert work.of[work.ask(2, "tasks/get", 5, taskId="1", _meta={}).message.seq] is None  # it could be either one
 
 
 def test_a_task_of_a_client_stays_in_its_session() -> None:
@@ -286,7 +286,7 @@ def test_which_tasks_wait_for_input_is_known_for_each_side(work: Work) -> None:
     work.ask(5, "tasks/get", taskId="a")
     work.answer(5, **stub("a", "working"))
     assert work.tasks.awaiting_input(session, "server") == [b]
-    work.create("b")  # another one, which is working
+    work.create("b")  # a new task, which is working
     assert work.tasks.awaiting_input(session, "server") == []
 
 
@@ -348,7 +348,7 @@ def test_what_is_no_number_is_no_time(work: Work, number: str) -> None:
     assert (task.ttl_ms, task.poll_ms) == (60_000, None)
 
 
-# Anything.
+# Any conversation.
 
 scalars = (
     st.none() | st.booleans() | st.integers(-1, 1) | st.floats() | st.sampled_from(["a", "b", "working", "failed"])

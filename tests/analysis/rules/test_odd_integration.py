@@ -1,4 +1,4 @@
-"""A rule that names too few oddities misses what it should find."""
+"""No rule misses findings by naming too few oddities."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_a_rule_finds_nothing_in_oddities_that_it_does_not_name(monkeypatch: pyt
     naming = [rule for rule in rules().values() if rule.on_anomaly is not Rule.on_anomaly]
     groups = {group_of(rule.id) for rule in naming}
     cases = [case for group, case in corpus() if group in groups]
-    # The others find the same in both checks, as nothing that concerns them changes.
+    # The other rules find the same in both checks, as nothing that concerns them changes.
     picked = rules_for({rule.id for rule in naming}.__contains__)
     found = [check(case, picked) for case in cases]
     for rule in naming:

@@ -1,4 +1,4 @@
-"""What the corpus cannot say about calls that are repeated: what they cost, and how much is remembered of them."""
+"""Cases that the corpus cannot express about repeated calls: their cost, and how much of them is remembered."""
 
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from tests.analysis.talk import MS, Talk
 
 
 class Checked(Talk):
-    """A conversation through the checker: one item a millisecond."""
+    """A conversation through the checker, with one item per millisecond."""
 
     def __init__(self) -> None:
         self.checker = Judged([repeated_calls.RepeatedCall])

@@ -1,4 +1,4 @@
-"""The columns in `columns` are those of every form that tables have; tests/spark looks at those of Arrow and Spark."""
+"""The columns in `columns` are those of the tables in every form; tests/spark checks Arrow and Spark."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ _COLUMNS = """
 
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A capture with a row in every table: its server answers twice, and over HTTP."""
+    """A capture over HTTP with a row in every table; its server answers one request twice."""
     one = Written(tmp_path_factory.mktemp("columns") / "all.mcpcap", "all", transport="http")
     one.record(1, "exchange", exchange=1, conn=1, stage="request", request={"method": "POST", "path": "/"})
     one.handshake(2)

@@ -1,4 +1,4 @@
-"""What the tables hold is what the reader and the fold say: computed a second time here, in plain Python."""
+"""The tables hold what the reader and the fold yield, which these tests compute a second time in plain Python."""
 
 import gc
 import json
@@ -52,7 +52,7 @@ READABLE = [path for path in CORPUS if readable(path)]
 
 @contextmanager
 def loaded(*paths: Path, findings: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
-    """All that can be loaded of some captures."""
+    """A database with everything that can be loaded of some captures."""
     with spare.empty() as connection:
         with Loader(connection) as loader:
             for path in paths:
@@ -74,7 +74,7 @@ def row(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
 
 
 def everything(connection: duckdb.DuckDBPyConnection) -> dict[str, list[tuple[Any, ...]]]:
-    # `path` is the only column that tells where a capture lies.
+    # `path` is the only column that depends on where a capture is.
     return {name: rows(connection, f"select * from {name} order by all") for name in NAMES}
 
 
@@ -127,7 +127,7 @@ def requests_and_their_ends_are_those_of_the_fold(path: Path, connection: duckdb
     ]
     found = rows(connection, "select request, item, outcome, response, started_ns, ended_ns from exchanges")
     assert Counter((seq, item) for seq, item, *_ in found) == asked
-    # The fold says no more about requests that no response can belong to.
+    # The fold reports nothing else about requests that no response can belong to.
     rest = Counter(found) - Counter(ended + left)
     assert len(found) - rest.total() == len(ended + left)
     assert {(outcome, end) for _, _, outcome, *_, end in rest} <= {("failed", None), ("unanswered", None)}
@@ -223,7 +223,7 @@ def test_many_captures_in_one_load_are_the_same_as_each_alone() -> None:
 
 
 def _one_of_each() -> list[Path]:
-    """The readable captures, one for each id."""
+    """One readable capture for each id."""
     return list({capture_id(Capture(path)): path for path in READABLE}.values())
 
 
@@ -242,7 +242,7 @@ def test_capture_without_a_header_has_the_hash_of_its_path(tmp_path: Path) -> No
         assert rows(connection, "select distinct capture from frames") == [(path_id(path),)]
 
 
-# ---- conversations by hand
+# ---- handwritten conversations
 
 
 def test_times_come_as_wall_clock(tmp_path: Path) -> None:
@@ -455,7 +455,7 @@ def test_ids_are_the_same_in_frames_and_exchanges(tmp_path: Path) -> None:
             is_scalar_and_short = len(id_.encode()) <= 256 and id_[0] not in "[{"
             assert alone == (None, id_ if is_scalar_and_short else None), id_
             assert alone[1:] == frame, id_
-            # In a batch, numbers and escapes come in one form.
+            # In a batch, numbers and escapes are normalised.
             assert in_batch[0] == 0, id_
             assert in_batch[1] == {"1.50": "1.5"}.get(id_, id_ if is_scalar_and_short else in_batch[1]), id_
             assert "(" not in str(in_batch[1] or ""), id_
@@ -486,7 +486,7 @@ def test_a_definition_is_told_once_and_again_when_it_has_changed(tmp_path: Path)
         talk.answer(number, number, tools=tools)
     with loaded(talk.close()) as connection:
         found = rows(connection, "select title, definition, bytes, tokens_estimate, listed from tools order by listed")
-    half = 2  # a quarter, rounded as people do: halves go up
+    half = 2  # half of the divisor, so that halves are rounded up
     compact = [json.dumps(one, separators=(",", ":"), ensure_ascii=False) for one in (dig, changed)]
     assert found == [
         (None, compact[0], len(compact[0].encode()), (len(compact[0].encode()) + half) // 4, 2),
@@ -530,7 +530,7 @@ NOT_JSON = (
     b'{"jsonrpc":"2.0","method":"a"}\x00',
     b'{"jsonrpc":"2.0","method":"a"} x',
 )
-"""Frames that some parsers read nevertheless, among them that of DuckDB."""
+"""Frames that are not JSON, but that some parsers accept, including DuckDB's."""
 
 
 def test_message_is_json_only_where_no_query_can_fail_on_it(tmp_path: Path) -> None:
@@ -589,7 +589,7 @@ TWICE = (
     b'[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":2,"id":3,"method":"a"}]',
     b'{"no":"message","no":"sense"}',
 )
-"""Frames that a parser reads with the first or the last of two members, as it likes."""
+"""Frames with a duplicate member, of which a parser may read the first or the last."""
 
 
 def test_no_row_says_two_things_of_a_member_that_comes_twice(tmp_path: Path) -> None:
@@ -599,13 +599,13 @@ def test_no_row_says_two_things_of_a_member_that_comes_twice(tmp_path: Path) -> 
     with loaded(talk.close()) as connection:
         found = rows(connection, "select raw, message, message_problem, is_json from frames order by seq")
         assert found == [(raw, None, "duplicate member", True) for raw in TWICE]
-        # The columns are those of the last member, and nothing contradicts them.
+        # The columns hold the last member, and nothing contradicts them.
         assert rows(connection, "select id, message ->> '$.id' from frames where seq = 1") == [("2", None)]
         assert rows(connection, "select name from frames where seq = 4") == [("b",)]
 
 
 def test_bodies_events_and_unfinished_lines_have_no_message_if_they_are_not_json(tmp_path: Path) -> None:
-    """What a rule about lines says of a text is not said of the others."""
+    """Problems of lines are reported only for lines."""
     path = tmp_path / "a.mcpcap"
     lines = [seal(0, 0, "header", members(format=1, capture="0" * 32, transport="http"))]
     wanted: list[tuple[Any, ...]] = []
@@ -633,7 +633,7 @@ def test_bodies_events_and_unfinished_lines_have_no_message_if_they_are_not_json
 
 
 def test_the_id_in_a_row_is_the_id_in_its_message(tmp_path: Path) -> None:
-    """However it is spelt: the column has the text as it came, and DuckDB writes numbers and escapes in its own way."""
+    """For any spelling: the column has the original text, while DuckDB normalises numbers and escapes."""
     talk = Written(tmp_path / "a.mcpcap", "a")
     whole = ("1", "-0", "1.0", "1e2", "9007199254740993", "18446744073709551616", str(2**70), "-9223372036854775809")
     floats = ("0.1000000000000000055511151231257827", "1.5", "1e300", "1e-400")
@@ -643,7 +643,7 @@ def test_the_id_in_a_row_is_the_id_in_its_message(tmp_path: Path) -> None:
     with loaded(talk.close()) as connection:
         found = rows(connection, "select id, message -> '$.id', message_problem from frames order by seq")
     assert [(id_, why) for id_, _, why in found] == [(id_, None) for id_ in (*whole, *floats, *texts, "true", "null")]
-    for id_, in_message, _ in found:  # none is too large for a float: the column has none of those
+    for id_, in_message, _ in found:  # none overflows a float, as the column has no such ids
         if id_ in whole:
             assert number_text(id_) == number_text(in_message)
         else:
@@ -651,7 +651,7 @@ def test_the_id_in_a_row_is_the_id_in_its_message(tmp_path: Path) -> None:
 
 
 def test_json_columns_made_of_a_message_with_a_member_twice_agree_with_their_row(tmp_path: Path) -> None:
-    """A definition and capabilities are written anew, with the last of two members, as all other columns of the row."""
+    """Definitions and capabilities are re-encoded with the last of two members, like all other columns of the row."""
     talk = Written(tmp_path / "a.mcpcap", "a")
     talk.raw(
         0,
@@ -770,7 +770,7 @@ def test_progress_of_a_load_ends_at_the_size_of_the_capture() -> None:
 
 
 def test_rows_are_let_go_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A transaction holds what was emptied within it."""
+    """Each batch is committed, as a transaction keeps deleted rows in memory."""
     monkeypatch.setattr(load_module, "BATCH_BYTES", 9 * ROW_BYTES)
     talk = Written(tmp_path / "a.mcpcap", "a")
     for id_ in range(500):
@@ -786,7 +786,7 @@ def test_rows_are_let_go_as_they_come(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_what_a_load_knew_goes_with_it(tmp_path: Path) -> None:
-    """Without a look for reference cycles, which costs a tenth of a load."""
+    """Freed without garbage collection, which costs a tenth of a load."""
     talk = Written(tmp_path / "a.mcpcap", "a")
     for id_ in range(2000):
         talk.ask(id_, id_, "ping")
@@ -798,7 +798,7 @@ def test_what_a_load_knew_goes_with_it(tmp_path: Path) -> None:
         try:
             with Loader(connection) as loader:
                 loader.load(path)
-            assert gc.collect() < 2000  # Arrow columns leave some 100 for each table
+            assert gc.collect() < 2000  # Arrow columns leave about 100 for each table
         finally:
             gc.enable()
 
@@ -820,7 +820,7 @@ def test_a_connection_is_fit_for_use_after_something_went_wrong(tmp_path: Path) 
         assert rows(connection, "select count(*) from frames") == [(1,)]
 
 
-# ---- anything
+# ---- any conversation
 
 IDS: st.SearchStrategy[Any] = st.one_of(st.integers(0, 3), st.sampled_from(["0", "1", None, 1.0, 2**60, [], "\ud800"]))
 METHODS = st.sampled_from(

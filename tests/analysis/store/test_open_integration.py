@@ -1,4 +1,4 @@
-"""`analysis.open`: captures as a database for a notebook, whichever of three roads their rows take."""
+"""`analysis.open`: captures as a database for notebooks, in each of the three ways to provide their rows."""
 
 import subprocess
 import sys

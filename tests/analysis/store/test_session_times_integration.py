@@ -1,4 +1,4 @@
-"""Whose time it was: the view is compared with a count of milliseconds, in conversations at random and by heart."""
+"""Who used the time: the view is compared with counted milliseconds, in random and in handwritten conversations."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,14 +21,14 @@ def times(*paths: Path) -> list[dict[str, Any]]:
 
 
 def parts(path: Path) -> dict[str, Any]:
-    """The figures of a capture of one session."""
+    """The figures of a capture that has one session."""
     (row,) = times(path)
     return {name: value for name, value in row.items() if name.endswith("_ms") or name == "unanswered"}
 
 
 @pytest.fixture
 def one(tmp_path: Path) -> Written:
-    """A handshake: the server answers after 10 ms, and the client is ready after 5 more."""
+    """A handshake: the server responds after 10 ms, and the client is ready 5 ms later."""
     written = Written(tmp_path / "one.mcpcap", "weather", 1)
     written.handshake()
     return written
@@ -43,7 +43,7 @@ def sampled(one: Written, at_ms: float, id_: int) -> int:
     return one.say(at_ms, "c2s", id=id_, result={"role": "assistant", "content": content, "model": "m"})
 
 
-# ---- by heart
+# ---- handwritten
 
 
 def test_the_handshake_counts_and_overlapping_calls_count_once(one: Written) -> None:
@@ -165,17 +165,17 @@ def test_http_ends_what_it_carried(tmp_path: Path) -> None:
                 exchange,
                 ended_ms,
             )
-        # The second was over before the last message of its session, which might have been its answer.
+        # The second ended before the last message of its session, which might have been its response.
         assert base.ask("select open_ms from calls order by request") == [(10,), (30,), (50,)]
         (row,) = base.rows("session_times")
         assert (row["session_ms"], row["server_ms"], row["unanswered"]) == (60, 50, 2)
 
 
-# ---- at random
+# ---- random
 
 
 class Span(NamedTuple):
-    """A time, in ms since the capture opened; without an end it lasts to that of the session."""
+    """A time span in ms since the capture opened; without an end, it lasts until the session ends."""
 
     kind: str
     begin: int
@@ -183,7 +183,7 @@ class Span(NamedTuple):
 
 
 def counted(spans: list[Span], opened: int, ended: int) -> dict[str, int]:
-    """Whose each millisecond was."""
+    """The milliseconds of each side, counted one by one."""
     sums = {"session_ms": ended - opened, "server_ms": 0, "client_ms": 0, "waiting_ms": 0, "stalled_ms": 0}
     for ms in range(opened, ended):
         kinds = {span.kind for span in spans if span.begin <= ms < (ended if span.end is None else span.end)}
@@ -203,7 +203,7 @@ ACTS = ("call", "answer", "sample", "sampled", "cancel", "listen", "ping", "stal
 
 
 def spoken(path: Path, acts: list[tuple[str, int, int]]) -> list[Span]:
-    """Write a conversation of acts: what happens, how long after the last, and to which of those that are open."""
+    """Write a conversation; each act has a kind, a pause before it, and an index into the open requests."""
     one = Written(path, "weather", 1)
     one.handshake()
     now, spans = 15, [Span("call", 0, 10)]
@@ -255,7 +255,7 @@ CONVERSATION = st.lists(
 )
 
 
-# To set up a database takes longer than to ask it, so one has many conversations.
+# Creating a database takes longer than querying it, so one holds many conversations.
 @examples(3)
 @given(st.lists(CONVERSATION, min_size=1, max_size=10))
 def test_any_conversation_is_divided_as_its_milliseconds_are(
@@ -274,7 +274,7 @@ def test_any_conversation_is_divided_as_its_milliseconds_are(
     } == {capture: pytest.approx(figures) for capture, figures in wanted.items()}
 
 
-# ---- of everything that there is
+# ---- the whole corpus
 
 
 @pytest.fixture(scope="module")

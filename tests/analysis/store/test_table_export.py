@@ -1,4 +1,4 @@
-"""What an export writes of messages, and that one which a signal ends leaves nothing, however little it has made."""
+"""What an export writes of messages, and that an export ended by a signal leaves nothing at any stage."""
 
 import os
 import signal

@@ -14,16 +14,16 @@ REVISION: Final = "io.modelcontextprotocol/protocolVersion"
 
 
 class Told(NamedTuple):
-    """A JSON-RPC message, and what a validator has to know about it."""
+    """A JSON-RPC message, and what a validator needs to know about it."""
 
     at: int
     body: Any
     is_client: bool
     revision: str
     method: str | None
-    """The method; of a response, that of its request; None if there is no method."""
+    """The method or, for a response, that of its request; None if there is no method."""
     params: Any
-    """The params; of a response, those of its request."""
+    """The params or, for a response, those of its request."""
 
 
 def told(case: Case, messages: list[Message]) -> Iterator[Told]:
@@ -61,8 +61,8 @@ def types_row(*, gated: bool) -> Row:
     """The types of the official Python SDK, used through its public functions.
 
     Args:
-        gated: whether methods that it does not know in the revision are a report, and tasks, which it leaves out on
-            purpose. A server of the SDK refuses them, and thereby every extension.
+        gated: whether to report methods that it does not know in the revision, and tasks, which it leaves out on
+            purpose. A server of the SDK refuses them, and so every extension.
     """
     jsonrpc, methods = importlib.import_module("mcp_types.jsonrpc"), importlib.import_module("mcp_types.methods")
 

@@ -1,4 +1,4 @@
-"""`mcpproxy info`: what it says of a capture that is being recorded."""
+"""What `mcpproxy info` reports about a capture that is being recorded."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""What goes into a pipe is whole: nothing is cut to the width of a terminal that is not there."""
+"""Output to a pipe is complete: nothing is cut to the width of a terminal that does not exist."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`mcpproxy show --frame`, `--id` and `-v`: single messages, whole, with their partner, times and findings."""
+"""`mcpproxy show --frame`, `--id` and `-v`: complete single messages, with their counterpart, times and findings."""
 
 import fcntl
 import json

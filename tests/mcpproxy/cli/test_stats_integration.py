@@ -1,4 +1,4 @@
-"""`mcpproxy stats`: figures of any number of captures, and what is said where they are not whole."""
+"""`mcpproxy stats`: figures of any number of captures, and what is reported where captures are incomplete."""
 
 import io
 import json
@@ -22,7 +22,7 @@ CORPUS = Path(__file__).parents[2] / "corpus/captures"
 
 
 def weather(path: Path) -> Path:
-    """Ten calls, one of them failed; one without an answer; one answered with another type of id."""
+    """Write ten calls, one of which fails, plus one without a response and one answered with another type of id."""
     one = Written(path, "weather", 1)
     one.handshake()
     for number in range(1, 11):
@@ -44,26 +44,26 @@ def capture(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def read_only(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same for tests that change nothing."""
+    """The same capture, for tests that change nothing."""
     return weather(tmp_path_factory.mktemp("weather") / "one.mcpcap")
 
 
 @pytest.fixture(scope="module")
 def found(read_only: Path) -> list[dict[str, Any]]:
-    """All figures of it."""
+    """All figures of that capture."""
     return objects(read_only)
 
 
 @contextmanager
 def counted(*captures: Path) -> Iterator[Figures]:
-    """What the command asks about captures, to be asked without a command for each question."""
+    """Yields the command's figures of captures, so that not every question needs a command of its own."""
     with figures(sources(captures).readable, findings=False) as answer:
         assert answer.refused == []
         yield answer
 
 
 def told(*captures: Path, width: int = 80) -> tuple[list[dict[str, Any]], str]:
-    """What the command prints about captures, as objects and as text."""
+    """Returns what the command prints about captures, as objects and as text."""
     with counted(*captures) as answer:
         stats = gathered(answer, "call", has_findings=False)
     return list(as_objects(stats)), "\n".join(as_text(stats, Style.for_stream(io.StringIO(), {}), width))
@@ -201,7 +201,7 @@ def test_a_copy_is_told_and_counts_once(name: str, capture: Path, tmp_path: Path
 
 
 def test_what_the_recorder_lost_is_told_and_what_a_killed_one_leaves_is_not() -> None:
-    """And neither is damage."""
+    """The torn end of a capture whose recorder was killed does not count as damage either."""
     done = mcpproxy("stats", CORPUS / "gap.mcpcap", CORPUS / "torn.mcpcap")
     assert done.returncode == 0
     assert done.stdout.startswith(b"2 captures ")

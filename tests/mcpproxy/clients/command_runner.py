@@ -1,6 +1,6 @@
-"""A mcpproxy command that runs in this process, with a made-up home: there is no start and no fork to wait for.
+"""Runs mcpproxy commands in this process, with a made-up home, which saves a start and a fork.
 
-Except `doctor`, which ends all descendants of its own process, and so would end what other tests have started.
+`doctor` is the exception: it ends all descendants of its own process, and so would end what other tests have started.
 """
 
 import os
@@ -14,7 +14,7 @@ from tests.mcpproxy.cli.typed import mcpproxy
 
 
 class CommandResult(NamedTuple):
-    """What a command printed, and its exit code."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -29,7 +29,7 @@ class CommandRunner:
         self._said = said
 
     def __call__(self, home: Path, *arguments: str) -> CommandResult:
-        """Run a command in its home; `doctor` in a fork."""
+        """Run a command with this home (`doctor` in a fork)."""
         if arguments[0] == "doctor":
             done = mcpproxy(*arguments, cwd=home, HOME=str(home))
             return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -1,4 +1,4 @@
-"""Commands that run in the process of the test."""
+"""A fixture that runs commands in the process of the test."""
 
 import pytest
 

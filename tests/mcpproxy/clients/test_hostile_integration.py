@@ -1,4 +1,4 @@
-"""Files that no client wrote: nothing in them makes a command fail with anything but a line about them."""
+"""Files that no client wrote: regardless of their content, a command fails only with a line about them."""
 
 import hashlib
 import json
@@ -48,7 +48,7 @@ maps = values | st.dictionaries(st.text(max_size=6), entries | values, max_size=
 def test_any_value_in_place_of_servers(tmp_path: Path, content: Any, client: Any) -> None:
     config = client.files[0]
     if config.format == "toml":
-        return  # its values are a subset, and `tomllib` reads nothing else
+        return  # TOML has fewer kinds of values, and `tomllib` is its only reader
     machine, state = homes.machine(tmp_path), InstallState(tmp_path / "state")
     path = homes.write(client, config, machine, content)
     before = path.read_bytes()
@@ -70,7 +70,7 @@ KINDS = ("folder", "fifo", "loop", "socket", "unreadable", "huge", "deep", "bina
 
 
 def put(path: Path, kind: str) -> None:
-    """Make something that no client would have written."""
+    """Make something in place of the file that no client would have written."""
     path.parent.mkdir(parents=True)
     if kind == "folder":
         path.mkdir()
@@ -79,7 +79,7 @@ def put(path: Path, kind: str) -> None:
     elif kind == "loop":
         path.symlink_to(path)
     elif kind == "socket":
-        # The address of a socket is short, so it is made somewhere else and moved here.
+        # A socket's path must be short, so the socket is made elsewhere and moved here.
         with tempfile.TemporaryDirectory() as short, socket.socket(socket.AF_UNIX) as bound:
             bound.bind(f"{short}/s")
             os.rename(f"{short}/s", path)
@@ -103,7 +103,7 @@ def test_what_is_no_file_of_text_is_named_and_left(tmp_path: Path, here: Command
 
 
 def test_a_command_as_typed_ends_with_a_line_about_such_a_file(tmp_path: Path) -> None:
-    """As above, in a process of its own."""
+    """The same as above, in a process of its own."""
     put(tmp_path / CURSOR, "deep")
     done = mcpproxy("install", "cursor", cwd=tmp_path, HOME=str(tmp_path))
     assert done.returncode in (0, 1, 2)

@@ -1,4 +1,4 @@
-"""Every client's files are routed and restored exactly, whatever was done to them meanwhile."""
+"""Every client's files are routed and restored exactly, regardless of what changed them in between."""
 
 import json
 from pathlib import Path
@@ -76,7 +76,7 @@ def test_one_server_of_two_is_restored(tmp_path: Path) -> None:
 
 
 def test_a_file_that_changes_while_it_is_written_is_planned_anew(tmp_path: Path) -> None:
-    """The client saves between our reading and our writing; both changes must be there afterwards."""
+    """The client saves the file between mcpproxy's read and its write; both changes must be in the file afterwards."""
     client, house = client_of("claude-code"), ClientHome(tmp_path)
     path = homes.write(client, client.files[1], house.machine, {"files": homes.stdio_entry(client)})
     route = routing(WRAPPER, house.state, {})

@@ -1,4 +1,4 @@
-"""The files of every client are routed and restored exactly, whatever was done to them meanwhile."""
+"""The files of every client are routed and restored exactly, regardless of what changed them in between."""
 
 import json
 import os
@@ -32,7 +32,7 @@ ON_SYSTEMS: list[tuple[Client, ConfigFile, System]] = [
     for system in ("linux", "macos")
     if system == "linux" or config.places[system] != config.places["linux"]
 ]
-"""Where a file has the same place on both systems, they cannot differ."""
+"""Where a file has the same path on both systems, Linux alone is tested."""
 
 
 @pytest.mark.costly("it routes and restores every file of every client, on two systems")
@@ -77,14 +77,14 @@ def test_every_form_of_a_command_is_routed_and_restored_to_the_byte(tmp_path: Pa
             for server in house.servers(client):
                 assert server.words == (*WRAPPER.words(server.name), *homes.COMMAND)
             assert {change.action for change in house.install(client)} == {"keep"}
-            # Options that were not written then come in front of the others, and are changed where they are.
+            # New options are put before the existing words; options that are already there are changed in place.
             for machine in ("one", "two"):
                 house.wrapper = Wrapper((PROGRAM,), machine=machine)
                 assert {change.action for change in house.install(client)} == {"route"}
                 for server in house.servers(client):
                     own = (PROGRAM, "run", f"--machine={machine}", *WRAPPER.words(server.name)[2:])
                     assert server.words == (*own, *homes.COMMAND)
-            house.state.files[str(path)].after.clear()  # so that it is undone by edits, as in a file that was edited
+            house.state.files[str(path)].after.clear()  # so that it is undone by edits, as if the file had been edited
             house.uninstall(client)
             assert path.read_bytes() == before
 
@@ -148,13 +148,13 @@ def test_a_bridge_is_written_and_taken_away(tmp_path: Path) -> None:
                 assert server.words == (*WRAPPER.words("far"), "npx", "-y", "mcp-remote", url)
                 assert server.url is None
                 assert server.entry["type"] == client.stdio_type
-            house.state.files[str(path)].after.clear()  # so that it is undone by edits, as in a file that was edited
+            house.state.files[str(path)].after.clear()  # so that it is undone by edits, as if the file had been edited
             house.uninstall(client)
             assert path.read_bytes() == before
 
 
 def test_the_lock_of_cline_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Ten seconds in which nothing happens are possible on a busy machine.
+    # A busy machine may do nothing for ten seconds, so the limits are longer here.
     monkeypatch.setattr(folder_lock, "STALE_S", 10 * DEADLINE_S)
     monkeypatch.setattr(folder_lock, "WAIT_S", 10 * DEADLINE_S)
     client, house = client_of("cline"), ClientHome(tmp_path)
@@ -166,7 +166,7 @@ def test_the_lock_of_cline_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
     threads.start()
     wait_until(lambda: list(path.parent.glob("*.lock.tmp.*")))
     assert all(server.routed is None for server in house.servers(client))
-    lock.rename(tmp_path / "gone")  # at once: an emptied folder would be taken before it is removed
+    lock.rename(tmp_path / "gone")  # in one step: an emptied folder would be taken over before it is removed
     threads.join(DEADLINE_S)
     assert all(server.routed is not None for server in house.servers(client))
     assert [one.name for one in path.parent.iterdir()] == [path.name]

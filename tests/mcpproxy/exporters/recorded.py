@@ -1,4 +1,4 @@
-"""Captures that tests of exports share: real recordings over stdio and HTTP, and every conversation of the corpus."""
+"""Captures shared by the tests of exports: real recordings over stdio and HTTP, and conversations of the corpus."""
 
 import json
 import time
@@ -19,11 +19,11 @@ from tests.mcpproxy.cli.typed import mcpproxy
 
 TRACES = sorted((ROOT / "tests/corpus/traces").glob("*.ndjson"))
 SECRETS = (b"hunter2-planted", b"sk-planted-0123456789abcdef", b"s3cret-planted-query", b"cookie-planted-99")
-"""Credentials in headers and queries of the HTTP recording; the recorder replaces them."""
+"""Credentials in headers and queries of the HTTP recording; the recorder redacts them."""
 
 
 def demo(folder: Path) -> Path:
-    """The bundled server, recorded over stdio."""
+    """Record the bundled server over stdio."""
     done = mcpproxy("demo", "--capture", folder)
     assert done.returncode == 0, done.stderr.decode()
     (capture,) = folder.rglob("*.mcpcap")
@@ -31,7 +31,7 @@ def demo(folder: Path) -> Path:
 
 
 def over_http(place: Place) -> Path:
-    """A recorded conversation over HTTP: a handshake in JSON, a call on a stream, a body that is not stored."""
+    """A conversation recorded over HTTP: a handshake in JSON, a call on a stream, a body that is not stored."""
     with Upstream(_server) as upstream:
         with serving(place, upstream.url + "?key=s3cret-planted-query") as served:
             with served.client() as client:
@@ -109,7 +109,7 @@ def _conversations(every: int) -> list[tuple[str, bytes]]:
 
 
 def corpus(folder: Path, every: int) -> list[Path]:
-    """Captures of every so many conversations of the corpus."""
+    """Write captures of one in `every` conversations of the corpus; returns their paths."""
     folder.mkdir()
     for name, data in _conversations(every):
         (folder / name).write_bytes(data)
@@ -121,13 +121,13 @@ _EXPORTED: dict[tuple[Any, ...], Path] = {}
 
 
 def counted(*captures: Path, folder: Path, where: str = "true", table: str = "exchanges") -> int:
-    """The number of rows of a table, which DuckDB itself reads in a database that `export` has written.
+    """Returns the number of rows of a table, which DuckDB itself reads in a database that `export` has written.
 
     The database is written below the folder, unless it was already written for the same captures.
     """
     holds = tuple((path, path.stat().st_size) for path in captures)
     if holds not in _EXPORTED:
-        own = folder / f"{len(_EXPORTED)}"  # a folder takes the tables of several captures, one after the other
+        own = folder / f"{len(_EXPORTED)}"  # a folder may get the tables of several sets of captures
         done = mcpproxy("export", "--format", "duckdb", "-o", own, *captures)
         assert done.returncode == 0, done.stderr.decode()
         _EXPORTED[holds] = own / "captures.duckdb"
@@ -148,7 +148,7 @@ BY_LATE_RESPONSE: Final = (
 
 
 def never_answered(path: Path) -> Path:
-    """A call that has no response when its server ends, after 600 ms and long before the capture does."""
+    """A call without a response: its server ends after 600 ms, long before the capture does."""
     one = Written(path, "files", 1)
     one.handshake()
     one.call(100, 2, "hung")
@@ -158,7 +158,7 @@ def never_answered(path: Path) -> Path:
 
 @contextmanager
 def being_recorded(path: Path) -> Iterator[Path]:
-    """A capture that began a minute ago, and whose last record is a call after 100 ms."""
+    """A capture that began a minute ago, whose last record is a call after 100 ms."""
     one = Written(path.with_name("whole"), "files", 1, time.time_ns() - 60_000_000_000)
     one.handshake()
     one.call(100, 2, "hung")
@@ -174,7 +174,7 @@ def being_recorded(path: Path) -> Iterator[Path]:
 
 
 def late(path: Path) -> Path:
-    """A call that times out, and is answered with an error all the same."""
+    """A call that times out, and gets an error response nevertheless."""
     one = Written(path, "files", 1)
     one.handshake()
     one.call(100, 2, "late")

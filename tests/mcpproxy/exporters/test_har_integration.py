@@ -1,4 +1,4 @@
-"""HAR: it fits the schema of the format, mitmproxy reads it, and every exchange and message of the capture is in it."""
+"""HAR: valid by the schema of the format, readable by mitmproxy, and with every exchange and message of the capture."""
 
 import base64
 import json
@@ -38,7 +38,7 @@ def done() -> None:
 
 @pytest.fixture(scope="module")
 def schema(tmp_path_factory: pytest.TempPathFactory) -> jsonschema_rs.Validator:
-    """The schema of HAR 1.2, which many programs use."""
+    """The schema of HAR 1.2 that many programs use."""
     folder = installed("har-schema", "2.0.0", tmp_path_factory.mktemp("npm")) / "lib"
     parts = {path.name: json.loads(path.read_text("utf-8")) for path in folder.glob("*.json")}
     registry = jsonschema_rs.Registry([(f"json-schema:///{name}", part) for name, part in parts.items()])
@@ -56,7 +56,7 @@ def entries(out: Path, *arguments: str | Path) -> list[dict[str, Any]]:
 
 
 def read_by_mitmproxy(har: Path, folder: Path) -> list[list[Any]]:
-    """What mitmproxy reads in a file: method, URL, body, status, body of each flow."""
+    """Returns what mitmproxy reads in a file: method, URL, body, status, and body of each flow."""
     script = folder / "reader.py"
     script.write_text(READER)
     done = subprocess.run(
@@ -127,7 +127,7 @@ def test_mitmproxy_reads_what_crossed(http: Path, tmp_path: Path) -> None:
 
 
 def check_corpus(every: int, schema: jsonschema_rs.Validator, folder: Path) -> None:
-    """Export one in so many conversations over HTTP, and have all of them read."""
+    """Export one in `every` conversations over HTTP, and check that all are read."""
     made = corpus(folder / "captures", every)
     http = [path for path in made if b'"transport":"http"' in path.read_bytes()[:400]]
     found = entries(folder / "out.har", *http)
@@ -179,7 +179,7 @@ def exchange(
     answer_ms: float | None = None,
     by: str = "client",
 ) -> None:
-    """A call over HTTP, with or without a head of the response and an answer, that somebody ends."""
+    """Record a call over HTTP, with or without a response head and a response, until one side ends it."""
     at_ms = number * 10_000
     head = {"method": "POST", "target": "/mcp", "version": "HTTP/1.1", "headers": []}
     place: dict[str, Any] = {"conn": 1, "exchange": number}
@@ -216,7 +216,7 @@ def test_an_exchange_that_its_client_gave_up_says_so_and_one_that_was_answered_d
         (None, "complete"),
         (None, "complete"),
     ]
-    # Nothing was received where nothing came.
+    # If nothing arrived, the receive time is 0.
     assert [(entry["timings"]["wait"], entry["timings"]["receive"]) for entry in found] == [
         (402, 0),
         (402, 0),

@@ -1,4 +1,4 @@
-"""Captures for the tests and measurements of the report: a busy server of any size, and one that attacks the page."""
+"""Captures for tests and measurements of the report: a busy server of any size, and one that attacks the page."""
 
 import json
 import random
@@ -15,7 +15,10 @@ WORDS: Final = ("quick", "brown", "fox", "jumps", "over", "lazy", "dog", "seven"
 
 
 def busy(path: Path, frames: int, name: str = "library", opened_ns: int = OPENED, seed: int = 1) -> Path:
-    """A stdio conversation of so many frames: calls of several tools, some slow, failing, abandoned or unanswered."""
+    """Write a stdio conversation of `frames` frames.
+
+    It calls several tools; some calls are slow, fail, are abandoned or stay unanswered.
+    """
     chance = random.Random(seed)
     path.parent.mkdir(parents=True, exist_ok=True)
     talk = Written(path, name, seed, opened_ns, argv=["uvx", f"{name}-server"])
@@ -104,12 +107,12 @@ ATTACKS: Final = (
 
 
 def attack(number: int) -> str:
-    """One of the attacks."""
+    """Returns one of the attacks."""
     return ATTACKS[number % len(ATTACKS)]
 
 
 def hostile(folder: Path) -> list[Path]:
-    """Captures, on stdio and over HTTP, with an attack in every text that comes from outside."""
+    """Write captures, on stdio and over HTTP, with an attack in every text that comes from outside."""
     folder.mkdir(parents=True, exist_ok=True)
     return [_hostile_stdio(folder), _hostile_http(folder)]
 

@@ -36,7 +36,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def file(place: Path) -> Path:
-    """The report of two servers."""
+    """A report on two servers."""
     library = busy(place / "library.mcpcap", FRAMES)
     weather = busy(place / "weather.mcpcap", 300, "weather", OPENED + 2_000_000_000, 2)
     return reported(place / "report.html", library, weather)
@@ -47,7 +47,7 @@ def count_of(report: Opened) -> int:
 
 
 def settled(report: Opened) -> None:
-    """Until the filter has searched everything."""
+    """Wait until the filter has searched everything."""
     report.page.wait_for_selector("#traffic > [role=status]:not(:has-text('searching'))")
 
 
@@ -157,7 +157,7 @@ def test_filter_searches_rows_and_payloads(report: Opened) -> None:
     settled(report)
     by_name = count_of(report)
     assert 0 < by_name < everything
-    # Only payloads hold all the words of a prose.
+    # Only payloads hold this word; summaries do not.
     report.page.fill("#filter-text", "inputSchema")
     settled(report)
     assert count_of(report) == 2
@@ -231,11 +231,11 @@ def test_page_shows_every_kind_of_capture(started: Browser, place: Path, names: 
         assert report.run("window.violations") == []
 
 
-# ---- people with other needs, and paper
+# ---- accessibility, and print
 
 
 def faults(report: Opened) -> list[str]:
-    """What axe-core finds: the rule, what it is about, where."""
+    """Returns what axe-core finds: the rule, its title, and the element."""
     report.run(files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8") + ";0")
     answer = orjson.loads(report.run("axe.run().then((found) => JSON.stringify(found.violations))"))
     return [f"{one['id']}: {one['help']}: {node['html'][:200]}" for one in answer for node in one["nodes"]]

@@ -1,4 +1,4 @@
-"""The file of `mcpproxy report`: its policy, its data, its limits. What it looks like is told by test_page."""
+"""The file of `mcpproxy report`: its policy, its data, its limits. How it looks is tested by test_page_integration."""
 
 import json
 import os

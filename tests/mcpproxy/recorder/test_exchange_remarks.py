@@ -1,4 +1,4 @@
-"""What `show` says of HTTP exchanges and streams beside their messages."""
+"""What `show` prints about HTTP exchanges and streams in addition to their messages."""
 
 import json
 from typing import Any
@@ -107,7 +107,7 @@ def test_the_stream_of_a_get_says_when_it_begins_and_ends() -> None:
 
 
 def told_of_stream(*, answered: bool) -> list[str]:
-    """What `show` writes of a POST whose stream its client leaves, before or after the answer."""
+    """Returns what `show` prints for a POST whose client leaves the stream, before or after the response."""
     request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "slow"}}
     answer = {"jsonrpc": "2.0", "id": 1, "result": {"content": []}}
     head = "POST /mcp HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n\r\n"

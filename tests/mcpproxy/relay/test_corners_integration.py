@@ -1,4 +1,4 @@
-"""Corners of `run`: a full stdout, few open files, no /proc and no `ps`."""
+"""Edge cases of `run`: a full stdout, few open files, no /proc, and no `ps`."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ def with_files(soft: int, hard: int) -> str:
 def test_a_stdout_that_cannot_be_written_is_told_and_no_success(
     place: Place, status: int, expected: int, how: str
 ) -> None:
-    """Alone, the server would see the error; behind us it only sees a reader that is gone, if it writes again."""
+    """Without the recorder, the server would see the error; with it, only a broken pipe if it writes again."""
     if how == "unrecorded":
         place.captures.write_text("in the way")
     command = [place.python, "-P", "-m", "mcpproxy", "run", PASSES, "--", *peer("echo", "--status", str(status))]

@@ -1,4 +1,4 @@
-"""The attacks of `test_http_abuse` and the floods, once more: over TLS to the upstream, and on the loop of uvloop."""
+"""The attacks of `test_http_abuse_integration` and the floods once more: over TLS to the upstream, and with uvloop."""
 
 import inspect
 import threading
@@ -16,7 +16,7 @@ Attack = Callable[[Place], None]
 
 
 def attacks(*modules: object) -> Iterator[Attack]:
-    """The tests of these modules that need only the fixture `place`."""
+    """Yields the tests of these modules that need only the fixture `place`."""
     for module in modules:
         for name, test in vars(module).items():
             if name.startswith("test_") and list(inspect.signature(test).parameters) == ["place"]:
@@ -41,7 +41,7 @@ SURROUNDINGS = {"TLS": (True, False), "uvloop": (False, True), "both": (True, Tr
 
 
 def in_turn() -> Iterator[Any]:
-    """Each attack in the suite in one of the surroundings, one after the other, and in soak in the other two."""
+    """Yields each attack in every surrounding: one of them, in rotation, in the suite, and the other two in soak."""
     for number, attack in enumerate(attacks(test_http_abuse_integration, test_http_fairness_integration)):
         for turn, (name, (tls, uvloop)) in enumerate(SURROUNDINGS.items()):
             marks = [pytest.mark.soak] if (number - turn) % len(SURROUNDINGS) else []
@@ -65,7 +65,7 @@ def test_in_other_surroundings(
     attack(place)
 
 
-# asyncio has closed a TLS connection that its peer has left, we close it too, and in the same turn we are ended.
+# asyncio and the relay have both closed a TLS connection that its peer has left, and the process ends in the same turn.
 ENDS_AT_ONCE = """
 import runpy, sys
 from mcpproxy.relay.http.listener import HttpRelay

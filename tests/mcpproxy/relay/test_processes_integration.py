@@ -1,4 +1,4 @@
-"""Who descends from whom, by /proc and by ps, and that nobody else is ever signalled."""
+"""The descendants of a process, by /proc and by ps; unrelated processes are never signalled."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ from tests.harness import Place, is_alive, killed_at_the_end, peer, wait_until
 
 @pytest.fixture(params=["proc", "ps"])
 def table(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to see processes, on this system."""
+    """Both sources of the process table on this system."""
     if request.param == "ps":
         monkeypatch.setattr(processes, "PROC", "/nonexistent")
         if shutil.which("ps") is None:
@@ -88,7 +88,7 @@ def test_a_zombie_is_not_alive() -> None:
 
 
 def test_processes_of_another_namespace_are_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A /proc in which we have another number than here."""
+    """A /proc in which this process has another pid than here."""
     (tmp_path / "4711").mkdir()
     (tmp_path / "4711" / "stat").write_text("4711 (python) S " + "1 " * 40)
     (tmp_path / "self").symlink_to("4711")

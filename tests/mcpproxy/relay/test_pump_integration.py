@@ -19,7 +19,7 @@ from tests.harness import DEADLINE_S, read_some, wait_until, write_all
 
 
 class Missed:
-    """Keeps what crossed after the tap had failed."""
+    """Keeps the chunks that passed after the tap had failed."""
 
     def __init__(self) -> None:
         self.chunks: list[bytes] = []
@@ -29,7 +29,7 @@ class Missed:
 
 
 class Seen:
-    """A tap that remembers what it saw, and does something at each chunk."""
+    """A tap that keeps what it saw, and does something at each chunk."""
 
     def __init__(self, at_chunk: Callable[["Seen", bytes], None] = lambda *_: None) -> None:
         self.waiting_since_ns = 0
@@ -112,7 +112,7 @@ class Line:
             self.receiver = -1
 
     def close(self) -> None:
-        """Let all threads end before their descriptors are anybody else's."""
+        """Let all threads end before their descriptors can be reused."""
         self.hang_up()
         self.go_away()
         assert self.finished.wait(DEADLINE_S)
@@ -218,7 +218,7 @@ def test_a_receiver_that_does_not_read_is_a_stall(lines: Lines) -> None:
 
 
 class Disk:
-    """Something to wait for: from the nth chunk on until it heals, every call of the tap hangs."""
+    """A disk that hangs: every call of the tap from the nth chunk on waits until the disk recovers."""
 
     def __init__(self, nth: int) -> None:
         self.nth = nth
@@ -265,7 +265,7 @@ def test_a_rescued_portion_is_followed_by_the_rest_of_its_chunk(lines: Lines) ->
 
 
 def test_a_tap_that_is_only_slow_keeps_its_chunk_and_its_order(lines: Lines) -> None:
-    """Taken from it, the next chunk would be recorded before this one."""
+    """If the chunk were taken from the tap, the next chunk would be recorded before it."""
     never = threading.Event()
 
     def dawdle(tap: Seen, data: bytes) -> None:
@@ -335,7 +335,7 @@ def test_a_direction_is_cut_while_its_thread_hangs_in_a_read(lines: Lines) -> No
     line.pump.cut("receiver")
     assert line.hear(1) == b""
     assert line.finished.wait(DEADLINE_S)
-    with suppress(BrokenPipeError):  # it was not in a read just then
+    with suppress(BrokenPipeError):  # at that moment, it was not in a read
         line.send(b"ends the read")
     line.hang_up()
     wait_until(lambda: not any(thread.name == "line" for thread in threading.enumerate()), "the old thread to end")

@@ -1,4 +1,4 @@
-"""Signals: each reaches the server once, wherever it came from; one that is ignored ends the whole tree in the end."""
+"""Signals: each reaches the server once, regardless of its origin; one that is ignored finally ends the whole tree."""
 
 import contextlib
 import json
@@ -35,7 +35,7 @@ mcpproxy.relay.processes.PROC = "/nonexistent"
 from mcpproxy.__main__ import main
 sys.exit(main())
 """
-"""A recorder on a system that has neither `sigtimedwait` nor /proc; ps is what it looks with."""
+"""A recorder on a system that has neither `sigtimedwait` nor /proc, so it uses ps."""
 
 
 def portable(place: Place, server: list[str | bytes], capture: Path) -> list[str | bytes]:
@@ -43,7 +43,7 @@ def portable(place: Place, server: list[str | bytes], capture: Path) -> list[str
 
 
 def start(place: Place, server: list[str | bytes], *, system: str = "linux") -> Session:
-    """A session on this system, or on one that can do less."""
+    """Start a session on this system, or on one with fewer features."""
     if system == "linux":
         return place.start(server)
     session = place.start(portable(place, server, place.root / "portable.mcpcap"), direct=True)
@@ -52,7 +52,7 @@ def start(place: Place, server: list[str | bytes], *, system: str = "linux") -> 
 
 
 def signals(session: Session, event: str) -> list[tuple[str, str]]:
-    """What the capture says of signals: name and origin, or name and reason."""
+    """Returns what the capture says about signals: name and origin, or name and reason."""
     rows = members_of(session.capture or Path(), "signal")
     return [(row["name"], str(row.get("origin") or row.get("reason"))) for row in rows if row["event"] == event]
 
@@ -114,7 +114,7 @@ def test_ctrl_c_while_we_start_is_no_traceback(place: Place) -> None:
             session.process.wait(0.01 * number)
         session.process.send_signal(signal.SIGINT)
         errors, status = session.errors(), session.end()
-        # Before our first line has run, the interpreter itself may complain, or fail to start.
+        # Before mcpproxy's first line has run, the interpreter itself may complain, or fail to start.
         assert b"mcpproxy/cli/run" not in errors
         of_python = b"KeyboardInterrupt" in errors or errors.startswith(b"Fatal Python error")
         assert status == -signal.SIGINT or (status == 1 and of_python)
@@ -141,7 +141,7 @@ def test_a_tree_that_ignores_term_is_gone_after_the_escalation(place: Place, sys
 
 
 class Terminal:
-    """Both ends of a terminal; what a session of its own says to it, line by line."""
+    """Both ends of a terminal; reads what its session prints, line by line."""
 
     def __init__(self) -> None:
         self.ours, self.theirs = pty.openpty()
@@ -173,9 +173,9 @@ def terminal() -> Iterator[Terminal]:
 
 
 LEAD = "import fcntl, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
-"""Lead a session of its own, with stdin for its terminal."""
+"""Lead a session of its own, with stdin as its terminal."""
 AS_SHELL = ["sh", "-c", 'trap : INT QUIT; "$@"; exit $?', "sh"]
-"""A shell between: it leads, and the recorder is in its foreground group."""
+"""A shell in between: it leads the session, and the recorder is in the foreground group."""
 
 
 def on_terminal(place: Place, screen: Terminal, command: list[str | bytes]) -> Session:

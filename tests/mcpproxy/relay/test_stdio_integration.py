@@ -1,4 +1,4 @@
-"""A session behind the recorder goes and ends as it would without it."""
+"""A session through the recorder behaves and ends as it would without it."""
 
 import contextlib
 import json
@@ -31,7 +31,7 @@ LINES = b"".join(b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n' % number for num
 
 
 def inline(code: str) -> list[str | bytes]:
-    """A server of a few lines."""
+    """Returns a server of a few lines."""
     return [sys.executable, "-I", "-S", "-c", f"import os, signal, sys\n{code}"]
 
 
@@ -69,7 +69,7 @@ def test_half_close_passes_on_and_every_answer_still_comes(place: Place) -> None
 
 
 def test_no_timer_runs_against_a_server_that_answers_long_after_the_half_close(place: Place) -> None:
-    # Longer than the patience with servers whose client is gone, and than that with ignored signals.
+    # Longer than the grace periods for servers whose client is gone and for ignored signals.
     code = "import time; sys.stdin.read(); time.sleep(6); os.write(1, b'late\\n'); sys.exit(4)"
     session = place.start(inline(code))
     session.hang_up()
@@ -119,7 +119,7 @@ def test_a_client_that_only_stops_listening_can_still_be_heard(place: Place, tmp
     assert session.line() == b"ready\n"
     assert session.process.stdout is not None
     session.process.stdout.close()
-    # Longer than a server is left alone whose client is gone.
+    # Longer than the grace period for a server whose client is gone.
     until = time.monotonic() + 6
     sent = 0
     while time.monotonic() < until:
@@ -131,7 +131,7 @@ def test_a_client_that_only_stops_listening_can_still_be_heard(place: Place, tmp
 
 
 def test_a_server_sees_at_one_of_its_next_writes_that_nobody_listens(place: Place) -> None:
-    # Not at the first one after that: it ends the read in which we hang.
+    # Not at the first write after that one, which ends the read in which the recorder is blocked.
     code = """
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 os.write(1, b"ready\\n")
@@ -166,7 +166,7 @@ def test_a_grandchild_that_holds_stdout_holds_us_up_for_half_a_second_at_most(pl
         assert is_alive(pids["child"]), "its end was waited for"
 
 
-# A busy machine may let a grandchild wait for longer than the tenth of a second for which a pipe must be silent.
+# On a busy machine, a grandchild may be delayed for longer than the tenth of a second for which a pipe must be silent.
 PATIENT = """
 import runpy
 import mcpproxy.relay.stdio as relay
@@ -196,7 +196,7 @@ def test_a_descendant_that_never_falls_silent_does_not_keep_us(place: Place) -> 
     wait_until(lambda: not place.leftovers(), "the flood to drown in its broken pipe")
 
 
-# What the pump of the server reads comes back late, as it may where the thread gets neither processor nor interpreter.
+# The reads of the server's pump return late, as happens if its thread gets neither the processor nor the GIL.
 LATE_READS = """
 import os, runpy, sys, threading, time
 read = os.read
@@ -212,7 +212,7 @@ runpy.run_module("mcpproxy", run_name="__main__", alter_sys=True)
 
 @pytest.mark.parametrize("holds", [False, True], ids=["alone", "a descendant holds the pipe"])
 def test_what_a_late_thread_has_read_is_delivered(place: Place, *, holds: bool) -> None:
-    """The pipe is empty and the server is gone, but its last words have not come further than a thread of ours."""
+    """The pipe is empty and the server is gone, but a thread of the recorder still holds the last words."""
     server = ["sh", "-c", f"{'sleep 60 & ' if holds else ''}echo $! >&2; printf 'last words\\n'"]
     capture = place.root / "x.mcpcap"
     command = [place.python, "-P", "-c", LATE_READS, "run", "--capture", str(capture), "--", *server]
@@ -225,7 +225,7 @@ def test_what_a_late_thread_has_read_is_delivered(place: Place, *, holds: bool) 
 
 
 def test_a_disk_that_refuses_while_the_rest_is_forwarded_ends_the_session(place: Place) -> None:
-    """Under `--on-record-error stop` nothing more is forwarded, so nobody may wait for it."""
+    """Under `--on-record-error stop` nothing more is forwarded, so nothing may wait for it."""
     words = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))"
     server = inline("left = b'x' * 120_000\nwhile left: left = left[os.write(1, left):]")
     session = place.start(server, "--on-record-error", "stop", before=words)
@@ -267,16 +267,16 @@ def test_a_server_that_never_reads_blocks_the_client_and_nothing_else(place: Pla
     sent = _fill(session)
     assert [session.next_report()["n"] for _ in range(200)] == list(range(200))
     sent += _fill(session)
-    # Two pipes and a chunk between them; a busy pump may have left room in them for the second time.
+    # Two pipes and a chunk between them; a busy pump may have left room in them for the second fill.
     assert 65536 <= sent <= 3 * 65536
     session.process.terminate()
     assert session.end() == -signal.SIGTERM
-    # What nobody has read from the client's pipe has not crossed us.
+    # What is still unread in the client's pipe has not passed through the recorder.
     assert b"z" * 65536 <= session.recorded("c2s") <= b"z" * sent
 
 
 def _fill(session: Session) -> int:
-    """Write until nobody takes more for a while."""
+    """Write until nothing more is accepted for a while; returns the number of bytes."""
     assert session.process.stdin is not None
     fd, sent = session.process.stdin.fileno(), 0
     while select.select([], [fd], [], 0.2)[1]:

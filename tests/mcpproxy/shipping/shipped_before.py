@@ -1,4 +1,4 @@
-"""A data set that version 0.1 shipped: its columns have, and keep, their former names."""
+"""A data set that version 0.1 shipped: its columns have, and keep, the names of that version."""
 
 import shutil
 from pathlib import Path
@@ -10,7 +10,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def before(path: Path) -> Path:
-    """Write the capture, which has a value in every column that has another name now."""
+    """Write the capture, which has a value in every column that has since been renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     one = Written(path, "before", 77, parents=[{"pid": 7, "exe": "editor"}])
     one.handshake()
@@ -22,5 +22,5 @@ def before(path: Path) -> Path:
 
 
 def data_set(place: Path) -> Path:
-    """A copy of the shipped data set."""
+    """Returns a copy of the shipped data set."""
     return Path(shutil.copytree(GOLDEN, place))

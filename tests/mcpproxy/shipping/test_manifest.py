@@ -1,4 +1,4 @@
-"""What `ship` could not have written is not a manifest."""
+"""A document that `ship` could not have written is not a manifest."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ NUMBERS: tuple[Any, ...] = (float("inf"), float("nan"), -1, 1.5, 1 << 64, True, 
 
 
 def changed(document: bytes, value: Any, *path: Any) -> bytes:
-    """The document with another value at a place."""
+    """Returns the document with another value at a path."""
     values = json.loads(document)
     place = values
     for step in path[:-1]:

@@ -1,4 +1,4 @@
-"""A reading whose worker is in this process: its reports go through the same bytes, without a process."""
+"""A reading whose worker runs in this process: its messages are encoded as usual, but no process is started."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from mcpproxy.tui.data.worker import Task
 
 
 def hear(reading: Reading, message: bytes) -> None:
-    """Pass a message of its worker to a reading."""
+    """Pass a reading a message from its worker."""
     batch = batch_in(message)
     if batch is not None:
         reading.on_batch(batch)
@@ -23,7 +23,7 @@ def hear(reading: Reading, message: bytes) -> None:
 
 
 class Alone(Reading):
-    """The reading of one capture. Each of its steps includes a step of the worker."""
+    """The reading of one capture; each of its steps includes a step of the worker."""
 
     def __init__(self, path: Path, *, with_rules: bool = False) -> None:
         super().__init__(path)

@@ -8,7 +8,7 @@ from tests.captures.samples import header
 from tests.mcpproxy.tui.stage import END, FINE, INITIALIZED, Middles, record, said
 
 EVIL = "EVIL"
-"""A word in whatever a payload would have the terminal do."""
+"""The word that most payloads contain, so that an effect on the terminal can be recognised."""
 
 HOSTILE = [
     "\x1b]52;c;RVZJTA==\x07", "\x1b]0;EVIL\x1b\\", "\x1b]8;;http://EVIL\x1b\\link\x1b]8;;\x1b\\", "\x1bPEVIL\x1b\\",
@@ -39,7 +39,7 @@ def hostile_calls() -> Middles:
 
 
 def hostile(folder: Path) -> Path:
-    """A capture in which everything that a peer can choose is hostile."""
+    """Write a capture in which everything that a peer can choose is hostile; returns its path."""
     client = {"name": HOSTILE[0] + HOSTILE[8], "version": HOSTILE[5]}
     asked = {"protocolVersion": HOSTILE[1], "clientInfo": client, "capabilities": {}}
     first = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": asked}, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Calls that hang, on the screens: abandoned ones are told with the time waited, open ones with one that grows."""
+"""Calls that hang, on the screens: abandoned ones show how long they waited, open ones a waiting time that grows."""
 
 import re
 import time

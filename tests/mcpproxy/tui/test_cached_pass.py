@@ -1,4 +1,4 @@
-"""A large closed capture is read once: whoever opens it again is told the same, without a reading."""
+"""A large closed capture is read once: when it is opened again, the same results come from the cache."""
 
 from pathlib import Path
 
@@ -19,13 +19,13 @@ from tests.mcpproxy.tui.test_columns import WORDED, cells, look_at, read
 
 @pytest.fixture(autouse=True)
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every capture counts as a large one."""
+    """Treat every capture as a large one."""
     monkeypatch.setattr(output_caches, "LARGE", 0)
     monkeypatch.setattr(worker, "STEP", 1 << 10)
 
 
 def passes(path: Path) -> list[type]:
-    """What kinds of passes there would be over a capture."""
+    """The kinds of passes that a reading of the capture would make."""
     reading = Alone(path, with_rules=True)
     kinds = [type(one) for one in reading.task._passes]
     reading.close()
@@ -33,7 +33,7 @@ def passes(path: Path) -> list[type]:
 
 
 def told_of(reading: Alone) -> tuple[list[bytes], list[bytes]]:
-    """What the worker has told: of messages, and of findings; the two may come at different times."""
+    """What the worker has reported: about messages, and about findings; the two may come at different times."""
     of_messages = [one for one in reading.heard if batch_in(one) is not None or b'"news"' in one]
     return of_messages, [one for one in reading.heard if one not in of_messages]
 

@@ -1,4 +1,4 @@
-"""The worker finds what `check` finds, falls behind without harm, dies without harm, and never outlives the screen."""
+"""The worker finds what `check` finds, may fall behind or die without harm, and never outlives the screen."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The worker finds what `check` finds, falls behind without harm, dies without harm, and never outlives the screen."""
+"""The worker finds what `check` finds, may fall behind or die without harm, and never outlives the screen."""
 
 import os
 import signal
@@ -43,7 +43,7 @@ def examined(path: Path) -> list[Finding]:
 
 
 def noisy(folder: Path, count: int) -> Path:
-    """A capture in which so many lines are no messages."""
+    """A capture in which `count` lines are not messages."""
     noise = [said("s2c", NOISE % n) for n in range(count)]
     return record(folder / "noisy" / "a.mcpcap", [*conversation(2), *noise, END])
 
@@ -93,7 +93,7 @@ def test_wrong_rows_are_found_forwards_and_backwards(tmp_path: Path) -> None:
 
 @pytest.mark.costly("the rules judge 12,000 messages, and the texts of 10,000 findings come over")
 def test_twelve_thousand_findings_are_counted_and_not_kept(tmp_path: Path) -> None:
-    # Before the last comes a rule that nobody has broken so far: its text is kept all the same.
+    # The last finding is the first of its rule: its text is kept all the same.
     batch = b"[" + b",".join([b'{"jsonrpc":"2.0","id":12345,"result":{}}'] * 10) + b"]"
     noise = [said("s2c", batch) for _ in range(1_200)]
     path = record(tmp_path / "noisy" / "a.mcpcap", [*conversation(2), *noise, said("s2c", NOISE % 1), END])
@@ -138,7 +138,7 @@ def test_a_live_capture_is_followed_and_what_is_found_late_stands_where_it_happe
         while not reading.has_ended:
             reading.step()
         wait_until(lambda: findings.has_ended)
-    # Nobody answered the last request: that is known at the end, and told of its row.
+    # The last request was not answered: this is known only at the end, and reported for its row.
     asked = len(known) - 1
     assert "timeout/unanswered" in findings.rules_at(asked)
     assert asked in findings.late
@@ -231,7 +231,7 @@ def test_it_ends_with_the_screen_whatever_ends_that(tmp_path: Path) -> None:
 
 
 def is_gone(pid: int) -> bool:
-    """Whether a process has ended; one that nobody has waited for has."""
+    """Whether a process has ended; a zombie counts as ended."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What the worker sends is believed only as far as it can be checked, and rules never hold up what messages mean."""
+"""What the worker sends is believed only as far as it can be checked, and rules never delay the meaning of messages."""
 
 import json
 import random
@@ -43,7 +43,7 @@ SPANNING = [said("c2s", line) for line in (b"{", b'  "jsonrpc": "2.0", "id": 5,'
 PINGS = b'[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":8,"method":"ping"}]'
 CANCEL = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}'
 NONSENSE = (ArithmeticError, LookupError, OSError, RecursionError, TypeError, ValueError)
-"""What `PythonChild.listen` takes for a sign that a message makes no sense."""
+"""The exceptions by which `PythonChild.listen` recognises a message that makes no sense."""
 ANYTHING: list[object] = [
     *(None, True, 0, -1, 1, 3, 0.5, float("inf"), float("nan"), 1 << 63, 1 << 64, 10**400),
     *("", "x", "\ud800", [], {}, [1], {"a": 1}, [[]]),
@@ -63,7 +63,7 @@ def read(path: Path, *, with_rules: bool = False) -> Alone:
 
 
 def indexed(path: Path) -> Reading:
-    """A capture whose rows are known, and nothing of what they mean."""
+    """A capture whose rows are known, but not what they mean."""
     reading = Reading(path)
     while reading.step():
         pass
@@ -71,12 +71,12 @@ def indexed(path: Path) -> Reading:
 
 
 def cells(columns: Columns) -> list[bytes]:
-    """All that is in some columns."""
+    """The contents of all columns."""
     return [bytes(column) for group in columns._groups for column in group]
 
 
 def look_at(reading: Reading) -> None:
-    """Ask all that a screen asks of every row and every call."""
+    """Query everything that a screen queries of every row and every call."""
     for row in range(min(reading.understood, len(reading.index))):
         assert reading.partner(row) != NONE
         for ask in (reading.misfit, reading.session_at, reading.session_of, reading.lines_of, reading.columns.unusual):
@@ -106,7 +106,7 @@ def test_cells_that_come_again_change_nothing(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
-    """A capture that was read: each example hears what its worker has told."""
+    """A capture that was read: each example gets the messages that its worker sent."""
     made = read(record(tmp_path_factory.mktemp("odd") / "x.mcpcap", ODD))
     yield made
     made.close()
@@ -154,7 +154,7 @@ def test_a_cell_that_refers_to_nothing_is_refused(tmp_path: Path, parts: bytes) 
 
 @pytest.fixture(scope="module")
 def worded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
-    """One of which the worker has told in words, too, and what its rules find."""
+    """A capture whose worker has also sent words and what the rules find."""
     made = read(record(tmp_path_factory.mktemp("worded") / "x.mcpcap", WORDED), with_rules=True)
     yield made
     made.close()
@@ -205,7 +205,7 @@ def word(row: int) -> bytes:
 
 
 def spoilt(message: bytes, rng: random.Random) -> bytes:
-    """What the worker tells in words, with something else in place of a part of it."""
+    """A message of the worker that is sent as JSON, with a part of it replaced."""
     told = json.loads(message)
     inner, keys = told, [key for key in told if key != "n"]
     while True:
@@ -244,7 +244,7 @@ def test_cells_wait_for_their_rows(tmp_path: Path) -> None:
 
 
 def test_cells_of_other_rows_are_refused(tmp_path: Path) -> None:
-    """As when a ring deletes a file before both processes have read it."""
+    """This happens when a ring deletes a file before both processes have read it."""
     reading = indexed(captured(tmp_path))
     count = len(reading.index)
     for rows, seq in ((count, count), (count + 1, count)):
@@ -265,7 +265,7 @@ def test_places_are_sent_in_runs() -> None:
 
 
 def told(reading: Alone) -> str:
-    """What the worker has told, a word for each message: cells, words, a finding, or how far the rules are."""
+    """The messages of the worker, one word for each: cells, words, a finding, or the progress of the rules."""
     kinds = (b'"news"', "words "), (b'"found"', "finding "), (b"", "progress ")
     return "".join(
         "cells " if batch_in(message) is not None else next(word for sign, word in kinds if sign in message)
@@ -281,7 +281,7 @@ def test_over_a_large_capture_the_rules_come_last(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(output_caches, "LARGE", 0)
     apart = Alone(path, with_rules=True)
     while not apart.task.has_ended:
-        # As the worker does: the rules have their turn when there is nothing else to do.
+        # As in the worker, the rules run when there is nothing else to do.
         _ = apart.task.step(is_urgent=True) or apart.task.step(is_urgent=False)
     assert told(apart).count("finding") == len(list(findings(path)))
     assert "cells" not in told(apart).partition("finding")[2]

@@ -1,4 +1,4 @@
-"""Forms in which a row is copied, of captures whose headers are odd."""
+"""The forms in which a row can be copied, in captures with odd headers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where a list of tools says what a call has to fit, and that the findings show it."""
+"""The place in a list of tools that says what a call must match, and its display with the findings."""
 
 from pathlib import Path
 

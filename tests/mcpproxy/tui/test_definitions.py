@@ -1,4 +1,4 @@
-"""Tools: definitions with their sizes as the tables have them, calls as they were, changes as they came."""
+"""The tools screen: definitions with the sizes that the tables give, calls, and changes in order of arrival."""
 
 import json
 import random
@@ -26,13 +26,13 @@ NEVER = {
 
 
 def listed(number: int, *tools: object) -> Middles:
-    """A list of tools, asked for and told."""
+    """A request for the list of tools, and its response."""
     told = json.dumps({"jsonrpc": "2.0", "id": number, "result": {"tools": list(tools)}}).encode()
     return [said("c2s", LIST % number), said("s2c", told)]
 
 
 def library(calls: int = 6) -> Middles:
-    """A library of which one tool changes, one is never called, and one is called without having been listed."""
+    """A server with one tool that changes, one that is never called, and one that is called without being listed."""
     made = [
         *conversation(calls),
         *listed(500, SEARCH, NEVER),
@@ -42,7 +42,7 @@ def library(calls: int = 6) -> Middles:
 
 
 def counted(path: Path) -> tuple[Tools, Reading]:
-    """All that there is to know."""
+    """The tools of a capture that was read to its end, and its reading."""
     reading = Reading(path)
     while not reading.has_ended:
         reading.step()
@@ -64,13 +64,13 @@ def shown(tools: Tools, name: str, version: int) -> str:
 
 
 def changes(tools: Tools) -> tuple[str, ...]:
-    """In what the definition that is shown differs from the one before."""
+    """The differences between the shown definition and the one before it."""
     assert tools.shown is not None
     return tools.shown.changed
 
 
 class TestTools:
-    """What is counted."""
+    """What the screen counts."""
 
     def test_calls_and_changes(self, tmp_path: Path) -> None:
         tools, reading = counted(record(tmp_path / "x.mcpcap", [*library(), END]))

@@ -1,4 +1,4 @@
-"""Tools: definitions with their sizes as the tables have them, calls as they were, changes as they came."""
+"""The tools screen: definitions with the sizes that the tables give, calls, and changes in order of arrival."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from tests.mcpproxy.tui.test_definitions import NEVER, SEARCH, counted, library,
 
 
 class TestTools:
-    """What is counted."""
+    """What the screen counts."""
 
     def test_sizes_are_those_of_the_table(self, tmp_path: Path) -> None:
         path = record(tmp_path / "x.mcpcap", [*library(), END])
@@ -30,7 +30,7 @@ class TestTools:
 
 
 class TestScreen:
-    """The keys."""
+    """What the keys of the screen do."""
 
     def test_rows_and_sums(self, tmp_path: Path) -> None:
         path = record(tmp_path / "x" / "x.mcpcap", [*library(), END])

@@ -1,4 +1,4 @@
-"""Finding in the detail: in every view, over line ends, in folded values, and in 5 MB."""
+"""Search in the detail: in every view, across line ends, in folded values, and in 5 MB."""
 
 import json
 from pathlib import Path
@@ -12,14 +12,14 @@ from tests.mcpproxy.tui.stage import CALL, END, Act, Stage, captured, play, play
 
 
 def marked(stage: Stage) -> int:
-    """How many lines of the detail in sight have a match."""
+    """The number of visible lines of the detail that have a match."""
     pane = stage.traffic.pane
     top, height = int(pane.scroll_y), pane.scrollable_content_region.height
     return sum(top <= line < top + height for line in pane.found.ranges or ())
 
 
 def underlined(stage: Stage) -> list[str]:
-    """What is underlined in the list."""
+    """The underlined texts in the list."""
     table = stage.traffic.table
     return [
         segment.text
@@ -74,7 +74,7 @@ async def the_filter_stays_as_it_is(stage: Stage) -> None:
 
 
 class TestScreen:
-    """The keys."""
+    """What the keys of the search do."""
 
     @pytest.mark.costly("a text is found in every view, which is drawn for each")
     def test_the_keys(self, tmp_path: Path) -> None:

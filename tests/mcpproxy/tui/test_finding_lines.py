@@ -1,4 +1,4 @@
-"""Findings, rules and losses as lines: what the screens say of them, without a screen."""
+"""Findings, rules and losses as lines of text, as the screens show them, but tested without a screen."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ FLOAT = Finding("id/float-integer", Level.NOTE, "client", 1, 8, "the id 7.0 is w
 
 
 def text(spans: list[list[Span]]) -> list[str]:
-    """Lines without their colours."""
+    """The lines without colours."""
     return ["".join(span.text for span in line) for line in spans]
 
 

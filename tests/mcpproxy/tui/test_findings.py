@@ -1,4 +1,4 @@
-"""Findings on every screen: listed, filtered, one key from their frame; in the traffic, in the list, live and late."""
+"""Findings on every screen: listed, filtered, one key away from their frame, and shown even if they come late."""
 
 import json
 from pathlib import Path
@@ -51,7 +51,7 @@ class TestScreen:
 
 
 class TestArranging:
-    """How findings become lines."""
+    """How findings are arranged in lines."""
 
     ONE = Finding("id/unknown-response", Level.ERROR, "server", 1, 3, "nobody asked for 5", method="ping")
 

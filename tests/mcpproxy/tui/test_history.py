@@ -1,4 +1,4 @@
-"""Filters that were typed are there in the next run, for their user alone; whoever cannot keep them goes on without."""
+"""Filters are kept for the next run, readable only by their user; if they cannot be kept, the program goes on."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.captures.samples import STRANGER
 
 
 def kept() -> Path:
-    """The file."""
+    """The file that keeps the filters."""
     path = history_path("filter_history")
     assert path is not None
     return path
@@ -32,7 +32,7 @@ def test_a_file_of_somebody_else_is_neither_read_nor_replaced(tmp_path: Path) ->
 
 
 def hinder(what: str) -> None:
-    """Have a file in the way of the one with the filters, or of its folder."""
+    """Put something in the place of the file with the filters, or of its folder."""
     if what == "folder":
         kept().parent.parent.mkdir(parents=True)
         kept().parent.write_text("no folder")

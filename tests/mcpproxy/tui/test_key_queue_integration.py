@@ -1,4 +1,4 @@
-"""KeyQueue: no key waits for ever, and none is lost while others wait."""
+"""The queue of keys: no key waits for ever, and none is lost while others wait."""
 
 import json
 from concurrent.futures import Future
@@ -22,7 +22,7 @@ TYPED = [
     ("F/quit", "\nquit "),
     ("Qqueries", "\n queries "),
 ]
-"""Keys that are typed at once in the detail of the second row, and what is then on the screen."""
+"""Keys that are typed at once in the detail of the second row, and a text that is then on the screen."""
 
 
 @pytest.mark.costly("each is typed in a detail that is opened anew")
@@ -81,7 +81,7 @@ def test_keys_for_the_detail_wait_until_it_is_there(tmp_path: Path) -> None:
         await stage.open()
         for key in ("down", "enter", "2", "G"):
             stage.app.post_message(_pressed(key))
-        # Not the first line, to which the tree would come when it is there.
+        # Not at the first line, where the cursor would be if the tree had come after the keys.
         await stage.until(lambda: stage.traffic.pane.branching is not None)
         tree = stage.traffic.pane.branching
         assert tree is not None

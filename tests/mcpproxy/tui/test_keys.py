@@ -1,4 +1,4 @@
-"""Keys of the user's own: by the names of the bindings, told of where they make no sense, all of them in the page."""
+"""Configured keys: by binding name, with a warning for entries that make no sense, and all on the help page."""
 
 import os
 
@@ -12,7 +12,7 @@ from mcpproxy.tui.screens.help import ROWS, help_of
 from tests.harness import ROOT
 
 FIXED = {"submit", "leave", "earlier(1)", "earlier(-1)", "run", "new_line", "turn"}
-"""Actions of places where text is typed: their keys are no characters, and stay."""
+"""Actions of boxes in which text is typed: their keys are not characters, and are fixed."""
 
 
 def write(text: str) -> None:
@@ -103,7 +103,7 @@ def test_no_file_is_no_wish() -> None:
 
 
 def test_help_of_an_action_is_that_of_its_own_key() -> None:
-    # Several screens use o, s, n and z.
+    # Several screens use o, s, n and z for different actions.
     assert help_of("fold-server") == "fold or unfold a server; or click its row"
     assert help_of("save").startswith("save an image")
     assert help_of("fit").startswith("fit the item")

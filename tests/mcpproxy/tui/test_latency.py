@@ -1,4 +1,4 @@
-"""Latency: the counts are those of the exchanges, whatever they are called, at rest and while the capture grows."""
+"""Latency: the counts match the exchanges, regardless of their names, and also while the capture grows."""
 
 import random
 from pathlib import Path
@@ -38,7 +38,7 @@ from tests.mcpproxy.tui.stage import (
 
 
 def counted(path: Path) -> tuple[Latencies, Reading]:
-    """All that is to be counted."""
+    """The latencies of a capture that was read to its end, and its reading."""
     reading = Reading(path)
     while not reading.has_ended:
         reading.step()
@@ -49,7 +49,7 @@ def counted(path: Path) -> tuple[Latencies, Reading]:
 
 
 class TestDurations:
-    """How they changed, and how they are drawn."""
+    """How durations changed over time, and how they are drawn."""
 
     @given(st.lists(st.tuples(st.integers(0, 2**40), st.integers(1, 2**30)), min_size=1, max_size=60))
     def test_a_course_keeps_all(self, ends: list[tuple[int, int]]) -> None:
@@ -81,7 +81,7 @@ class TestDurations:
 
 
 class TestCounts:
-    """What is counted."""
+    """What the screen counts."""
 
     def test_counts_are_those_of_the_exchanges(self, tmp_path: Path) -> None:
         latencies, reading = counted(captured(tmp_path, calls=30))
@@ -184,7 +184,7 @@ class TestCounts:
 
 
 class TestScreen:
-    """The keys."""
+    """What the keys of the screen do."""
 
     @given(st.integers(SHORTEST_OCTAVE, 42), st.integers(0, 2**62))
     def test_a_buckets_filter_selects_what_it_counts(self, octave: int, ns: int) -> None:

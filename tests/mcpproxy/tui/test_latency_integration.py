@@ -1,4 +1,4 @@
-"""Latency: the counts are those of the exchanges, whatever they are called, at rest and while the capture grows."""
+"""Latency: the counts match the exchanges, regardless of their names, and also while the capture grows."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ CORPUS = Path(__file__).parents[2] / "corpus/captures"
 
 
 class TestCounts:
-    """What is counted."""
+    """What the screen counts."""
 
     @pytest.mark.parametrize(
         "name",
@@ -73,13 +73,13 @@ def slow(path: Path) -> Path:
 
 
 def slow_to_start(path: Path) -> Path:
-    """One whose server takes still longer to start."""
+    """A capture like `slow`, whose server takes even longer to start."""
     made = conversation(6)
     return timed(path, made, [0, 1, *(900 + n if n < 13 else 1000 + n for n in range(2, len(made)))])
 
 
 def failing(path: Path) -> Path:
-    """A tool that is called often, and one that fails."""
+    """A capture with a tool that is called often, and one that fails."""
     middles = [("header", header()), said("c2s", INITIALIZE), said("s2c", INITIALIZED)]
     for number in range(1, 8):
         name = "often" if number < 6 else "failing"
@@ -216,7 +216,7 @@ async def nothing_to_count(stage: Stage) -> None:
 
 
 class TestScreen:
-    """The keys."""
+    """What the keys of the screen do."""
 
     @pytest.mark.costly("every key of the screen, on seven captures")
     def test_the_keys(self, tmp_path: Path) -> None:

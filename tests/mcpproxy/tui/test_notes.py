@@ -1,4 +1,4 @@
-"""What is rare is noted once, and again only if it has changed; what is one too many is counted."""
+"""Rare facts are noted once, and again only if they change; those beyond the limit are only counted."""
 
 from pathlib import Path
 

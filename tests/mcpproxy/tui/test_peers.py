@@ -1,4 +1,4 @@
-"""Peers: what both sides declare is shown, whatever they send, and nothing in it acts on the terminal."""
+"""Peers: what both sides declare is shown, regardless of what they send, and nothing in it acts on the terminal."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def handshake(id_: int, client: str, capabilities: object, **more: object) -> Mi
 
 
 def text_of(path: Path, row: int | None = None, width: int = 80) -> str:
-    """The page of a capture."""
+    """The text of the peers page of a capture."""
     reading = Reading(path)
     while not reading.has_ended:
         reading.step()

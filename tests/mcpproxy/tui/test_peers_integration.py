@@ -1,4 +1,4 @@
-"""Peers: what both sides declare is shown, whatever they send, and nothing in it acts on the terminal."""
+"""Peers: what both sides declare is shown, regardless of what they send, and nothing in it acts on the terminal."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from tests.mcpproxy.tui.test_peers import handshake
 
 
 class TestScreen:
-    """The keys."""
+    """What the keys of the screen do."""
 
     def test_it_is_one_key_away_from_anywhere_and_shows_what_comes_later(self, tmp_path: Path) -> None:
         (tmp_path / "x").mkdir()

@@ -1,4 +1,4 @@
-"""What the screens know of a capture is what the fold says, however it was cut; filters select as `show` does."""
+"""The screens know what the fold knows of a capture, read in steps of any size; filters select as `show` does."""
 
 import random
 import time
@@ -59,7 +59,7 @@ def read(path: Path) -> Reading:
 
 
 def pairs_of(path: Path) -> set[tuple[int, int, int, str]]:
-    """Number of request and answer, latency and outcome of every exchange that the fold makes."""
+    """The numbers of request and response, the latency and the outcome of every exchange that the fold yields."""
     fold, found = Fold(), set()
     for item in read_frames(Capture(path)):
         for context in fold.feed(item):
@@ -166,7 +166,7 @@ def test_a_call_that_is_refused_after_its_cancellation_has_failed(tmp_path: Path
 
 @pytest.mark.parametrize("is_read", [False, True])
 def test_a_recorder_that_is_killed_is_told_of(tmp_path: Path, is_read: bool) -> None:
-    # Nothing more is read when its time runs out, and what is drawn is drawn when a step has found something.
+    # After the kill nothing more is read, and the screen is drawn only if a step reports a change.
     made = CaptureFile(tmp_path / "x.mcpcap")
     made.append(b"".join(lines(conversation(3))))
     reading = Reading(tmp_path / "x.mcpcap")
@@ -211,7 +211,7 @@ FILTERS = (
 
 
 def selected_by(path: Path, only: Filter) -> set[int]:
-    """The frames that a filter selects by the facts of the fold, when all outcomes are known."""
+    """The frames that a filter selects by the facts of the fold, once all outcomes are known."""
     fold, wanted = Fold(), set()
     contexts: list[MessageContext] = []
     for item in read_frames(Capture(path)):
@@ -233,7 +233,7 @@ def selected(reading: Reading, scan: Scan) -> set[int]:
 
 
 SEVERAL = b'{"jsonrpc":"2.0","id":7,"result":{}} {"jsonrpc":"2.0","method":"found"}'
-"""Two messages on a line."""
+"""Two messages on one line."""
 TALK = (
     *(*conversation(9), said("c2s", BATCH), said("s2c", ANSWERS), said("s2c", b"found nothing"), said("s2c", SEVERAL)),
     *(*PRETTY[:2], said("s2c", FINE), *PRETTY[2:], said("c2s", b"{"), said("c2s", PING), END),
@@ -274,7 +274,7 @@ def test_a_filter_selects_the_same_while_a_file_grows(tmp_path: Path) -> None:
 
 
 def agree_on_the_corpus(tmp_path: Path, each: int, filters: int) -> None:
-    """Every so many cases, each with every so many filters."""
+    """Compare every `each`th case of the corpus, with one of every `filters` filters."""
     for number, (_, case) in list(enumerate(corpus()))[::each]:
         path = tmp_path / f"{number}.mcpcap"
         path.write_bytes(b"".join(line for _, line in case.records()))
@@ -310,7 +310,7 @@ def test_a_filter_selects_what_the_facts_say_in_the_whole_corpus(tmp_path: Path)
 
 
 def scanned(reading: Reading, text: str, marks: Container[int]) -> list[int]:
-    """What a filter selects of a capture that is read."""
+    """The rows of a capture that a filter selects."""
     scan = Scan(reading, parse(text), marks)
     while not scan.has_ended:
         scan.step()
@@ -325,7 +325,7 @@ def test_any_row_that_is_marked_is_found(name: str) -> None:
         rows = [row for row in reading.shown[part::3] if reading.index.kind(row) != "damage"]
         marks = {reading.index.entry(row).seq for row in rows}
         assert scanned(reading, "has:mark", marks) == rows
-        # Nobody asks a row that is neither a message nor marked.
+        # `not` does not select a row that is neither a message nor marked.
         others = scanned(reading, "not has:mark", marks)
         assert others
         assert not set(others) & set(rows)
@@ -405,7 +405,7 @@ def test_rows_behind_the_last_that_is_kept_are_counted_and_nothing_is_said_of_th
 
 
 def shaped(path: Path, shape: str, size: int) -> Path:
-    """A capture of a heavy shape with at least so many bytes."""
+    """A capture of a heavy shape, at least `size` bytes long."""
     middles = [("header", header(name=shape))]
     for entry in SHAPES[shape]():
         middles.append((entry.rec, entry.middle))

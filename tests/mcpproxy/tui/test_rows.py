@@ -1,4 +1,4 @@
-"""Rows of the traffic: what they say at a glance, in which order, and how to point at what is wanted."""
+"""Rows of the traffic: what they show, in which order, and how to go to a particular one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,7 +52,7 @@ from tests.mcpproxy.tui.stage import (
 )
 
 RUN = 100
-"""Rows that are sorted in one step."""
+"""The number of rows that are sorted in one step."""
 
 
 @contextmanager
@@ -210,7 +210,7 @@ def test_a_body_where_no_message_is_due_is_not_called_a_message(tmp_path: Path) 
 
 
 def lines_of(path: Path) -> dict[int, Line]:
-    """What `show` says of each message that is alone in its frame, by the number of that."""
+    """The lines of `show` for messages that are alone in their frame, by frame number."""
     contexts = [context for step in Whole(path).to_end() for context in step.messages]
     return {one.message.frames[0].seq: line_of(one) for one in contexts if one.message.index is None}
 
@@ -290,7 +290,7 @@ def test_no_fact_of_an_exchange_is_cut(tmp_path: Path) -> None:
 
 
 def says_what_show_says(path: Path, rows: range) -> int:
-    """Compare what rows and `show` say; returns how many messages were compared."""
+    """Compare rows with the output of `show`; returns how many messages were compared."""
     lines, compared = lines_of(path), 0
     with understood(path) as reading:
         for row in range(rows.start, min(rows.stop, reading.understood)):

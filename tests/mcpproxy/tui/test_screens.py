@@ -20,12 +20,12 @@ from tests.mcpproxy.tui.test_rows import understood
 
 
 class TestShelf:
-    """What is known of each capture, while the list is drawn."""
+    """What is known about each capture while the list is drawn."""
 
     def test_looking_leaves_time_to_read_however_long_it_takes(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        # As if every look took longer than what is between two.
+        # As if every search for captures took longer than the time between two searches.
         monkeypatch.setattr(list_module, "FIND_S", 0.0)
         for number in range(40):
             captured(tmp_path, calls=1, stamp=f"20261121T1015{number:02}Z-0000")
@@ -64,7 +64,7 @@ class TestShelf:
 
 
 def session_row(path: Path) -> str:
-    """What the list says of a capture that was read to its end, or as far as it is recorded."""
+    """The list's row of a capture that was read to its end, or as far as it is recorded."""
     capture = ListedCapture(path)
     capture.begin()
     while capture.step():

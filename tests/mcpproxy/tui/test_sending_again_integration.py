@@ -16,7 +16,7 @@ from tests.mcpproxy.tui.alone import Alone as Reading
 
 
 def command(capture: Path) -> copy_forms.CopyForm:
-    """The command of the last call of a tool."""
+    """The copied command for the last call of a tool."""
     reading = Reading(capture)
     while reading.step():
         pass

@@ -1,4 +1,4 @@
-"""SQL on the screen: asked, completion_of, stopped, bounded, and answered by a process that dies with the screen."""
+"""SQL on the screen: queries, completion, stopping and limits; the process that answers ends with the screen."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Stderr: the lines as they came, found by words, and what crossed beside them."""
+"""Stderr: the lines in order of arrival, a search for words, and the frames that crossed at the same time."""
 
 from pathlib import Path
 
@@ -11,13 +11,13 @@ from tests.mcpproxy.tui.stage import CALL, END, FINE, Middles, record, said
 
 
 def wrote(text: str | bytes, skipped: int = 0) -> tuple[str, bytes]:
-    """A line of stderr."""
+    """A record of a line of stderr."""
     raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     return "stderr", stderr_members(raw, skipped=skipped)
 
 
 def talkative(calls: int = 20) -> Middles:
-    """A server that logs each call before it answers, with a word on every fifth."""
+    """A server that logs each call before it answers, with a warning on every fifth."""
     made: Middles = [("header", header(name="library")), wrote("Ready to lend")]
     for n in range(1, calls + 1):
         level = "WARNING low on shelves" if n % 5 == 0 else "info"
@@ -34,7 +34,7 @@ def read(path: Path) -> Reading:
 
 
 class TestLog:
-    """Lines."""
+    """The lines of stderr."""
 
     def test_lines_are_all_lines(self, tmp_path: Path) -> None:
         reading = read(record(tmp_path / "x.mcpcap", [*talkative(), wrote(b"\xff\x1b[1mbold", skipped=1234), END]))

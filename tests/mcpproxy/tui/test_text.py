@@ -1,4 +1,4 @@
-"""The text of a row: decoded, wrapped, whole, and nothing in it hidden."""
+"""The text of a row: decoded, wrapped and complete, with nothing hidden in it."""
 
 import base64
 import json
@@ -45,7 +45,7 @@ def block(value: str) -> Any:
 
 
 class TestResults:
-    """What a server has answered."""
+    """Results of servers."""
 
     def test_line_ends_and_tabs_are_real(self) -> None:
         assert result(block("one\ntwo\r\n\n\tthree\n")) == ["one", "two", "", "    three"]
@@ -123,7 +123,7 @@ class TestResults:
 
 
 class TestOthers:
-    """Requests, errors, notifications, and what is no message."""
+    """Requests, errors, notifications, and text that is not a message."""
 
     def test_a_call_shows_its_arguments(self) -> None:
         arguments = {"path": "a/b", "n": "1", "t": True, "text": "1\n  2", "l": ["a", {"x": None}], "_meta": "kept"}
@@ -180,7 +180,7 @@ class TestOthers:
 
 
 def much(less: int = 1) -> dict[str, str]:
-    """Texts with more of something than is shown, or so many times less."""
+    """Texts with more of something than is shown, or with `less` times less of it."""
     return {
         "long": "x" * (5_000_000 // less),
         "lines": "\n" * (3_000_000 // less),

@@ -1,4 +1,4 @@
-"""The text of a row: decoded, wrapped, whole, and nothing in it hidden."""
+"""The text of a row: decoded, wrapped and complete, with nothing hidden in it."""
 
 import json
 import re

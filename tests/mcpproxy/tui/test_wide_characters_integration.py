@@ -1,4 +1,4 @@
-"""Wide characters: on every screen and in every width, columns stay aligned, and nothing is cut twice."""
+"""Wide characters: on every screen and in every width, columns stay aligned, and no text is cut twice."""
 
 import json
 from pathlib import Path

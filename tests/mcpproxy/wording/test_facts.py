@@ -1,4 +1,4 @@
-"""What the page of a message says of its call."""
+"""The facts about a call on the page of a message."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What one line says of a message, whoever draws it."""
+"""What one line says about a message, regardless of what draws the line."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What became of a call, in the words of every surface."""
+"""The outcome of a call, in the words that every surface uses."""
 
 from typing import Any
 

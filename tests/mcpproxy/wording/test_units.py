@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers as users read them."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,6 +61,6 @@ def test_durations_have_three_digits_and_fit_their_cells(ns: int) -> None:
     if ns < 59_950_000_000:
         figure, unit = text.split(" ")
         assert len(figure.replace(".", "").lstrip("0")) <= 3
-        # Half of the last digit is all that rounding may cost.
+        # Rounding may cost half of the last digit at most.
         step = 10 ** (0 - len(figure.partition(".")[2])) * {"ms": 1e6, "s": 1e9}[unit]
         assert abs(float(figure) * {"ms": 1e6, "s": 1e9}[unit] - ns) <= step / 2 + 1e-3
