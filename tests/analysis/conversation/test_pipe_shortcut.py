@@ -45,7 +45,7 @@ def _seen(context: MessageContext) -> dict[str, Any]:
     known = {name: getattr(context, name) for name in MessageContext.__struct_fields__}
     numbers = {name: None if (call := known.pop(name)) is None else call.number for name in ("call", "answered")}
     cancelled, request, cancels = known.pop("cancelled"), known.pop("request"), known.pop("cancels")
-    meant, http = known.pop("meant"), known.pop("http")
+    meant, http = known.pop("guessed_request"), known.pop("http")
     numbers["http"] = None if http is None else http.number
     message = known.pop("message")
     parts = {name: repr(known.pop(name)) for name in ("body", "earlier")}
