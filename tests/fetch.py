@@ -17,10 +17,10 @@ from typing import Final
 
 from tests.hosts.rows import hosts
 from tests.zoo.install import (
-    Lacking,
+    ToolMissing,
     Unavailable,
-    alone_at,
     environment,
+    exclusive,
     installed,
     is_complete,
     node_packages,
@@ -71,7 +71,7 @@ def jobs(all_hosts: bool) -> Iterator[Job]:
 
 def _environment(name: str, packages: Sequence[str]) -> None:
     place, mark = VENV / name, VENV / name / ".complete"
-    with alone_at(place):
+    with exclusive(place):
         if not mark.exists() or mark.read_text().split("\n") != list(packages):
             environment(place, packages)
             mark.write_text("\n".join(packages))
@@ -85,7 +85,7 @@ def fetch(wanted: Iterable[Job]) -> int:
         name, get = job
         try:
             get()
-        except Lacking as why:
+        except ToolMissing as why:
             lacking.append(f"{why}, so the tests that need {name} skip")
         except Unavailable as why:
             refused.append(f"{name}: {why}")

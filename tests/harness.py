@@ -90,7 +90,7 @@ class Session:
         assert self.process.stdin is not None
         write_all(self.process.stdin.fileno(), data)
 
-    def hang_up(self) -> None:
+    def close_stdin(self) -> None:
         """Close its stdin."""
         assert self.process.stdin is not None
         self.process.stdin.close()
@@ -141,7 +141,7 @@ class Session:
 
     def finish(self) -> int:
         """Close its stdin, and wait for its end; returns its exit status as `end` does."""
-        self.hang_up()
+        self.close_stdin()
         return self.end()
 
     def records(self) -> list[Record]:

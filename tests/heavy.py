@@ -1,4 +1,4 @@
-"""Captures that are made to take memory: each shape has very many of one thing, all different.
+"""Captures that make mcpproxy use much memory: each shape has very many of one thing, all different.
 
 `write` makes a capture of a shape and a size with the recorder's writer, so a recorder could have written every capture
 that is measured. `peak` runs a command and returns its peak resident memory.

@@ -195,7 +195,7 @@ class Authority:
         subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=DEADLINE_S)
 
 
-class Surroundings(NamedTuple):
+class TrafficSetup(NamedTuple):
     """What the traffic runs on: TLS or not, and the event loop of `serve`."""
 
     authority: Authority | None = None
@@ -204,7 +204,7 @@ class Surroundings(NamedTuple):
     """Whether `serve` runs on uvloop's event loop, if that is installed, instead of asyncio's."""
 
 
-surroundings = Surroundings()
+surroundings = TrafficSetup()
 """The surroundings of `Upstream` and `serving`, unless a test replaces them."""
 
 

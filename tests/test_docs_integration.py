@@ -357,7 +357,7 @@ FROM_AN_INDEX = re.compile(
 """Advice to install mcpproxy, or one of its extras, from a package index, none of which has it."""
 
 
-def test_nobody_is_told_to_install_us_from_an_index_that_does_not_have_us() -> None:
+def test_no_page_installs_from_an_index_without_mcpproxy() -> None:
     assert all(
         FROM_AN_INDEX.search(text)
         for text in (

@@ -211,7 +211,7 @@ def facts_of(context: MessageContext, call: Call | None = None, *, is_open: bool
         message=context.message,
         call=call or context.answered,
         is_open=is_open,
-        is_beside=context.is_stray_body,
+        is_stray_body=context.is_stray_body,
         session=context.session.number or None,
     )
 

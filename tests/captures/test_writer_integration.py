@@ -1005,7 +1005,7 @@ def weather(folder: Path, seed: int) -> Counter[str]:
     return accounted(recording)
 
 
-def test_any_weather(tmp_path: Path) -> None:
+def test_any_failures_of_the_disk(tmp_path: Path) -> None:
     for seed in range(6):
         weather(tmp_path / f"{seed}", seed)
 

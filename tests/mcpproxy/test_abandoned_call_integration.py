@@ -15,7 +15,7 @@ from captures.record import seal
 from tests.captures.samples import header
 from tests.mcpproxy.cli import typed
 from tests.mcpproxy.test_sdk_integration import SERVER, recorded, text_of
-from tests.mcpproxy.tui.stage import CALL, said
+from tests.mcpproxy.tui.stage import CALL, frame_record
 
 LIMIT_S = 0.7
 AT_LEAST_MS = LIMIT_S * 100
@@ -93,7 +93,7 @@ def test_a_call_that_hangs_now_has_an_age_that_grows(tmp_path: Path) -> None:
     path = tmp_path / "live.mcpcap"
     live = CaptureFile(path)
     began_ns = time.time_ns() - 60_000_000_000
-    middles = [("header", header(wall_ns=began_ns)), said("c2s", CALL % (7, 7))]
+    middles = [("header", header(wall_ns=began_ns)), frame_record("c2s", CALL % (7, 7))]
     for number, (rec, middle) in enumerate(middles):
         live.append(seal(number, number * 1_000_000, rec, middle))
     (row,) = rows("query", "--json", "select why, open_ms from unanswered", path)

@@ -298,7 +298,7 @@ class TestFullDisk:
         inside("ballast").unlink()
         wait_until(lambda: inside("x.mcpcap").stat().st_size > size, "recording to resume")
         sent += talk(10)
-        session.hang_up()
+        session.close_stdin()
         assert session.end() == 0
         assert session.recorded("c2s") == session.recorded("s2c") == sent
 
@@ -313,7 +313,7 @@ class TestFullDisk:
         size = inside("x.mcpcap").stat().st_size
         inside("ballast").unlink()
         wait_until(lambda: inside("x.mcpcap").stat().st_size > size, "recording to resume")
-        session.hang_up()
+        session.close_stdin()
         assert session.end() == 0
         path = tmp_path / "after/x.mcpcap"
         recorded, lost = recorded_and_lost(path, "s2c")
@@ -535,7 +535,7 @@ class TestFaultyCalls:
         assert ended() == before, "traffic waited for the disk"
         recorder = recorder_of(session)
         with killed_at_the_end(session.pid):
-            session.hang_up()
+            session.close_stdin()
             wait_until(lambda: not is_alive(recorder), "the recorder to end, before strace lets go of it", 50)
         assert len(session.frames()) == 2 * (count + 10)
 
@@ -558,7 +558,7 @@ class TestFaultyCalls:
         recorder = recorder_of(session)
         # strace waits out its minute, even if the thread is gone.
         with killed_at_the_end(session.pid):
-            session.hang_up()
+            session.close_stdin()
             wait_until(lambda: not is_alive(recorder), "the recorder to end, before strace lets go of it", 50)
             assert session.process.stderr is not None
             errors = session.process.stderr.fileno()
@@ -570,7 +570,7 @@ class TestFaultyCalls:
     def test_a_disk_that_comes_back_after_the_end_gets_the_closing_record(self, place: Place, tmp_path: Path) -> None:
         session = traced(place, tmp_path / "x.mcpcap", "write:delay_enter=6s:when=10", server=peer("echo", "--raw"))
         trips(session, 30)
-        session.hang_up()
+        session.close_stdin()
         assert session.end() == 0
         assert b"are not yet in the capture" in session.errors()
         capture = tmp_path / "x.mcpcap"

@@ -23,7 +23,7 @@ def recorded(place: Place, *options: str, **variables: str) -> Path:
     session = place.start(command, direct=True, environment=place.environment | variables)
     session.send(PING)
     session.line()
-    session.hang_up()
+    session.close_stdin()
     assert (session.end(), session.errors()) == (0, b"")
     return place.newest()
 

@@ -80,7 +80,7 @@ TASKS: dict[str, Any] = {
 }
 
 
-class Plain:
+class ScriptedClient:
     """A client that sends what a test gives it, for what the SDK's client cannot do."""
 
     def __init__(self, session: Session) -> None:
@@ -111,7 +111,7 @@ class Plain:
 @pytest.mark.timeout(3 * DEADLINE_S)
 def test_tasks_of_the_reference_server_are_right(everything_server: list[str], place: Place) -> None:
     session = place.start(everything_server)
-    client = Plain(session)
+    client = ScriptedClient(session)
     capabilities = {"roots": {}, "elicitation": {"form": {}}, "sampling": {}, "tasks": TASKS}
     who = {"name": "plain", "version": "1"}
     client.ask("initialize", protocolVersion="2025-11-25", capabilities=capabilities, clientInfo=who)

@@ -31,14 +31,14 @@ from mcpproxy.tui.rows.traffic_table import TrafficRows
 from mcpproxy.wording.cells import WHOLE
 from mcpproxy.wording.facts import Fact, outcome_facts
 from mcpproxy.wording.units import duration
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.analysis.talk import META
 from tests.captures.samples import header
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.html_report.parts import Parts
-from tests.mcpproxy.tui.alone import Alone
 from tests.mcpproxy.tui.http_talk import post, two_revisions
+from tests.mcpproxy.tui.in_process_reading import InProcessReading
 from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, record
 
 CORPUS = ("demo", "every-type", "gaps", "giant-frames", "good", "http", "killed", "odd-bytes")
@@ -49,7 +49,7 @@ LISTED = 20
 """For each outcome, the end of a text lists this many requests without a response."""
 
 
-class Told(NamedTuple):
+class CallFacts(NamedTuple):
     """What one way of reading reports about a call."""
 
     method: str
@@ -58,7 +58,7 @@ class Told(NamedTuple):
     latency_ns: int | None
 
 
-class Words(NamedTuple):
+class CallWording(NamedTuple):
     """What users read about a call."""
 
     subject: str
@@ -70,7 +70,7 @@ class Words(NamedTuple):
     """The text of an error."""
 
 
-class Roads(NamedTuple):
+class CaptureCalls(NamedTuple):
     """A capture, and its calls as Python reports them."""
 
     path: Path
@@ -84,7 +84,7 @@ class Roads(NamedTuple):
 
 def outcomes(path: Path) -> Path:
     """A session on stdio with calls of many outcomes."""
-    talk = Written(path, "outcomes")
+    talk = CaptureWriter(path, "outcomes")
     talk.handshake()
     talk.call(20, 1, "fine")
     talk.answer(21.5, 1, content=[{"type": "text", "text": "done"}])
@@ -113,7 +113,7 @@ def failed(path: Path) -> Path:
 
 def left(path: Path) -> Path:
     """A session over HTTP whose client cancels calls by closing their exchanges, some sooner and some later."""
-    talk = Written(path, "left", transport="http")
+    talk = CaptureWriter(path, "left", transport="http")
     head = {"method": "POST", "target": "/mcp", "headers": [["MCP-Protocol-Version", "2026-07-28"]]}
     for number, until_ms in enumerate((700, 9000), 1):
         at_ms = number * 10_000
@@ -128,7 +128,7 @@ def left(path: Path) -> Path:
 
 def refused(path: Path) -> Path:
     """A session over HTTP with a call that is refused, one that mcpproxy could not deliver, and one cancelled first."""
-    talk = Written(path, "refused", transport="http")
+    talk = CaptureWriter(path, "refused", transport="http")
     head = {"method": "POST", "target": "/mcp", "headers": [["Mcp-Session-Id", "a"]]}
     answers = ({"status": 404, "headers": []}, {"status": 502, "by": "proxy"}, {"status": 504, "headers": []})
     for number, answer in enumerate(answers, 1):
@@ -146,7 +146,7 @@ def refused(path: Path) -> Path:
     return talk.close()
 
 
-def _cancel(talk: Written, at_ms: float, number: int, head: dict[str, Any]) -> None:
+def _cancel(talk: CaptureWriter, at_ms: float, number: int, head: dict[str, Any]) -> None:
     """The client cancels a call with another POST."""
     exchange = {"conn": 1, "exchange": 100 + number}
     talk.record(at_ms, "exchange", **exchange, stage="request", request=head)
@@ -158,18 +158,18 @@ def _cancel(talk: Written, at_ms: float, number: int, head: dict[str, Any]) -> N
 
 
 @pytest.fixture(scope="module")
-def known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Roads]:
+def known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CaptureCalls]:
     """All captures, each read once."""
     folder = tmp_path_factory.mktemp("captures")
     made = {"outcomes": outcomes(folder / "outcomes.mcpcap"), "failed": failed(folder / "failed.mcpcap")}
     made["left"] = left(folder / "left.mcpcap")
     made["refused"] = refused(folder / "refused.mcpcap")
     paths = {name: made.get(name, ROOT / f"tests/corpus/captures/{name}.mcpcap") for name in NAMES}
-    return {name: Roads(path, in_python(path)) for name, path in paths.items()}
+    return {name: CaptureCalls(path, in_python(path)) for name, path in paths.items()}
 
 
 @pytest.fixture(params=NAMES)
-def roads(request: pytest.FixtureRequest, known: dict[str, Roads]) -> Roads:
+def roads(request: pytest.FixtureRequest, known: dict[str, CaptureCalls]) -> CaptureCalls:
     return known[request.param]
 
 
@@ -181,14 +181,14 @@ def in_python(path: Path) -> dict[Key, Call]:
     return {key_of(call): call for call in analysis.calls(path)}
 
 
-def told(call: Call) -> Told:
-    return Told(call.request.method, call.name, str(call.outcome), call.latency_ns)
+def told(call: Call) -> CallFacts:
+    return CallFacts(call.request.method, call.name, str(call.outcome), call.latency_ns)
 
 
 class InSql(NamedTuple):
     """What tables and views report about the calls of a capture."""
 
-    told: dict[Key, Told]
+    told: dict[Key, CallFacts]
     errors: dict[Key, str]
     """The text of each error; empty if there is none."""
     states: Counter[tuple[int, str]]
@@ -212,7 +212,7 @@ def in_sql(path: Path) -> InSql:
         lengths = database.execute("select request, until_ns - started_ns from calls").fetchall()
         late = database.execute("select request, late_ms from slowest").fetchall()
     return InSql(
-        {(row[0], row[1]): Told(*row[2:6]) for row in rows},
+        {(row[0], row[1]): CallFacts(*row[2:6]) for row in rows},
         {(row[0], row[1]): row[6] for row in rows},
         Counter(states),
         Counter(lengths),
@@ -220,12 +220,12 @@ def in_sql(path: Path) -> InSql:
     )
 
 
-def on_screen(path: Path) -> dict[int, tuple[Told, int | None]]:
+def on_screen(path: Path) -> dict[int, tuple[CallFacts, int | None]]:
     """Returns what the terminal UI reports, by the frame number of the request, which the calls of a batch share.
 
     With it comes how long the call waited until it was abandoned.
     """
-    reading = Alone(path)
+    reading = InProcessReading(path)
     while not reading.has_ended:
         reading.step()
     calls, found = reading.calls, {}
@@ -233,7 +233,7 @@ def on_screen(path: Path) -> dict[int, tuple[Told, int | None]]:
         kind, outcome = reading.kinds.all[calls.kind[number]], reading.outcome(number)
         latency_ns = calls.latency_ns[number]
         seq = reading.index.entry(calls.request[number]).seq
-        told = Told(kind.method, kind.name, str(outcome), None if latency_ns < 0 else latency_ns)
+        told = CallFacts(kind.method, kind.name, str(outcome), None if latency_ns < 0 else latency_ns)
         found[seq] = told, reading.abandoned_ns(number)
     reading.close()
     return found
@@ -241,7 +241,7 @@ def on_screen(path: Path) -> dict[int, tuple[Told, int | None]]:
 
 def rows_on_screen(path: Path) -> dict[int, tuple[str, str]]:
     """Returns the texts in each row of the terminal UI, by frame number: the status (or the content), and the cell."""
-    reading, found = Alone(path), {}
+    reading, found = InProcessReading(path), {}
     while not reading.has_ended:
         reading.step()
     rows = TrafficRows(reading, lambda: None)
@@ -359,9 +359,9 @@ def is_rounded(text: str, ns: int | None) -> bool:
     return text.endswith(" ms") and abs(float(digits) - ns / 1e6) <= half * 1.001
 
 
-def read_lines(lines: Iterable[str]) -> tuple[dict[int, list[Words]], Counter[str]]:
+def read_lines(lines: Iterable[str]) -> tuple[dict[int, list[CallWording]], Counter[str]]:
     """Returns the messages of a text by frame number, and how many calls of each outcome the text counts."""
-    found: dict[int, list[Words]] = {}
+    found: dict[int, list[CallWording]] = {}
     counted = Counter[str]()
     for line in lines:
         head = re.fullmatch(r" *\+[\d.,]+ +· +(\d+) requests? (?:seem )?([a-z ]+?)( \(\d+ answered late\)|:.*)?", line)
@@ -373,7 +373,7 @@ def read_lines(lines: Iterable[str]) -> tuple[dict[int, list[Words]], Counter[st
         tail = TAIL.search(message[3])
         subject, word, *texts = [*re.split("  +", message[3][: tail.start() if tail else None]), ""]
         latency = (tail[1] if tail else None) or ""
-        found.setdefault(int(message[1]), []).append(Words(subject, word, latency, "  ".join(texts).strip()))
+        found.setdefault(int(message[1]), []).append(CallWording(subject, word, latency, "  ".join(texts).strip()))
     return found, counted
 
 
@@ -389,7 +389,7 @@ def in_markdown(path: Path) -> list[str]:
 
 @pytest.mark.costly("the first case loads the program, from which commands are forked")
 @pytest.mark.parametrize("text_of", [printed, in_markdown], ids=["show", "Markdown"])
-def test_a_text_says_of_each_call_what_became_of_it(roads: Roads, text_of: Callable[[Path], list[str]]) -> None:
+def test_a_text_says_of_each_call_what_became_of_it(roads: CaptureCalls, text_of: Callable[[Path], list[str]]) -> None:
     found, counted = read_lines(text_of(roads.path))
     left = Counter[str]()
     for seq, call in roads.alone.items():
@@ -427,11 +427,11 @@ def test_a_text_says_of_each_call_what_became_of_it(roads: Roads, text_of: Calla
     assert counted.total() <= left.total() + batched
 
 
-def abandoned_in(roads: Roads) -> int:
+def abandoned_in(roads: CaptureCalls) -> int:
     return sum(call.abandoned_ns is not None for call in roads.calls.values())
 
 
-def test_every_road_counts_abandoned_calls_alike(roads: Roads) -> None:
+def test_every_road_counts_abandoned_calls_alike(roads: CaptureCalls) -> None:
     count = abandoned_in(roads)
     late = sum(call.abandoned_ns is not None and call.late_ns is not None for call in roads.calls.values())
     _, counted = read_lines(printed(roads.path))
@@ -452,7 +452,7 @@ def stats(path: Path) -> list[str]:
     return mcpproxy("stats", path).stdout.decode().splitlines()
 
 
-def test_the_rows_of_the_terminal_ui_say_what_show_says(roads: Roads) -> None:
+def test_the_rows_of_the_terminal_ui_say_what_show_says(roads: CaptureCalls) -> None:
     shown, _ = read_lines(printed(roads.path))
     screen = rows_on_screen(roads.path)
     for seq, call in roads.alone.items():
@@ -476,7 +476,7 @@ def test_the_rows_of_the_terminal_ui_say_what_show_says(roads: Roads) -> None:
 
 def details_on_screen(path: Path, calls: Iterable[int]) -> dict[int, dict[str, str]]:
     """Returns, by the frame number of the request, the facts next to the detail of its row, each by its name."""
-    reading, found = Alone(path), {}
+    reading, found = InProcessReading(path), {}
     while not reading.has_ended:
         reading.step()
     for seq in calls:
@@ -488,7 +488,7 @@ def details_on_screen(path: Path, calls: Iterable[int]) -> dict[int, dict[str, s
     return found
 
 
-def test_the_details_of_the_terminal_ui_say_what_show_says_of_one_message(roads: Roads) -> None:
+def test_the_details_of_the_terminal_ui_say_what_show_says_of_one_message(roads: CaptureCalls) -> None:
     screen = details_on_screen(roads.path, roads.alone)
     for seq, call in roads.alone.items():
         facts, told = {fact.name: fact.text for fact in outcome_facts(call)}, screen[seq]
@@ -506,7 +506,7 @@ def is_about(subject: str, call: Call) -> bool:
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory, known: dict[str, Roads]) -> Parts:
+def report(tmp_path_factory: pytest.TempPathFactory, known: dict[str, CaptureCalls]) -> Parts:
     """A report on all captures."""
     target = tmp_path_factory.mktemp("report") / "report.html"
     mcpproxy("report", "-o", target, *(roads.path for roads in known.values()))
@@ -524,7 +524,7 @@ def place_in(report: Parts, path: Path) -> int:
     return [str(one["file"]) for one in report.block("data-overview")["captures"]].index(path.name)
 
 
-def test_the_report_says_of_each_call_what_became_of_it(roads: Roads, report: Parts) -> None:
+def test_the_report_says_of_each_call_what_became_of_it(roads: CaptureCalls, report: Parts) -> None:
     capture = place_in(report, roads.path)
     rows = columns(report.block("data-traffic")["rows"], capture)
     asked = {row["seq"]: row for row in rows if row["kind"] == "request"}
@@ -568,7 +568,7 @@ def test_the_report_says_of_each_call_what_became_of_it(roads: Roads, report: Pa
 # ---- the other ways of reading
 
 
-def test_all_roads_say_the_same_of_every_call(roads: Roads) -> None:
+def test_all_roads_say_the_same_of_every_call(roads: CaptureCalls) -> None:
     path, calls = roads
     known = {key: told(call) for key, call in calls.items()}
     assert known
@@ -606,7 +606,7 @@ def test_all_roads_say_the_same_of_every_call(roads: Roads) -> None:
 
 
 def test_all_roads_say_how_long_every_call_lasted_and_whether_that_was_its_cancellation(
-    roads: Roads, report: Parts
+    roads: CaptureCalls, report: Parts
 ) -> None:
     path = roads.path
     tables, drawn, spans = in_sql(path), in_perfetto(path), in_spans(path)
@@ -627,7 +627,7 @@ def test_all_roads_say_how_long_every_call_lasted_and_whether_that_was_its_cance
         assert bars[seq]["late"] == ("" if call.late_ns is None else f"{duration(call.late_ns)} late")
 
 
-def test_a_call_lasts_until_the_first_of_response_cancellation_and_failure(known: dict[str, Roads]) -> None:
+def test_a_call_lasts_until_the_first_of_response_cancellation_and_failure(known: dict[str, CaptureCalls]) -> None:
     def lengths(name: str) -> list[float | None]:
         alone = [call for _, call in sorted(known[name].alone.items())]
         return [None if call.lasted_ns is None else call.lasted_ns / 1e6 for call in alone]

@@ -210,7 +210,7 @@ def test_the_call_that_was_given_up_is_told_as_cancelled(talked: tuple[str, Path
     assert left[0].request.params["name"] == "wait"
 
 
-def test_nothing_waits_longer_than_until_it_is_reacted_to(talked: tuple[str, Path]) -> None:
+def test_stalls_end_before_the_peer_reacts(talked: tuple[str, Path]) -> None:
     """The peers take turns: what comes back after a frame was caused by it, so its receiver had the frame by then."""
     understood = understand(talked[1])
     frames = {frame.seq: frame for frame in understood.frames}
@@ -220,7 +220,7 @@ def test_nothing_waits_longer_than_until_it_is_reacted_to(talked: tuple[str, Pat
         assert not reactions or of.t_ns + stall["waited_ns"] <= reactions[0].t_ns, of.raw
 
 
-def test_show_tells_of_it_without_a_fault(talked: tuple[str, Path]) -> None:
+def test_show_prints_it_without_a_fault(talked: tuple[str, Path]) -> None:
     done = mcpproxy("show", talked[1])
     assert done.returncode == 0
     assert done.stderr == b""

@@ -409,7 +409,7 @@ def test_every_message_is_recorded_once_in_its_exchange(run: Run) -> None:
     assert not recorded
 
 
-def test_no_message_of_the_sdk_is_found_fault_with(run: Run) -> None:
+def test_no_message_of_the_sdk_breaks_a_rule(run: Run) -> None:
     odd = [frame for found in run.frames().values() for frame in found if frame.verdict.problem or not frame.whole]
     assert [(frame.raw, frame.verdict) for frame in odd] == []
 
@@ -423,7 +423,7 @@ def test_no_rule_raises_a_false_alarm(run: Run) -> None:
     assert {rule for rule, _, _ in found} == due, found
 
 
-def test_capture_is_whole_and_nothing_leads_around(run: Run) -> None:
+def test_the_capture_is_complete_and_nothing_bypasses_the_recorder(run: Run) -> None:
     assert run.verified == 0
     assert [name for members in run.exchanges().values() for name in members.get("flags", [])] == []
     assert "bypass" not in run.errors
@@ -638,7 +638,7 @@ def test_a_bearer_token_reaches_the_server_and_no_capture(place: Place, era: str
     assert TOKEN not in run.errors
 
 
-def test_addresses_that_name_the_recorder_lead_nobody_around(place: Place) -> None:
+def test_addresses_that_name_the_recorder_do_not_bypass_it(place: Place) -> None:
     """A server that was given its public address sends the recorder's address, not its own."""
     ours: list[str] = []
 

@@ -40,7 +40,7 @@ def test_the_server_runs_and_one_line_says_that_it_is_unrecorded(place: Place) -
     session = start(place, peer("echo", "--status", "7"), PASSES)
     session.send(PING)
     assert session.line() == PONG
-    session.hang_up()
+    session.close_stdin()
     assert session.rest() == b""
     assert session.end() == 7
     line = said_once(session)
@@ -75,14 +75,14 @@ def test_a_full_disk_and_a_place_that_comes_back(place: Place) -> None:
     session = start(place, peer("echo"), PASSES, before=full)
     session.send(PING)
     assert session.line() == PONG
-    session.hang_up()
+    session.close_stdin()
     assert session.end() == 0
     assert "File too large" in said_once(session)
     assert not [path for path in place.captures.rglob("*.mcpcap") if path.stat().st_size]
     again = start(place, peer("echo"), PASSES)
     again.send(PING)
     assert again.line() == PONG
-    again.hang_up()
+    again.close_stdin()
     assert (again.end(), again.errors()) == (0, b"")
     assert len(members_of(place.newest(), "frame")) == 2
 
@@ -142,7 +142,7 @@ def test_status_ls_and_doctor_say_since_when_and_why(place: Place, is_noted: boo
     examined = told("doctor", "claude-code", "files")
     assert "route/unrecorded" in examined
     assert "cannot make the directory" in examined
-    session.hang_up()
+    session.close_stdin()
     assert session.end() == 0
     assert "unrecorded" not in told("ls")
     assert not (is_noted and list(runtime.rglob("unrecorded-*")))
@@ -182,7 +182,7 @@ def test_a_launcher_with_the_command_in_its_own_argv_is_no_recorder(place: Place
     assert named is not None
     assert process_table()[int(named[1])][0] == sessions[2].pid
     for session in sessions:
-        session.hang_up()
+        session.close_stdin()
         assert session.end() == 0
 
 

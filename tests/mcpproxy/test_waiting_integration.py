@@ -40,7 +40,7 @@ def session(place: Place) -> Iterator[tuple[Session, Path, int]]:
     for _ in range(3):
         session.line()
     yield session, place.newest(), pid
-    session.hang_up()
+    session.close_stdin()
     session.end()
 
 
@@ -98,13 +98,13 @@ def test_show_says_in_the_words_of_ls_what_waits(session: tuple[Session, Path, i
         assert not re.search(r"\sunanswered", shown), words
 
 
-def test_a_process_that_is_gone_is_told_of(place: Place, session: tuple[Session, Path, int]) -> None:
+def test_a_dead_server_is_reported(place: Place, session: tuple[Session, Path, int]) -> None:
     """The server's recorder was killed with it, and another process still holds the capture."""
     from mcpproxy.report.waits import waits_in
 
     recorded, path, pid = session
     os.kill(pid, signal.SIGKILL)
-    recorded.hang_up()
+    recorded.close_stdin()
     recorded.end()
     assert not is_alive(pid)
     waits = waits_in(path)

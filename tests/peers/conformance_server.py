@@ -48,7 +48,7 @@ from mcp_types import (
 )
 from pydantic import BaseModel, Field
 
-from tests.peers.sdk_http_server import RETRY_MS, Memory
+from tests.peers.sdk_http_server import RETRY_MS, MemoryEventStore
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 SILENCE = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
@@ -334,7 +334,7 @@ def main() -> None:
         listener.bind(("127.0.0.1", 0))
         listener.listen(256)
         print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)
-        app = server.streamable_http_app(event_store=Memory(), retry_interval=RETRY_MS)
+        app = server.streamable_http_app(event_store=MemoryEventStore(), retry_interval=RETRY_MS)
         config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=2)
         asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
 

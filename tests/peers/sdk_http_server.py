@@ -109,7 +109,7 @@ async def meet(who: str, parties: int) -> str:
     return f"met {who}"
 
 
-class Memory(EventStore):
+class MemoryEventStore(EventStore):
     """Stores all events, so that any stream can be resumed."""
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ async def answer_batch(request: Request) -> Response:
     return JSONResponse(answers)
 
 
-class Account:
+class TrafficLog:
     """Logs everything that an application receives and sends."""
 
     def __init__(self, app: App, path: Path) -> None:
@@ -220,7 +220,7 @@ def application(options: argparse.Namespace, port: int) -> tuple[Any, str]:
         return guarded.streamable_http_app(), "/mcp"
     if options.json:
         return server.streamable_http_app(json_response=True), "/mcp"
-    return server.streamable_http_app(event_store=Memory(), retry_interval=RETRY_MS), "/mcp"
+    return server.streamable_http_app(event_store=MemoryEventStore(), retry_interval=RETRY_MS), "/mcp"
 
 
 def serve(arguments: list[str]) -> None:
@@ -239,7 +239,7 @@ def serve(arguments: list[str]) -> None:
         port = listener.getsockname()[1]
         app, path = application(options, port)
         print(f"http://127.0.0.1:{port}{path}", flush=True)
-        config = uvicorn.Config(Account(app, options.account), log_level="error", timeout_graceful_shutdown=2)
+        config = uvicorn.Config(TrafficLog(app, options.account), log_level="error", timeout_graceful_shutdown=2)
         asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
 
 

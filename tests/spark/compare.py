@@ -57,7 +57,7 @@ ORDERS: Final[dict[str, Callable[[Row], Any]]] = {
 """The sort key of each view, as far as its columns show it; `calls` has no order."""
 
 
-class Compared(NamedTuple):
+class Comparison(NamedTuple):
     """The result of comparing a relation in both engines."""
 
     name: str
@@ -109,7 +109,7 @@ def cells(connection: duckdb.DuckDBPyConnection, name: str) -> str:
     return ", ".join(f'"{column}"::{forms.get(type_, type_)} as "{column}"' for column, type_, *_ in columns)
 
 
-def compared(connection: duckdb.DuckDBPyConnection, spark: Any, name: str) -> Compared:
+def compared(connection: duckdb.DuckDBPyConnection, spark: Any, name: str) -> Comparison:
     """Compare a relation in both engines.
 
     Args:
@@ -134,7 +134,7 @@ def compared(connection: duckdb.DuckDBPyConnection, spark: Any, name: str) -> Co
         keys = [key(dict(zip(columns, map(plain, row), strict=True))) for row in got]
         if keys != sorted(keys):
             difference = "not in order"
-    return Compared(name, len(expected), len(got), difference, halves)
+    return Comparison(name, len(expected), len(got), difference, halves)
 
 
 def _same(column: str, one: Any, another: Any) -> tuple[bool, bool]:

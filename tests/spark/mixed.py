@@ -8,8 +8,8 @@ from random import Random
 from typing import Any, Final
 
 from captures.record import members, seal
+from tests.analysis.store.capture_writer import DAY, OPENED, CaptureWriter
 from tests.analysis.store.hostile import TEXTS, Maker
-from tests.analysis.store.written import DAY, OPENED, Written
 from tests.analysis.traces import corpus
 from tests.harness import ROOT
 
@@ -98,7 +98,7 @@ def _imported(path: Path, rng: Random) -> None:
 
 
 def _conversation(path: Path, number: int, rng: Random, name: str | None, wall_ns: int) -> None:
-    one = Written(path, name or "", number, wall_ns)
+    one = CaptureWriter(path, name or "", number, wall_ns)
     at = rng.choice((0.0, 3.0))
     one.record(at, "process", event="spawned", pid=7)
     if rng.random() < 0.5:
@@ -123,7 +123,7 @@ def _conversation(path: Path, number: int, rng: Random, name: str | None, wall_n
     path.write_bytes(one.close(at + 2).read_bytes())
 
 
-def _answer(one: Written, rng: Random, at: float, id_: int, took: float, *, is_down: bool) -> None:
+def _answer(one: CaptureWriter, rng: Random, at: float, id_: int, took: float, *, is_down: bool) -> None:
     match rng.randrange(12):
         case 0:
             one.say(at, "s2c", id=f"s{id_}", method="sampling/createMessage", params={"messages": []})

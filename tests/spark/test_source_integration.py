@@ -17,7 +17,7 @@ from analysis.store.batches import CaptureLoader
 from analysis.store.columns import TABLES
 from analysis.store.tables import NAMES
 from mcpproxy.shipping.bucket import Bucket
-from tests.analysis.store.written import DAY, OPENED, Written
+from tests.analysis.store.capture_writer import DAY, OPENED, CaptureWriter
 from tests.harness import DEADLINE_S, wait_until
 from tests.mcpproxy.shipping import s3
 from tests.spark.compare import rows_of_duckdb, sorted_rows
@@ -109,10 +109,10 @@ def days(able: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Captures of three days with two servers, and one without a clock."""
     folder = tmp_path_factory.mktemp("days")
     for number in range(6):
-        one = Written(folder / f"{number}.mcpcap", f"s{number % 2}", number, OPENED + number // 2 * DAY)
+        one = CaptureWriter(folder / f"{number}.mcpcap", f"s{number % 2}", number, OPENED + number // 2 * DAY)
         one.handshake()
         one.close()
-    clockless = Written(folder / "clockless.mcpcap", "s0", 9, wall_ns=2**63)
+    clockless = CaptureWriter(folder / "clockless.mcpcap", "s0", 9, wall_ns=2**63)
     clockless.handshake()
     clockless.close()
     return folder
@@ -183,7 +183,7 @@ def test_nothing_to_read_is_an_error(spark: Any, tmp_path: Path) -> None:
 def test_a_file_that_only_the_driver_sees_fails_the_task(days: Path, tmp_path: Path) -> None:
     from mcpproxy.spark.source import CaptureReader
 
-    one = Written(tmp_path / "one.mcpcap", "s", 1)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "s", 1)
     one.handshake()
     one.close()
     for name in ("frames", "errors"):
@@ -197,7 +197,7 @@ def test_a_file_that_only_the_driver_sees_fails_the_task(days: Path, tmp_path: P
 
 def test_another_state_of_a_capture_has_an_id_of_its_own(spark: Any, tmp_path: Path) -> None:
     for name, calls in (("small", 1), ("large", 3)):
-        one = Written(tmp_path / f"{name}.mcpcap", name, 1)
+        one = CaptureWriter(tmp_path / f"{name}.mcpcap", name, 1)
         for number in range(calls):
             one.call(number, number, "search")
         one.close()
@@ -243,7 +243,7 @@ def workers() -> list[int]:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc to find the workers in")
 def test_a_worker_that_is_killed_changes_nothing(spark: Any, tmp_path: Path, scratch: Path) -> None:
     for number in range(6):
-        one = Written(tmp_path / f"{number}.mcpcap", "busy", number)
+        one = CaptureWriter(tmp_path / f"{number}.mcpcap", "busy", number)
         for id_ in range(CALLS):
             one.call(id_, id_, "search")
         one.close()

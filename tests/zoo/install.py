@@ -37,7 +37,7 @@ class Unavailable(Exception):
     """The packages cannot be installed here; the text is the reason, on one line."""
 
 
-class Lacking(Unavailable):
+class ToolMissing(Unavailable):
     """This machine lacks the registry's tool, so no registry was contacted."""
 
 
@@ -84,7 +84,7 @@ def installed(registry: Registry, packages: Sequence[str], under: Path | None = 
         Unavailable: the registry's tool is missing, or cannot install them.
     """
     place = place_of(registry, packages, under)
-    with alone_at(place):
+    with exclusive(place):
         if not is_complete(place):
             if place.exists():
                 shutil.rmtree(place)
@@ -105,7 +105,7 @@ def bin_of(registry: Registry, place: Path) -> Path:
 
 
 @contextlib.contextmanager
-def alone_at(place: Path) -> Iterator[None]:
+def exclusive(place: Path) -> Iterator[None]:
     """Ensure that no other process is in such a block for the same directory while this one runs."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with place.with_name(f"{place.name}.lock").open("wb") as lock:
@@ -136,7 +136,7 @@ def environment(place: Path, packages: Sequence[str]) -> None:
 def _npm(place: Path, packages: Sequence[str]) -> list[str]:
     npm = shutil.which("npm")
     if npm is None:
-        raise Lacking("npm is not installed")
+        raise ToolMissing("npm is not installed")
     options = ["--prefix", str(place), "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error", *PATIENCE]
     return [npm, "install", "--prefer-offline", *options, *packages]
 

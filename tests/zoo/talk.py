@@ -34,7 +34,7 @@ META = {PREFIX + "protocolVersion": MODERN, PREFIX + "clientInfo": WHO, PREFIX +
 Message = dict[str, Any]
 
 
-class Way(Protocol):
+class Transport(Protocol):
     """The transport of a conversation: how messages get to a server and back."""
 
     heard: Run
@@ -56,7 +56,7 @@ class Way(Protocol):
         """End the session."""
 
 
-def converse(way: Way, scenario: Scenario, call: Mapping[str, Any] | None) -> None:
+def converse(way: Transport, scenario: Scenario, call: Mapping[str, Any] | None) -> None:
     """Run one conversation, then end the session."""
     meta: Message = {}
     if scenario == "handshake":
@@ -122,14 +122,14 @@ class Stdio:
         self._cut = 0
 
     def tell(self, message: Message) -> None:
-        """See `Way`; sends nothing to a server that has exited."""
+        """See `Transport`; sends nothing to a server that has exited."""
         line = encoded(message) + b"\n"
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.session.send(line)
             self.said.append(line)
 
     def ask(self, message: Message) -> Message | None:
-        """See `Way`; refuses requests that the server sends before the response."""
+        """See `Transport`; refuses requests that the server sends before the response."""
         self.tell(message)
         until = time.monotonic() + ANSWER_S
         while (line := self._line(until)) is not None:
@@ -141,11 +141,11 @@ class Stdio:
         return None
 
     def agree(self, revision: str) -> None:
-        """See `Way`."""
+        """See `Transport`."""
 
     def leave(self) -> None:
         """Close stdin and wait for the server to exit; if it does not, send it signals."""
-        self.session.hang_up()
+        self.session.close_stdin()
         until, ending = time.monotonic() + END_S, ""
         while not self._more(until):
             if ending:
@@ -198,16 +198,16 @@ class Http:
         self._stream: Wire | None = None
 
     def tell(self, message: Message) -> None:
-        """See `Way`."""
+        """See `Transport`."""
         self._post(message)
 
     def ask(self, message: Message) -> Message | None:
-        """See `Way`."""
+        """See `Transport`."""
         answers = self._post(message)
         return next((answer for text in answers if (answer := parsed(text)).get("id") == message["id"]), None)
 
     def agree(self, revision: str) -> None:
-        """See `Way`; opens the stream of a session."""
+        """See `Transport`; opens the stream of a session."""
         self._revision = revision
         if self._session:
             self._stream = self._sent(b"GET", b"", {"Accept": "text/event-stream"})
@@ -269,7 +269,7 @@ class Sse:
         self._endpoint = found[1].decode() if found else path
 
     def tell(self, message: Message) -> None:
-        """See `Way`."""
+        """See `Transport`."""
         body = encoded(message)
         path = re.sub(r"^https?://[^/]*", "", self._endpoint)
         lines = [
@@ -286,13 +286,13 @@ class Sse:
         self.messages += messages
 
     def ask(self, message: Message) -> Message | None:
-        """See `Way`."""
+        """See `Transport`."""
         self.tell(message)
         found = self._seen(rb'data: *([^\r\n]*"id": *%d\b[^\r\n]*)[\r\n]' % message["id"])
         return parsed(found[1]) if found else None
 
     def agree(self, revision: str) -> None:
-        """See `Way`."""
+        """See `Transport`."""
 
     def leave(self) -> None:
         """Close the stream."""

@@ -21,7 +21,7 @@ from tests.zoo.findings import Finding, checked
 from tests.zoo.install import bin_of, node, place_of
 from tests.zoo.mask import Run, differences
 from tests.zoo.rows import HERE, Animal, filled
-from tests.zoo.talk import END_S, SCENARIOS, Http, Scenario, Sse, Stdio, Way, converse, parsed, part_names
+from tests.zoo.talk import END_S, SCENARIOS, Http, Scenario, Sse, Stdio, Transport, converse, parsed, part_names
 from tests.zoo.transformations import judged_otherwise
 
 START_S = 40.0
@@ -316,7 +316,7 @@ def _last_words(text: bytes) -> str:
     return next((line for line in reversed(said) if "error" in line.lower()), said[-1])[:160]
 
 
-def _way(animal: Animal, address: tuple[str, int]) -> Way:
+def _way(animal: Animal, address: tuple[str, int]) -> Transport:
     return Http(address, animal.path) if animal.transport == "http" else Sse(address, animal.path)
 
 
@@ -324,7 +324,7 @@ def _kept_lines(stdio: Stdio, capture: Path) -> bool:
     return _recorded(capture) == (b"".join(stdio.said), stdio.stdout) and _is_whole(capture)
 
 
-def _kept_messages(way: Way, capture: Path) -> bool:
+def _kept_messages(way: Transport, capture: Path) -> bool:
     """Whether a capture holds what was sent, and all JSON that was received; nothing else becomes a frame."""
     said = [frame.raw for frame in frames(capture, "c2s")]
     heard = Counter(frame.raw for frame in frames(capture, "s2c") if parsed(frame.raw))

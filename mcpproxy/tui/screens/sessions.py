@@ -320,7 +320,7 @@ class SessionsScreen(ListScreen):
         self._counting.want(list(dict.fromkeys(others)), chosen.path if chosen is not None and is_wanted else None)
 
     @on(ListChanged)
-    @on(WordBox.Changed)
+    @on(WordBox.WordsChanged)
     def update_rows(self) -> None:
         """Show the captures that match the words."""
         words = self.box.words.lower().split()

@@ -13,7 +13,7 @@ class WordBox(FilterBox):
     words = ""
     """The words that the rows must contain; empty if all rows are shown."""
 
-    class Changed(Message):
+    class WordsChanged(Message):
         """The words have changed."""
 
     class Confirmed(Message):
@@ -26,7 +26,7 @@ class WordBox(FilterBox):
     def seek(self, words: str) -> None:
         """Filter by other words."""
         self.words = words
-        self.post_message(self.Changed())
+        self.post_message(self.WordsChanged())
 
     def clear_words(self) -> bool:
         """Show all rows again; returns False if they are shown already."""

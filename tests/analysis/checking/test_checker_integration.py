@@ -283,7 +283,7 @@ SHARE = 16
 """The suite transforms one in this many cases; `make soak` transforms all."""
 
 
-def told_otherwise(every_nth: int) -> list[str]:
+def changed_findings(every_nth: int) -> list[str]:
     """The cases whose findings change with other ids and reversed members."""
     cases = [case for case in on_stdio() if is_json(case)][::every_nth]
     assert len(cases) > 500 / every_nth
@@ -295,12 +295,12 @@ def told_otherwise(every_nth: int) -> list[str]:
 
 
 def test_other_ids_and_another_order_of_members_change_no_finding() -> None:
-    assert told_otherwise(SHARE) == []
+    assert changed_findings(SHARE) == []
 
 
 @pytest.mark.soak
 def test_other_ids_and_another_order_of_members_change_no_finding_of_any_case() -> None:
-    assert told_otherwise(1) == []
+    assert changed_findings(1) == []
 
 
 def without_times() -> list[Case]:

@@ -14,7 +14,7 @@ JUNK: Final = (b"no record\n", b"\n", b'{"seq":5,"rec":"frame"}\n', b"\xff\x00\n
 DISCOVERED: Final = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": {"name": "s"}}
 
 
-class Lossy(Maker):
+class LossyCapture(Maker):
     """Writes one capture over stdio."""
 
     def __init__(self, rng: Random, number: int = 0) -> None:
@@ -86,14 +86,14 @@ class Lossy(Maker):
         self.open["c2s"] += asked[len(answered) :]
 
 
-class LossyHttp(Lossy, HttpMaker):
+class LossyHttp(LossyCapture, HttpMaker):
     """The same, over HTTP."""
 
 
-def lossy(seed: int, number: int = 0) -> Lossy:
+def lossy(seed: int, number: int = 0) -> LossyCapture:
     """A capture of one or two segments, with losses and perhaps a torn end."""
     rng = Random(seed)
-    made = rng.choice((Lossy, LossyHttp))(rng, number)
+    made = rng.choice((LossyCapture, LossyHttp))(rng, number)
     made.live(rng.choice((5, 30, 60)))
     if rng.random() < 0.3:
         made.next_segment()

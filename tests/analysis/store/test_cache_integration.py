@@ -24,7 +24,7 @@ from analysis.store.tables import NAMES
 from captures.errors import NewerFormat
 from captures.file import CaptureFile
 from captures.identity import path_id
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import DEADLINE_S
 from tests.mcpproxy.test_durability_integration import needs_namespaces
 
@@ -48,7 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def written(path: Path, number: int = 0, calls: int = LARGE) -> Path:
-    talk = Written(path, "a", number)
+    talk = CaptureWriter(path, "a", number)
     for id_ in range(calls):
         talk.call(id_, id_, "dig", depth=id_, why="because " * 10)
         talk.answer(id_ + 0.5, id_, content=[{"type": "text", "text": "dug"}])
@@ -236,9 +236,9 @@ def test_two_captures_with_one_id_are_kept_apart(capture: Path, tmp_path: Path) 
 
 def test_a_capture_cannot_claim_the_id_of_one_that_has_none(tmp_path: Path) -> None:
     place = tmp_path / "a.mcpcap"
-    nameless = Written(place, "a", capture="none")
+    nameless = CaptureWriter(place, "a", capture="none")
     nameless.call(1, 1, "dig")
-    forged = Written(tmp_path / "b.mcpcap", "b", capture=path_id(place))
+    forged = CaptureWriter(tmp_path / "b.mcpcap", "b", capture=path_id(place))
     for id_ in range(9):
         forged.call(id_, id_, "dig")
     found = sources([nameless.close(), forged.close()])
@@ -436,7 +436,7 @@ def test_nothing_is_thrown_away_because_somebody_says_so(cached: Path) -> None:
     assert file.exists()
 
 
-def test_a_damaged_file_is_told_once_and_no_more(cached: Path) -> None:
+def test_a_damaged_file_is_reported_once(cached: Path) -> None:
     file = only(sources([cached])).database
     assert file is not None
     spoil_rows(file)

@@ -14,7 +14,7 @@ from analysis import child_process
 from analysis.store import cache, cache_workers
 from analysis.store.cache_workers import Result, Task, duckdb_memory, fill, processes
 from analysis.store.open import sources
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.bench.check import repeated
 from tests.harness import ROOT, children, is_alive, killed_at_the_end, wait_until
 
@@ -39,7 +39,7 @@ def captures(tmp_path: Path) -> list[Path]:
     """Different captures that are large enough for the cache."""
     made = []
     for number in range(CAPTURES):
-        talk = Written(tmp_path / f"{number}.mcpcap", "a", number)
+        talk = CaptureWriter(tmp_path / f"{number}.mcpcap", "a", number)
         for id_ in range(CALLS + number):
             talk.call(id_, id_, "dig", depth=id_, why="because " * 10)
             talk.answer(id_ + 0.5, id_, content=[{"type": "text", "text": "dug"}])

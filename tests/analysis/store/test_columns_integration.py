@@ -13,7 +13,7 @@ from analysis.store.reference import relations
 from analysis.store.table_export import export
 from analysis.store.tables import creation, definition, ordered
 from mcpproxy.report.sql_page import page
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 
 ID = "0" * 32
 SPARK = {
@@ -35,7 +35,7 @@ _COLUMNS = """
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A capture over HTTP with a row in every table; its server answers one request twice."""
-    one = Written(tmp_path_factory.mktemp("columns") / "all.mcpcap", "all", transport="http")
+    one = CaptureWriter(tmp_path_factory.mktemp("columns") / "all.mcpcap", "all", transport="http")
     one.record(1, "exchange", exchange=1, conn=1, stage="request", request={"method": "POST", "path": "/"})
     one.handshake(2)
     one.ask(20, 1, "tools/list")

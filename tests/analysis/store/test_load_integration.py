@@ -33,7 +33,7 @@ from captures.record import members, seal
 from captures.verdict import Direction
 from tests.analysis.judged import Judged
 from tests.analysis.store import spare
-from tests.analysis.store.written import MS, OPENED, Written
+from tests.analysis.store.capture_writer import MS, OPENED, CaptureWriter
 from tests.examples import examples
 
 CORPUS = sorted((Path(__file__).parents[2] / "corpus/captures").glob("*.mcpcap"))
@@ -246,7 +246,7 @@ def test_capture_without_a_header_has_the_hash_of_its_path(tmp_path: Path) -> No
 
 
 def test_times_come_as_wall_clock(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.ask(1.5, 1, "ping")
     with loaded(talk.close()) as connection:
         ((time, opened),) = rows(
@@ -256,7 +256,7 @@ def test_times_come_as_wall_clock(tmp_path: Path) -> None:
 
 
 def test_stall_is_told_of_its_frames_and_is_no_latency(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     one = talk.ask(0, 1, "ping")
     between = talk.say(1, "s2c", method="notifications/message")
     two = talk.ask(2, 2, "ping")
@@ -275,7 +275,7 @@ def test_stall_is_told_of_its_frames_and_is_no_latency(tmp_path: Path) -> None:
 
 
 def test_time_in_which_the_server_waited_for_the_client_is_not_its_own(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.call(0, 1, "ask")
     talk.say(10, "s2c", id=1, method="sampling/createMessage", params={})
     talk.say(20, "s2c", id=2, method="elicitation/create", params={})
@@ -290,7 +290,7 @@ def test_time_in_which_the_server_waited_for_the_client_is_not_its_own(tmp_path:
 
 
 def test_of_two_calls_at_once_none_is_said_to_have_waited(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.call(0, 1, "ask")
     talk.call(5, 2, "ask")
     talk.say(10, "s2c", id=1, method="sampling/createMessage", params={})
@@ -301,17 +301,17 @@ def test_of_two_calls_at_once_none_is_said_to_have_waited(tmp_path: Path) -> Non
         assert rows(connection, "select distinct waiting_ms from exchanges where asked_by = 'client'") == [(0,)]
 
 
-def over_http(path: Path) -> Written:
-    return Written(path, "a", transport="http")
+def over_http(path: Path) -> CaptureWriter:
+    return CaptureWriter(path, "a", transport="http")
 
 
-def exchange(talk: Written, at_ms: float, number: int, stage: str, status: int | None = 200, **more: Any) -> None:
+def exchange(talk: CaptureWriter, at_ms: float, number: int, stage: str, status: int | None = 200, **more: Any) -> None:
     head = {"method": "POST", "target": "/mcp", "headers": [["Mcp-Session-Id", "s"]]}
     answer = None if status is None else {"status": status, "headers": [["Content-Type", "text/event-stream"]]}
     talk.record(at_ms, "exchange", conn=1, exchange=number, stage=stage, request=head, response=answer, **more)
 
 
-def carried(talk: Written, at_ms: float, direction: Direction, number: int, **message: Any) -> int:
+def carried(talk: CaptureWriter, at_ms: float, direction: Direction, number: int, **message: Any) -> int:
     raw = json.dumps({"jsonrpc": "2.0", **message})
     unit = "http_body" if direction == "c2s" else "sse_event"
     return talk.record(
@@ -379,7 +379,7 @@ def test_over_http_the_exchange_tells_who_waited(tmp_path: Path) -> None:
 
 
 def test_progress_and_cancellation_are_counted(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     for number in (1, 2):
         talk.ask(number, number, "tools/call", name="dig", _meta={"progressToken": number})
     for at in (3, 4, 5):
@@ -399,7 +399,7 @@ def test_progress_and_cancellation_are_counted(tmp_path: Path) -> None:
 
 
 def test_names_are_those_of_tool_prompt_resource_and_reference(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.call(0, 1, "x" * 300)
     talk.ask(0, 2, "resources/read", uri="note://1")
     talk.ask(0, 3, "completion/complete", ref={"type": "ref/prompt", "name": "sum"}, argument={})
@@ -416,7 +416,7 @@ def test_names_are_those_of_tool_prompt_resource_and_reference(tmp_path: Path) -
 
 
 def test_an_empty_name_is_none(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "s")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "s")
     talk.call(10, 1, "")
     talk.answer(11, 1, content=[])
     talk.ask(20, 2, "tools/call", arguments={})
@@ -443,7 +443,7 @@ SPELT += ["[1]", "{}", "true", "null", "1.50"]
 def test_ids_are_the_same_in_frames_and_exchanges(tmp_path: Path) -> None:
     talks = []
     for number, id_ in enumerate(SPELT):
-        talk = Written(tmp_path / f"{number}.mcpcap", "s", number)
+        talk = CaptureWriter(tmp_path / f"{number}.mcpcap", "s", number)
         talk.raw(1, "c2s", b'{"jsonrpc":"2.0","id":%b,"method":"ping"}' % id_.encode())
         talk.raw(2, "c2s", b'[{"jsonrpc":"2.0","id":%b,"method":"ping"}]' % id_.encode())
         talks.append(talk)
@@ -462,7 +462,7 @@ def test_ids_are_the_same_in_frames_and_exchanges(tmp_path: Path) -> None:
 
 
 def test_errors_tell_code_and_text(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     for number in (1, 2, 3):
         talk.call(number, number, "dig")
     talk.refuse(4, 1, -32602, "e" * 400)
@@ -477,7 +477,7 @@ def test_errors_tell_code_and_text(tmp_path: Path) -> None:
 
 
 def test_a_definition_is_told_once_and_again_when_it_has_changed(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     dig, spelt = {"name": "dig", "inputSchema": {"a": 1, "b": 2}}, {"inputSchema": {"b": 2, "a": 1}, "name": "dig"}
     changed = {**dig, "annotations": {"title": "Dig é"}}
     lists = ([dig, {"name": 5}, "x"], [spelt], [changed], [dig])
@@ -495,7 +495,7 @@ def test_a_definition_is_told_once_and_again_when_it_has_changed(tmp_path: Path)
 
 
 def test_batches_and_messages_over_lines_have_their_rows(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     both = [{"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": "dig"}} for number in (1, 2)]
     batch = talk.raw(0, "c2s", json.dumps(both).encode())
     pretty = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {}}, indent=1).encode().split(b"\n")
@@ -534,7 +534,7 @@ NOT_JSON = (
 
 
 def test_message_is_json_only_where_no_query_can_fail_on_it(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     deep = b"[" * MAX_JSON_DEPTH + b"]" * MAX_JSON_DEPTH
     good = [
         b'{"jsonrpc":"2.0","id":1,"method":"a"}',
@@ -593,7 +593,7 @@ TWICE = (
 
 
 def test_no_row_says_two_things_of_a_member_that_comes_twice(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     for raw in TWICE:
         talk.raw(0, "c2s", raw)
     with loaded(talk.close()) as connection:
@@ -634,7 +634,7 @@ def test_bodies_events_and_unfinished_lines_have_no_message_if_they_are_not_json
 
 def test_the_id_in_a_row_is_the_id_in_its_message(tmp_path: Path) -> None:
     """For any spelling: the column has the original text, while DuckDB normalises numbers and escapes."""
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     whole = ("1", "-0", "1.0", "1e2", "9007199254740993", "18446744073709551616", str(2**70), "-9223372036854775809")
     floats = ("0.1000000000000000055511151231257827", "1.5", "1e300", "1e-400")
     texts = ('"a"', '"\\u0061"', '"\\/"', '"é"', '"\\u00e9"', '"a\\u0000b"', '"1"', '""')
@@ -652,7 +652,7 @@ def test_the_id_in_a_row_is_the_id_in_its_message(tmp_path: Path) -> None:
 
 def test_json_columns_made_of_a_message_with_a_member_twice_agree_with_their_row(tmp_path: Path) -> None:
     """Definitions and capabilities are re-encoded with the last of two members, like all other columns of the row."""
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.raw(
         0,
         "c2s",
@@ -745,10 +745,10 @@ def test_a_session_that_was_forgotten_and_speaks_again_has_one_row(
 
 
 def test_a_capture_of_which_a_part_cannot_be_read_leaves_no_rows(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.ask(0, 1, "ping")
     (tmp_path / "a.2.mcpcap").mkdir()
-    path, other = talk.close(), Written(tmp_path / "b.mcpcap", "b", number=1)
+    path, other = talk.close(), CaptureWriter(tmp_path / "b.mcpcap", "b", number=1)
     other.ask(0, 1, "ping")
     with duckdb.connect() as connection:
         create(connection)
@@ -772,7 +772,7 @@ def test_progress_of_a_load_ends_at_the_size_of_the_capture() -> None:
 def test_rows_are_let_go_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each batch is committed, as a transaction keeps deleted rows in memory."""
     monkeypatch.setattr(load_module, "BATCH_BYTES", 9 * ROW_BYTES)
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     for id_ in range(500):
         talk.ask(id_, id_, "ping")
     path = talk.close()
@@ -787,7 +787,7 @@ def test_rows_are_let_go_as_they_come(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_what_a_load_knew_goes_with_it(tmp_path: Path) -> None:
     """Freed without garbage collection, which costs a tenth of a load."""
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     for id_ in range(2000):
         talk.ask(id_, id_, "ping")
     path = talk.close()
@@ -804,7 +804,7 @@ def test_what_a_load_knew_goes_with_it(tmp_path: Path) -> None:
 
 
 def test_a_connection_is_fit_for_use_after_something_went_wrong(tmp_path: Path) -> None:
-    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.ask(0, 1, "ping")
     path = talk.close()
 

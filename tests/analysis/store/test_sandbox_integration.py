@@ -433,7 +433,7 @@ def test_no_file_is_opened_and_no_socket_made(ground: Ground, tmp_path: Path) ->
     assert "exited with" in calls or "killed by" in calls
 
 
-def test_the_child_has_nothing_of_ours(ground: Ground, sandbox: Sandbox) -> None:
+def test_the_child_inherits_nothing(ground: Ground, sandbox: Sandbox) -> None:
     process = Path(f"/proc/{sandbox.pid}")
     if not process.is_dir():
         pytest.skip("there is no /proc here to look at a process with")
@@ -576,7 +576,7 @@ def test_time_in_which_a_program_takes_rows_is_counted_where_it_says_so(
         assert list(own.ask("select 1")) == [(1,)]
 
 
-def test_whoever_stops_reading_stops_the_query(sandbox: Sandbox) -> None:
+def test_closing_the_answer_stops_the_query(sandbox: Sandbox) -> None:
     answer = sandbox.ask("from range(1000000000000)")
     assert next(iter(answer)) == (0,)
     pid = sandbox.pid

@@ -1,4 +1,4 @@
-"""What the checks of other tools find in the corpus of conversations, compared with ours.
+"""What the checks of other tools find in the corpus of conversations, compared with what `check` finds.
 
     python -m tests.bench.neighbours [--site DIR]... [--schemas DIR] [--inspector COMMAND] [--every N] [--show] [ROW]...
 

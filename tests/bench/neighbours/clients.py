@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from mcpproxy.importers.trace import Case
 from tests.bench.neighbours import replay
-from tests.bench.neighbours.replay import REFUSAL, Replay, said
+from tests.bench.neighbours.replay import REFUSAL, Replay, replay_message
 from tests.bench.neighbours.shown import REVISIONS, Found, Message, Row, Unfit
 
 PATIENCE_S: Final = 2.0
@@ -37,7 +37,7 @@ def replayed(case: Case, messages: list[Message]) -> Replay:
     """A server that replays a stdio conversation; raises `Unfit` if this does not begin with an answered request."""
     if case.transport != "stdio":
         raise Unfit("over HTTP")
-    server = Replay([said(frame.dir, frame.raw) for _, frame in messages])
+    server = Replay([replay_message(frame.dir, frame.raw) for _, frame in messages])
     if not case.observed_start or not server.asked or server.asked[0].place != 0:
         raise Unfit("begins with no request that is answered")
     return server

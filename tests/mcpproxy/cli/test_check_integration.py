@@ -74,7 +74,7 @@ def conversation(path: Path, *frames: bytes) -> Path:
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
 
-def test_nothing_is_said_of_a_flawless_capture_but_that(tmp_path: Path) -> None:
+def test_a_flawless_capture_prints_only_that(tmp_path: Path) -> None:
     done = mcpproxy("check", "--rule", "framing/*", conversation(tmp_path / "one.mcpcap", PING))
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout == b"No findings in 1 frame of 1 session.\n"
@@ -83,7 +83,7 @@ def test_nothing_is_said_of_a_flawless_capture_but_that(tmp_path: Path) -> None:
 # ---- nothing to check
 
 
-def test_what_one_message_holds_too_often_is_counted(tmp_path: Path) -> None:
+def test_repeated_findings_in_one_message_are_counted(tmp_path: Path) -> None:
     """docs/commands/check.md: twenty findings of a rule and session are listed, the rest are counted."""
     tools = [{"name": f"a tool {number}", "inputSchema": {"type": "object"}} for number in range(57)]
     path = tmp_path / "one.mcpcap"

@@ -16,7 +16,7 @@ import pytest
 
 from mcpproxy.cli import export
 from mcpproxy.cli.diagnostics import guarded
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import DEADLINE_S, Place, peer, wait_until
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
 from tests.mcpproxy.exporters.recorded import SECRETS, over_http
@@ -143,7 +143,7 @@ MAIL = "jane.roe@bigcorp-mail.com"
 )
 def test_a_redacted_export_holds_no_secret_of_the_bodies_either(tmp_path: Path, forms: tuple[str, ...]) -> None:
     """HAR does not exist for stdio. All tables are written from the same redacted copies."""
-    one = Written(tmp_path / "one.mcpcap", "x", 1)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "x", 1)
     one.handshake()
     one.call(20, 2, "log_in", token=TOKEN, mail=MAIL)
     one.answer(30, 2, content=[{"type": "text", "text": f"hello {MAIL}, your token is {TOKEN}"}])
@@ -283,7 +283,7 @@ def test_a_signal_leaves_nothing(form: str, place: Place, tmp_path: Path) -> Non
 
 
 def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
-    one = Written(tmp_path / "big.mcpcap", "x", 1)
+    one = CaptureWriter(tmp_path / "big.mcpcap", "x", 1)
     for number in range(40):
         one.call(number, number, "a", text="x" * 100_000)
     words = ("export", "--format", "otlp", "--force", "-o", str(tmp_path / "out"), str(one.close()))

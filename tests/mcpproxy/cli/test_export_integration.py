@@ -15,7 +15,7 @@ import pytest
 
 from analysis.store.reference import relations
 from analysis.store.tables import NAMES
-from tests.analysis.store.written import DAY, OPENED, Written
+from tests.analysis.store.capture_writer import DAY, OPENED, CaptureWriter
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.test_durability_integration import needs_namespaces
 
@@ -28,7 +28,7 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with captures of two days; tests only read it."""
     place = tmp_path_factory.mktemp("captures")
     for number in range(2):
-        one = Written(place / f"{number}.mcpcap", "=cmd|' /C calc'!A0", number, OPENED + number * DAY)
+        one = CaptureWriter(place / f"{number}.mcpcap", "=cmd|' /C calc'!A0", number, OPENED + number * DAY)
         one.handshake()
         one.ask(20, 1, "tools/list")
         one.answer(21, 1, tools=[{"name": "@SUM(1)", "inputSchema": {"type": "object"}}])

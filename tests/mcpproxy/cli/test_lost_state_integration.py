@@ -112,7 +112,7 @@ def test_up_serves_what_it_finds_again(home: Path) -> None:
     assert servers(home) == before
 
 
-def test_nothing_is_reported_as_fine_that_is_not(home: Path) -> None:
+def test_entries_that_cannot_be_restored_are_reported(home: Path) -> None:
     """Without the backups, an entry with a URL cannot be restored: the message says so, and what to do."""
     shutil.rmtree(home / ".local/state/mcpproxy")
     records(home)[1].unlink()
@@ -154,7 +154,7 @@ def test_what_was_wrapped_by_hand_stays_and_is_named(home: Path) -> None:
     assert servers(home)["mine"] == {"command": SERVER[0], "args": SERVER[1:]}
 
 
-def test_entries_of_an_earlier_version_are_told_by_its_records(home: Path) -> None:
+def test_entries_of_an_earlier_version_are_recognised_by_its_records(home: Path) -> None:
     """Earlier versions recorded neither which commands they wrapped nor the option that marks them."""
     for path in records(home):
         stored = json.loads(path.read_text())
@@ -394,7 +394,7 @@ def test_without_a_writable_lock_a_dry_run_works_and_the_rest_is_refused_by_name
         assert run(home, name, "--all", "--dry-run").returncode == 0
 
 
-def test_purge_names_files_that_may_still_lead_to_us(home: Path) -> None:
+def test_purge_names_files_that_may_still_lead_to_mcpproxy(home: Path) -> None:
     """An unreadable file may lead here; a missing one may come back, and then nothing knows whose port it names."""
     cursor = home / ".cursor/mcp.json"
     far = json.loads(records(home)[0].read_text())["listeners"][0]

@@ -22,7 +22,7 @@ import pytest
 
 from analysis.store.reference import relations, view_texts
 from analysis.store.tables import NAMES
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.bench.check import repeated
 from tests.harness import DEADLINE_S, ROOT, children, is_alive, wait_until
 from tests.mcpproxy.cli.test_terminal_integration import ACTS, hostile_capture
@@ -102,7 +102,7 @@ def test_the_newest_capture_is_meant_where_none_is_named(home: Path) -> None:
     assert "other" in answered("select path from captures", "--json")
 
 
-def test_captures_are_named_as_everywhere(home: Path) -> None:
+def test_query_accepts_every_way_to_name_a_capture(home: Path) -> None:
     """Each capture is named in its own way, and one query reads all of them."""
     root = home / "captures"
     places = [root / "other/20261122T101502Z-77aa.mcpcap", root / "other/20261122T101502Z-77ab.mcpcap"]
@@ -110,7 +110,7 @@ def test_captures_are_named_as_everywhere(home: Path) -> None:
     places += [Path("here.mcpcap").absolute(), Path("there.mcpcap").absolute()]
     for number, path in enumerate(places):
         path.parent.mkdir(exist_ok=True)
-        Written(path, "many", capture=f"{number + 1}".rjust(8, "0").ljust(32, "0")).close()
+        CaptureWriter(path, "many", capture=f"{number + 1}".rjust(8, "0").ljust(32, "0")).close()
     id_, beginning = f"{3:08}".ljust(32, "0"), f"{4:08}"
     names: list[str | Path] = ["demo", "77aa", "77ab", id_, beginning, home / "folder", home / "file.mcpcap"]
     paths = answered("select path from captures", *names, "here.mcpcap", "./there.mcpcap", "--json")
@@ -130,7 +130,7 @@ def test_many_captures_answer_together(home: Path) -> None:
     folder = home / "many"
     folder.mkdir()
     for number in range(40):
-        one = Written(folder / f"{number}.mcpcap", "many", number)
+        one = CaptureWriter(folder / f"{number}.mcpcap", "many", number)
         one.handshake()
         one.close()
     sql = "select count(*) as n, count(distinct capture) as c from frames"
@@ -373,8 +373,8 @@ MISTAKES = [
 
 
 @pytest.mark.costly("each of 16 mistakes is made in a command of its own")
-def test_mistakes_are_told_and_end_with_2(home: Path) -> None:
-    """Mistakes in SQL at the prompt are tested in `test_mistakes_at_the_prompt_are_told`."""
+def test_mistakes_are_reported_and_end_with_2(home: Path) -> None:
+    """Mistakes in SQL at the prompt are tested in `test_mistakes_at_the_prompt_are_reported`."""
     for arguments, said in MISTAKES:
         told = refused(*arguments)
         assert said in told, arguments
@@ -398,7 +398,7 @@ def test_one_of_two_captures_with_one_id_has_a_name_of_its_own(home: Path) -> No
 def test_the_beginning_of_several_ids_is_no_name(home: Path) -> None:
     folder = home / "captures/demo"
     for number in range(2):
-        Written(folder / f"{number}.mcpcap", "demo", capture=f"abcdef01{number:024x}").close()
+        CaptureWriter(folder / f"{number}.mcpcap", "demo", capture=f"abcdef01{number:024x}").close()
     shown = mcpproxy("show", "abcdef01", MCPPROXY_CAPTURES=f"{home}/captures", HOME=str(home))
     assert (shown.returncode, shown.stdout) == (2, b"")
     assert b"the ids of 2 captures begin with abcdef01" in complaints(shown)
@@ -554,7 +554,7 @@ def test_a_conversation_at_the_prompt(home: Path) -> None:
     assert stat.S_IMODE(history.parent.stat().st_mode) == 0o700
 
 
-def test_mistakes_at_the_prompt_are_told(home: Path) -> None:
+def test_mistakes_at_the_prompt_are_reported(home: Path) -> None:
     with at_the_prompt(home, "demo") as typist:
         typist.read_until("sql> ")
         for sql, said in (
@@ -606,7 +606,7 @@ def test_a_size_of_the_cache_that_is_none_is_told(home: Path) -> None:
     assert mcpproxy("query", "from captures", DEMO, MCPPROXY_CACHE_SIZE="10MiB").stderr == b""
 
 
-def test_what_is_lost_as_the_rules_have_to_run_is_told(home: Path) -> None:
+def test_tables_lost_when_the_rules_run_are_reported(home: Path) -> None:
     with at_the_prompt(home) as typist:
         typist.read_until("sql> ")
         # An error whose text speaks of damage does not mean that the cache is damaged.

@@ -46,7 +46,7 @@ def refused(*arguments: str, captures: Path) -> "subprocess.CompletedProcess[byt
     return done
 
 
-def test_what_makes_no_sense_is_told_in_one_line(tmp_path: Path) -> None:
+def test_invalid_arguments_are_reported_in_one_line(tmp_path: Path) -> None:
     for arguments, told in MISTAKES:
         done = refused("serve", *arguments, captures=tmp_path / "captures")
         assert (done.returncode, done.stdout) == (2, b""), arguments

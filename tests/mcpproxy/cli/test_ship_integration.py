@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 from captures.file import CaptureFile
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import ROOT
 from tests.mcpproxy.cli import typed
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
@@ -162,7 +162,7 @@ def test_what_cannot_be_shipped_does_not_stop_the_others(captures: Path, tmp_pat
 @pytest.mark.soak  # it takes 400 MB of frames to need more than an export may take
 def test_frames_need_no_more_memory_than_some_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(typed, "DEADLINE_S", 600)
-    one = Written(tmp_path / "c.mcpcap", "many")
+    one = CaptureWriter(tmp_path / "c.mcpcap", "many")
     for number in range(8000):
         one.call(number, number, "search", text=os.urandom(25_000).hex())
     shipped(tmp_path / "lake", "--unredacted", one.close())

@@ -16,7 +16,7 @@ from analysis.reading import Reading
 from captures.record import members
 from mcpproxy.cli.show import _Json
 from tests.analysis.http_trace import HttpTrace, notification
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.captures.samples import WALL_NS, conversation, every_type, frame, header, lines
 from tests.examples import examples as so_many
 from tests.harness import DEADLINE_S
@@ -72,7 +72,7 @@ def test_text_is_the_conversation_under_a_heading(capture: Path) -> None:
     ],
 )
 def test_the_heading_is_the_same_whatever_is_picked(tmp_path: Path, picks: tuple[str, ...]) -> None:
-    talk = Written(tmp_path / "twice.mcpcap", "weather")
+    talk = CaptureWriter(tmp_path / "twice.mcpcap", "weather")
     talk.handshake()
     talk.handshake(100, "2.0", "another")
     talk.call(200, 7, "late")

@@ -75,7 +75,7 @@ def test_one_server_of_two_is_restored(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_file_that_changes_while_it_is_written_is_planned_anew(tmp_path: Path) -> None:
+def test_a_file_that_changes_while_it_is_written_is_planned_again(tmp_path: Path) -> None:
     """The client saves the file between mcpproxy's read and its write; both changes must be in the file afterwards."""
     client, house = client_of("claude-code"), ClientHome(tmp_path)
     path = homes.write(client, client.files[1], house.machine, {"files": homes.stdio_entry(client)})

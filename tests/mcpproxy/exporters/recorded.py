@@ -12,7 +12,7 @@ import duckdb
 
 from captures.file import CaptureFile
 from mcpproxy.importers.trace import Case, cases
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import ROOT, Place
 from tests.http_harness import STREAM, Upstream, Wire, chunked, post, serving
 from tests.mcpproxy.cli.typed import mcpproxy
@@ -149,7 +149,7 @@ BY_LATE_RESPONSE: Final = (
 
 def never_answered(path: Path) -> Path:
     """A call without a response: its server ends after 600 ms, long before the capture does."""
-    one = Written(path, "files", 1)
+    one = CaptureWriter(path, "files", 1)
     one.handshake()
     one.call(100, 2, "hung")
     one.record(700, "process", event="ended", status=0)
@@ -159,7 +159,7 @@ def never_answered(path: Path) -> Path:
 @contextmanager
 def being_recorded(path: Path) -> Iterator[Path]:
     """A capture that began a minute ago, whose last record is a call after 100 ms."""
-    one = Written(path.with_name("whole"), "files", 1, time.time_ns() - 60_000_000_000)
+    one = CaptureWriter(path.with_name("whole"), "files", 1, time.time_ns() - 60_000_000_000)
     one.handshake()
     one.call(100, 2, "hung")
     whole = one.close()
@@ -175,7 +175,7 @@ def being_recorded(path: Path) -> Iterator[Path]:
 
 def late(path: Path) -> Path:
     """A call that times out, and gets an error response nevertheless."""
-    one = Written(path, "files", 1)
+    one = CaptureWriter(path, "files", 1)
     one.handshake()
     one.call(100, 2, "late")
     one.say(503, "c2s", method="notifications/cancelled", params={"requestId": 2, "reason": "Request timed out"})

@@ -156,7 +156,7 @@ def talk(place: Place, count: int) -> Any:
 
 def ask(session: Any, number: int) -> None:
     """Send a ping, and wait for its response."""
-    session.say(b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n' % number)
+    session.send(b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n' % number)
     assert session.line()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.captures.samples import header
 from tests.harness import DEADLINE_S, Place, frames, wait_until
 from tests.http_harness import STREAM, Upstream, Wire, chunked, post, serving
@@ -155,7 +155,7 @@ def test_every_conversation_of_the_corpus_fits_schema_and_mitmproxy(
 
 
 def test_a_body_that_is_not_text_is_base64(tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "x", 1, transport="http", upstream="http://h/mcp")
+    one = CaptureWriter(tmp_path / "one.mcpcap", "x", 1, transport="http", upstream="http://h/mcp")
     head = {"method": "POST", "target": "/mcp", "version": "HTTP/1.1", "headers": []}
     answer = {"status": 200, "reason": "OK", "version": "HTTP/1.1", "headers": [["Content-Type", "application/json"]]}
     one.record(1, "exchange", conn=1, exchange=1, stage="request", request=head)
@@ -171,7 +171,7 @@ EVENTS = [["Content-Type", "text/event-stream"]]
 
 
 def exchange(
-    one: Written,
+    one: CaptureWriter,
     number: int,
     until_ms: float,
     *,
@@ -203,7 +203,7 @@ def exchange(
 
 
 def test_an_exchange_that_its_client_gave_up_says_so_and_one_that_was_answered_does_not(tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "x", 1, transport="http", upstream="http://h/mcp")
+    one = CaptureWriter(tmp_path / "one.mcpcap", "x", 1, transport="http", upstream="http://h/mcp")
     exchange(one, 1, 403, headers=None)
     exchange(one, 2, 403, headers=EVENTS)
     exchange(one, 3, 403, headers=EVENTS, answer_ms=200)
@@ -228,7 +228,7 @@ def test_an_exchange_that_its_client_gave_up_says_so_and_one_that_was_answered_d
 
 @pytest.mark.parametrize("upstream", ["http://[", "http://h:x/", "", "\x00", "x" * 10_000])
 def test_an_upstream_that_is_no_url_costs_only_the_origin(upstream: str, tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "x", 1, transport="http", upstream=upstream)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "x", 1, transport="http", upstream=upstream)
     head = {"method": "GET", "target": "/mcp?a=%ff&b", "version": "HTTP/1.1", "headers": [["Host", "h:1"]]}
     one.record(1, "exchange", conn=1, exchange=1, stage="end", request=head, ended_by="client", peer="[::")
     (entry,) = entries(tmp_path / "out.har", one.close())
@@ -238,7 +238,7 @@ def test_an_upstream_that_is_no_url_costs_only_the_origin(upstream: str, tmp_pat
 
 
 def test_a_capture_of_stdio_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "x", 1)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "x", 1)
     one.handshake()
     one.close()
     done = mcpproxy("export", "--format", "har", "-o", tmp_path / "out.har", tmp_path / "one.mcpcap")

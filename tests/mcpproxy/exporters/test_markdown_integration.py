@@ -9,7 +9,7 @@ import cmarkgfm
 import pytest
 from cmarkgfm.cmark import Options
 
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import counted
 from tests.mcpproxy.html_report.conversations import busy
@@ -67,7 +67,7 @@ class Rendered(HTMLParser):
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A capture with each hostile text in every place that is printed."""
-    one = Written(tmp_path_factory.mktemp("x") / "one.mcpcap", "@octocat #1", 1, tool="@octocat ```")
+    one = CaptureWriter(tmp_path_factory.mktemp("x") / "one.mcpcap", "@octocat #1", 1, tool="@octocat ```")
     number = 1
     one.handshake(0, "@octocat", HOSTILE[0])
     at = 20
@@ -154,7 +154,7 @@ def test_export_writes_the_same(stdio: Path, tmp_path: Path) -> None:
 
 
 def test_a_long_body_is_cut_and_says_how_to_see_all_of_it(tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "x", 1)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "x", 1)
     one.handshake()
     number = one.call(20, 2, "a", text="x" * 100_000)
     text = shown(one.close())
@@ -165,7 +165,7 @@ def test_a_long_body_is_cut_and_says_how_to_see_all_of_it(tmp_path: Path) -> Non
 
 
 def test_what_an_issue_cannot_hold_is_told(tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "x", 1)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "x", 1)
     for number in range(20):
         one.call(20 + number, number, "a", text="x" * 8_000)
     done = mcpproxy("export", "--format", "markdown", "-o", tmp_path / "out.md", one.close())

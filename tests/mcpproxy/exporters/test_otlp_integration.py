@@ -19,7 +19,7 @@ from mcpproxy.exporters.otlp import histograms
 from mcpproxy.exporters.otlp.capture import CaptureSpans
 from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, parsed_traceparent
 from mcpproxy.exporters.otlp.histograms import Histograms
-from tests.analysis.store.written import Written
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import (
     BY_LATE_RESPONSE,
@@ -220,7 +220,7 @@ def test_arguments_and_results_are_exported_on_request_only(stdio: Path, http: P
 
 
 def test_errors_have_their_type_and_the_servers_fault_is_the_servers(tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "files", 1, 1_795_000_000_000_000_000)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "files", 1, 1_795_000_000_000_000_000)
     one.handshake()
     one.call(20, 2, "a")
     one.refuse(21, 2, -32602, "no such thing")
@@ -322,7 +322,7 @@ def test_a_filter_selects_calls(stdio: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wall_ns", [-5, 1 << 70, (1 << 63) - 1, True, None])
 def test_times_that_no_reader_can_hold_are_bounded(wall_ns: Any, tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "files", 1, wall_ns)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "files", 1, wall_ns)
     one.handshake()
     told = exported(tmp_path / "out", one.close())
     assert len(told.spans) == 2
@@ -336,13 +336,13 @@ def test_names_of_peers_cannot_make_series_without_end(
     assert histograms.MAX_SERIES == 2_000
     kept = 50
     monkeypatch.setattr(histograms, "MAX_SERIES", kept)
-    one = Written(tmp_path / "one.mcpcap", "files", 1, 1_795_000_000_000_000_000)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "files", 1, 1_795_000_000_000_000_000)
     one.handshake()
     for number in range(kept + 200):
         one.call(20 + number, number + 2, f"tool-{number}")
         one.answer(20 + number, number + 2, content=[])
     one.close()
-    other = Written(tmp_path / "other.mcpcap", "files", 2, 1_795_000_000_000_000_000)
+    other = CaptureWriter(tmp_path / "other.mcpcap", "files", 2, 1_795_000_000_000_000_000)
     other.handshake()
     other.close()
     words = ["--format", "otlp", "-o", tmp_path / "out", tmp_path / "one.mcpcap", tmp_path / "other.mcpcap"]

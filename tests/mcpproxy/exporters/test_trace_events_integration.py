@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.analysis.store.written import MS, OPENED, Written
+from tests.analysis.store.capture_writer import MS, OPENED, CaptureWriter
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import (
     BY_LATE_RESPONSE,
@@ -126,7 +126,7 @@ def test_an_arrow_leads_to_what_the_server_asks_in_the_course_of_a_call(http: Pa
 
 def test_captures_share_one_clock_and_servers_of_one_name_one_process(tmp_path: Path) -> None:
     for number, name in enumerate(("a", "b", "a")):
-        one = Written(tmp_path / f"{number}.mcpcap", name, number, OPENED + number * 1000 * MS)
+        one = CaptureWriter(tmp_path / f"{number}.mcpcap", name, number, OPENED + number * 1000 * MS)
         one.handshake(5)
         one.close()
     found = events(tmp_path / "out.json", tmp_path)
@@ -137,7 +137,7 @@ def test_captures_share_one_clock_and_servers_of_one_name_one_process(tmp_path: 
 
 
 def test_counters_say_how_much_waits(tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "x", 1)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "x", 1)
     one.handshake()
     one.call(20, 2, "a")
     one.call(21, 3, "b")
@@ -151,7 +151,7 @@ def test_counters_say_how_much_waits(tmp_path: Path) -> None:
 
 
 def test_a_call_ends_with_its_cancellation_and_says_how_late_its_response_was(tmp_path: Path) -> None:
-    one = Written(tmp_path / "one.mcpcap", "x", 1)
+    one = CaptureWriter(tmp_path / "one.mcpcap", "x", 1)
     one.handshake()
     one.call(100, 2, "late")
     one.call(110, 3, "left")

@@ -98,7 +98,7 @@ def test_attacks_are_shown_as_text(report: Opened) -> None:
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\x00-\x08\x1b\u2028\u2029]", shown)
 
 
-def test_policy_stops_what_would_get_past_us(report: Opened) -> None:
+def test_the_policy_stops_attacks_that_reach_the_markup(report: Opened) -> None:
     """Attacks that do reach the markup: the page reports the violations, and nothing runs or loads."""
     report.run(
         "void document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.owned = 99'}))"
@@ -113,7 +113,7 @@ def test_policy_stops_what_would_get_past_us(report: Opened) -> None:
     assert {"script-src-elem", "script-src-attr", "img-src", "style-src-attr", "connect-src"} <= set(heard)
 
 
-def test_file_holds_no_markup_but_ours(file: Path) -> None:
+def test_the_file_has_only_the_markup_of_the_page(file: Path) -> None:
     text = file.read_text("utf-8")
     names = {
         name.lower()

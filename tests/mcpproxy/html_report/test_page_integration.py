@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from tests.analysis.store.written import OPENED, Written
+from tests.analysis.store.capture_writer import OPENED, CaptureWriter
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.html_report.browser import Opened, opened
@@ -102,7 +102,7 @@ def test_error_on_the_first_screen_leads_to_its_first_frame(report: Opened) -> N
 
 
 def test_the_first_message_of_a_rule_is_not_counted_for_all(started: Browser, tmp_path: Path) -> None:
-    talk = Written(tmp_path / "shop.mcpcap", "shop")
+    talk = CaptureWriter(tmp_path / "shop.mcpcap", "shop")
     talk.handshake()
     for number, tool in enumerate(("order", "order", "pay"), 1):
         talk.call(20 * number, number, tool)
@@ -174,7 +174,7 @@ def test_filter_searches_rows_and_payloads(report: Opened) -> None:
 
 
 def test_text_in_a_string_can_be_read_and_what_the_filter_found_is_marked(started: Browser, tmp_path: Path) -> None:
-    talk = Written(tmp_path / "texts.mcpcap", "texts")
+    talk = CaptureWriter(tmp_path / "texts.mcpcap", "texts")
     talk.handshake()
     talk.call(20, 1, "search")
     document = orjson.dumps({"items": [{"id": n, "name": f"item {n}"} for n in range(60)] + ["needle\u202e"]}).decode()

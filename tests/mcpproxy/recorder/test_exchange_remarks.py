@@ -10,7 +10,7 @@ from captures.frames import FrameAssembler
 from captures.record import Record, decode
 from mcpproxy.importers.trace import Case, cases
 from mcpproxy.wording.records import remark_on
-from tests.mcpproxy.telling import Telling
+from tests.mcpproxy.conversation_text import ConversationText
 
 STREAM = {"status": 200, "headers": [["Content-Type", "text/event-stream; charset=utf-8"]]}
 JSON = {"status": 200, "headers": [["content-type", "application/json"]]}
@@ -75,7 +75,7 @@ def test_an_exchange_is_worth_a_line_where_its_messages_do_not_say_it(
 
 
 def shown(*records: tuple[str, dict[str, Any]]) -> list[str]:
-    conversation = Telling()
+    conversation = ConversationText()
     items = [Record(number, rec, number, members) for number, (rec, members) in enumerate(records)]
     return [line for item in items for thing in conversation.things_of(item) for line in conversation.lines(thing)]
 
@@ -120,7 +120,7 @@ def told_of_stream(*, answered: bool) -> list[str]:
         frames.insert(2, {"x": 1, "dir": "s2c", "k": "sse", "raw": f"data: {json.dumps(answer)}\n\n"})
     (case,) = cases([json.dumps({"name": "left", "transport": "http", "frames": frames}).encode()])
     assert isinstance(case, Case)
-    conversation, assembler, lines = Telling(), FrameAssembler(), list[str]()
+    conversation, assembler, lines = ConversationText(), FrameAssembler(), list[str]()
     for _, line in case.records():
         record = decode(line.rstrip(b"\n"), 0, loads)
         assert record is not None

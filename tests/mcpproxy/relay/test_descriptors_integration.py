@@ -134,7 +134,7 @@ def test_null_for_all_three(place: Place) -> None:
 
 def test_a_session_with_null_for_stdout_goes_on_after_the_end_of_stdin(place: Place) -> None:
     session = place.start(["sh", "-c", "cat >/dev/null; exec sleep 60"], stdout=subprocess.DEVNULL)
-    session.hang_up()
+    session.close_stdin()
     wait_until(lambda: members_of(session.capture or Path(), "eof"), "the end of stdin to be passed on")
     assert session.process.poll() is None
     session.process.terminate()
@@ -182,7 +182,7 @@ CLOSED = ["0", "1", "2", "01", "02", "12", "012"]
 
 
 @pytest.mark.parametrize("closed", CLOSED)
-def test_what_is_closed_for_us_is_closed_for_the_server(place: Place, tmp_path: Path, closed: str) -> None:
+def test_closed_descriptors_stay_closed_for_the_server(place: Place, tmp_path: Path, closed: str) -> None:
     server = tmp_path / "server.sh"
     # A shell, because a Python interpreter would open something in place of a closed descriptor.
     server.write_text(
@@ -192,7 +192,7 @@ def test_what_is_closed_for_us_is_closed_for_the_server(place: Place, tmp_path: 
     command = place.command(["sh", str(server), str(tmp_path / "found")], capture=capture)
     shell = '"$@" ' + " ".join(f"{fd}>&-" for fd in closed)
     session = place.start(["sh", "-c", shell, "sh", *command], direct=True)
-    session.hang_up()
+    session.close_stdin()
     assert session.end() == 0
     assert session.rest() == session.errors() == b""
     kept = "".join(f" {fd}" for fd in "012" if fd not in closed)
@@ -211,7 +211,7 @@ def test_a_session_without_one_of_the_three_uses_the_other_two(place: Place, clo
     for one in (session, direct):
         if closed != "0":  # nothing reads it there, and if the session has already ended, the pipe is broken
             one.send(b"in\n")
-        one.hang_up()
+        one.close_stdin()
     assert session.end() == direct.end()
     assert session.rest() == direct.rest()
     assert session.errors() == direct.errors()

@@ -158,7 +158,7 @@ def test_a_server_that_has_ended_takes_nothing_with_it(place: Place) -> None:
         wait_until(lambda: place.leftovers() == [child], "the guard to be gone")
 
 
-def test_our_kill_at_the_moment_of_the_end_hits_no_survivor(place: Place) -> None:
+def test_a_kill_by_the_recorder_at_the_end_hits_no_survivor(place: Place) -> None:
     """The server is gone, and the recorder waits for a client that does not read; its death leaves nothing to end."""
     command = " ".join(map(str, peer("exit_code", "--bytes", str(100 << 10))))
     session = place.start(["sh", "-c", f"sleep 60 </dev/null >/dev/null 2>&1 & {command}"])

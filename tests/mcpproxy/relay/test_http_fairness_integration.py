@@ -36,7 +36,7 @@ SUITE = ("one-byte chunks up", "pipelined requests", "tiny events", "compressed 
 """The floods of the suite cover both directions, requests, and compressed data; `make soak` has all floods."""
 
 
-def test_work_of_several_takes_turns_and_leaves_each_turn() -> None:
+def test_long_steps_take_turns_and_yield_to_the_loop() -> None:
     """Long steps run one per turn, in the order of the queue; the event loop is free between turns."""
     done: list[str] = []
 
@@ -100,7 +100,7 @@ def latency(client: Wire, rounds: int) -> float:
 
 
 @pytest.mark.parametrize("kind", SUITE)
-def test_the_others_are_served_beside_a_flood(place: Place, kind: str) -> None:
+def test_other_clients_are_served_during_a_flood(place: Place, kind: str) -> None:
     """The flood does not end, so a client that had to wait for it would wait forever."""
     beside_flood(place, kind, 5)
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests import http_harness
 from tests.harness import DEADLINE_S, Place
-from tests.http_harness import Authority, Surroundings, Upstream, Wire, serving
+from tests.http_harness import Authority, TrafficSetup, Upstream, Wire, serving
 from tests.mcpproxy.relay import test_http_abuse_integration, test_http_fairness_integration
 
 Attack = Callable[[Place], None]
@@ -61,7 +61,7 @@ def test_in_other_surroundings(
     if uvloop:
         pytest.importorskip("uvloop")
     authority = request.getfixturevalue("authority") if tls else None
-    monkeypatch.setattr(http_harness, "surroundings", Surroundings(authority, uvloop))
+    monkeypatch.setattr(http_harness, "surroundings", TrafficSetup(authority, uvloop))
     attack(place)
 
 
@@ -84,7 +84,7 @@ runpy.run_module("mcpproxy", run_name="__main__", alter_sys=True)
 def test_a_connection_that_was_closed_already_can_be_ended(
     place: Place, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_harness, "surroundings", Surroundings(authority))
+    monkeypatch.setattr(http_harness, "surroundings", TrafficSetup(authority))
     monkeypatch.setattr(http_harness, "_WITHOUT_UVLOOP", ENDS_AT_ONCE)
     asked = threading.Event()
 

@@ -50,11 +50,11 @@ def test_a_server_to_which_a_launcher_has_handed_its_pipes_goes_on(
         if client == "sends TERM":
             session.process.send_signal(signal.SIGTERM)
         elif client == "closes stdin":
-            session.hang_up()
+            session.close_stdin()
         else:
             assert asks(session) == PING
             assert session.process.poll() is None
-            session.hang_up()
+            session.close_stdin()
         assert session.rest() == b""
         assert session.end() == 0
         wait_until(lambda: not is_alive(child), "the server to see the end of its stdin")
@@ -70,7 +70,7 @@ def test_a_server_to_which_a_launcher_has_handed_its_pipes_goes_on(
 def test_everything_else_ends_with_the_first_process(place: Place, end: str, holds: str, client: str) -> None:
     with launched(place, "--end", end, "--holds", holds) as (session, child):
         if client == "closes stdin":
-            session.hang_up()
+            session.close_stdin()
         elif client == "sends TERM":
             session.process.send_signal(signal.SIGTERM)
         assert session.rest() == b""
@@ -82,12 +82,12 @@ def test_it_goes_on_without_the_recorder(place: Place) -> None:
     with launched(place, direct=True) as (session, child):
         assert session.end() == 0
         assert asks(session) == PING
-        session.hang_up()
+        session.close_stdin()
         assert session.rest() == b""
         wait_until(lambda: not is_alive(child), "the server to see the end of its stdin")
 
 
-def test_when_the_client_is_gone_what_would_survive_it_may(place: Place) -> None:
+def test_a_server_that_ignores_eof_outlives_the_client(place: Place) -> None:
     """A server that ignores the end of its stdin outlives the recorder, which then cannot pass signals to it."""
     server = [sys.executable, "-I", "-S", "-c", "import signal; signal.alarm(120); print(flush=True); signal.pause()"]
     script = 'exec 3<&0; "$@" <&3 & echo $! >&2'
@@ -97,7 +97,7 @@ def test_when_the_client_is_gone_what_would_survive_it_may(place: Place) -> None
     with killed_at_the_end(child):
         assert session.line() == b"\n"
         assert session.process.stdout is not None
-        session.hang_up()
+        session.close_stdin()
         session.process.stdout.close()
         assert session.end() == 0
         assert is_alive(child)
@@ -129,7 +129,7 @@ def test_wrappers(place: Place, wrapper: str, *, direct: bool) -> None:
     session = place.start([*WRAPPERS[wrapper], *echo()], direct=direct)
     assert asks(session) == PONG
     assert asks(session) == PONG
-    session.hang_up()
+    session.close_stdin()
     assert session.rest() == b""
     assert session.end() == (7 if "waits" in wrapper else 0)
 
@@ -152,7 +152,7 @@ def test_a_client_of_a_container_that_attaches_over_a_socket(place: Place, *, di
             [sys.executable, "-I", "-S", "-c", _ATTACH, str(listener.getsockname()[1])], direct=direct
         )
         assert asks(session) == PONG
-        session.hang_up()
+        session.close_stdin()
         assert session.rest() == b""
         assert session.end() == 0
         server.join()
@@ -192,7 +192,7 @@ def test_uvx(place: Place, tmp_path: Path, *, direct: bool) -> None:
     offline = ["--offline", "--no-index", "--find-links", str(tmp_path), "--python", sys.executable]
     session = place.start([str(UV), "tool", "run", *offline, "tiny"], direct=direct)
     assert asks(session) == PING
-    session.hang_up()
+    session.close_stdin()
     assert session.rest() == b""
     assert session.end() == 3
 
@@ -212,6 +212,6 @@ def test_npx(place: Place, tmp_path: Path, *, direct: bool) -> None:
         ["npx", "--offline", "--yes", str(tmp_path)], direct=direct, environment=environment, cwd=tmp_path
     )
     assert asks(session) == PING
-    session.hang_up()
+    session.close_stdin()
     assert session.rest() == b""
     assert session.end() == 3

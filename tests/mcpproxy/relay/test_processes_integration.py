@@ -87,7 +87,7 @@ def test_a_zombie_is_not_alive() -> None:
     assert child.wait() == 0
 
 
-def test_processes_of_another_namespace_are_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_of_another_namespace_get_no_signal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A /proc in which this process has another pid than here."""
     (tmp_path / "4711").mkdir()
     (tmp_path / "4711" / "stat").write_text("4711 (python) S " + "1 " * 40)

@@ -65,7 +65,7 @@ def test_each_signal_is_passed_on_once_and_recorded(place: Place, system: str) -
     for name in names:
         session.process.send_signal(signal.Signals[f"SIG{name}"])
         assert session.next_report() == {"signal": name, "count": 1}
-    session.hang_up()
+    session.close_stdin()
     assert session.next_report() == {"total": dict.fromkeys(names, 1)}
     assert session.end() == 3
     assert signals(session, "received") == [(f"SIG{name}", "process") for name in names]

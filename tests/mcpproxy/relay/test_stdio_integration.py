@@ -62,7 +62,7 @@ def test_death_by_signal_becomes_ours(place: Place, name: str) -> None:
 def test_half_close_passes_on_and_every_answer_still_comes(place: Place) -> None:
     session = place.start(inline("data = sys.stdin.buffer.read(); os.write(1, data)"))
     session.send(LINES)
-    session.hang_up()
+    session.close_stdin()
     assert session.rest() == LINES
     assert session.end() == 0
     assert session.recorded("c2s") == session.recorded("s2c") == LINES
@@ -72,7 +72,7 @@ def test_no_timer_runs_against_a_server_that_answers_long_after_the_half_close(p
     # Longer than the grace periods for servers whose client is gone and for ignored signals.
     code = "import time; sys.stdin.read(); time.sleep(6); os.write(1, b'late\\n'); sys.exit(4)"
     session = place.start(inline(code))
-    session.hang_up()
+    session.close_stdin()
     assert session.rest() == b"late\n"
     assert session.end() == 4
 
@@ -130,7 +130,7 @@ def test_a_client_that_only_stops_listening_can_still_be_heard(place: Place, tmp
     assert kept.read_bytes() == b"still here\n" * sent
 
 
-def test_a_server_sees_at_one_of_its_next_writes_that_nobody_listens(place: Place) -> None:
+def test_a_later_write_of_the_server_gets_a_broken_pipe(place: Place) -> None:
     # Not at the first write after that one, which ends the read in which the recorder is blocked.
     code = """
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)

@@ -30,7 +30,7 @@ def talk(session: Session) -> None:
     """A short session in which exactly the server's bytes are returned."""
     session.send(GREETING)
     assert session.line() == GREETING
-    session.hang_up()
+    session.close_stdin()
     assert session.rest() == b""
     assert session.end() == 3
 
@@ -175,7 +175,7 @@ def test_a_session_outlives_the_package_that_it_was_started_from(place: Place, c
         assert session.next_report() == {"signal": "USR1", "count": number + 1}
     giant = b'{"jsonrpc":"2.0","method":"x","params":["' + b"y" * (3 << 20) + b'"]}\n'
     session.send(GREETING * 100 + b"no json\n" + giant)
-    session.hang_up()
+    session.close_stdin()
     session.next_report()
     assert session.end() == 3
     assert session.errors() == b""

@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tests.analysis.store.written import DAY, OPENED, Written
+from tests.analysis.store.capture_writer import DAY, OPENED, CaptureWriter
 from tests.parquet import parquet_reader
 
 
 def written(folder: Path, number: int, wall_ns: int = OPENED, secret: str = "", *, tables: int = 6) -> Path:
     """Write a closed capture with rows in six tables, in four, or in three if it has no frames."""
     folder.mkdir(parents=True, exist_ok=True)
-    one = Written(folder / f"{number}.mcpcap", f"server-{number}", number, wall_ns)
+    one = CaptureWriter(folder / f"{number}.mcpcap", f"server-{number}", number, wall_ns)
     if tables == 3:
         one.record(1, "stderr", raw=f"{secret}{number}", size=8)
         return one.close()
@@ -30,7 +30,7 @@ def written(folder: Path, number: int, wall_ns: int = OPENED, secret: str = "", 
 def large(path: Path, frames: int, number: int = 0) -> Path:
     """Write a closed capture with that many frames of 600 kB, which compress to half their size at best."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    one = Written(path, "large", number)
+    one = CaptureWriter(path, "large", number)
     for id_ in range(frames):
         one.call(id_, id_, "search", text=os.urandom(300_000).hex())
     return one.close()

@@ -271,7 +271,7 @@ def test_one_broken_manifest_after_the_other_costs_its_capture_alone(tmp_path: P
 
 
 @pytest.mark.costly("it ships five captures three times")
-def test_keep_believes_no_manifest_that_names_too_little(tmp_path: Path) -> None:
+def test_keep_ignores_incomplete_manifests(tmp_path: Path) -> None:
     """Nor a manifest of a day; files that another manifest claims are not deleted either."""
     lake = Lake(tmp_path, "lake", None)
     everything = lake.home / "captures"

@@ -31,7 +31,7 @@ from mcpproxy.tui.messages import SqlReplied
 from mcpproxy.tui.screens import sessions
 from tests.captures.samples import header, lines, lost
 from tests.harness import ROOT
-from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, conversation, lossy, on_stage, record, said
+from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, conversation, frame_record, lossy, on_stage, record
 
 CORPUS: Final = ROOT / "tests/corpus/captures"
 NOW_NS: Final = 1_795_000_600_000_000_000
@@ -92,7 +92,7 @@ class Talk:
         self.frame("s2c", {"id": 1, "result": {"tools": tools}}, ready_ms + 9)
 
     def frame(self, side: Direction, message: dict[str, Any], at_ms: float) -> None:
-        self.say(*said(side, orjson.dumps({"jsonrpc": "2.0", **message})), at_ms)
+        self.say(*frame_record(side, orjson.dumps({"jsonrpc": "2.0", **message})), at_ms)
 
     def call(self, tool: str, at_ms: float, took_ms: float | None, wrong: str = "") -> None:
         """Write one call; if `took_ms` is None, it gets no response."""
@@ -106,7 +106,7 @@ class Talk:
 
     def stray(self, text: str, at_ms: float) -> None:
         """Write a line on stdout that is not a message."""
-        self.say(*said("s2c", text.encode()), at_ms)
+        self.say(*frame_record("s2c", text.encode()), at_ms)
 
     def log(self, text: str, at_ms: float) -> None:
         """Write a line of stderr."""
@@ -190,11 +190,14 @@ def huge(folder: Path) -> list[Path]:
     """10,000 frames, of which the last have numbers of five digits."""
     middles = conversation(2)
     for number in range(5_000):
-        middles += [said("c2s", CALL % (1000 + number, number)), said("s2c", FINE % (1000 + number, number))]
+        middles += [
+            frame_record("c2s", CALL % (1000 + number, number)),
+            frame_record("s2c", FINE % (1000 + number, number)),
+        ]
     return [record(folder / "huge" / "20261118T110640Z-4f2a.mcpcap", [*middles, END])]
 
 
-def many(folder: Path) -> list[Path]:
+def mixed_sessions(folder: Path) -> list[Path]:
     """Sessions that ended normally, with an error, without an end record, and with lost records."""
     paths = siblings(folder, 60)
     dead = record(folder / "db" / "20261117T110640Z-0001.mcpcap", conversation(3, "db"))
@@ -218,7 +221,7 @@ async def listed(stage: Stage) -> None:
     await stage.settled()
 
 
-async def nothing(stage: Stage) -> None:
+async def empty_list(stage: Stage) -> None:
     """Show the hint for a list without sessions: no row shows that the search has ended, so the hint must."""
     await listed(stage)
     await stage.see(NOTHING_YET.splitlines()[0])
@@ -301,8 +304,8 @@ class Scene:
 
 
 SCENES: Final[dict[str, Scene]] = {
-    "sessions-empty": Scene(lambda _: [], nothing),
-    "sessions": Scene(many, listed, picture=("sessions", 100, 10)),
+    "sessions-empty": Scene(lambda _: [], empty_list),
+    "sessions": Scene(mixed_sessions, listed, picture=("sessions", 100, 10)),
     "traffic-empty": Scene(corpus("no-newline"), opened),
     "traffic": Scene(busy, then("down", "down")),
     "traffic-huge": Scene(huge, then("G")),

@@ -56,19 +56,19 @@ FLOAT = b'{"jsonrpc":"2.0","id":7.0,"method":"ping"}'
 Middles = list[tuple[str, bytes]]
 
 
-def said(direction: Direction, raw: bytes) -> tuple[str, bytes]:
+def frame_record(direction: Direction, raw: bytes) -> tuple[str, bytes]:
     """One frame."""
     return "frame", frame(direction, raw)
 
 
 def conversation(calls: int = 6, name: str = "library") -> Middles:
     """A handshake, calls of which every third fails, a line of stderr, and a call without a response."""
-    made = [("header", header(name=name)), said("c2s", INITIALIZE), said("s2c", INITIALIZED)]
-    made.append(said("c2s", b'{"jsonrpc":"2.0","method":"notifications/initialized"}'))
+    made = [("header", header(name=name)), frame_record("c2s", INITIALIZE), frame_record("s2c", INITIALIZED)]
+    made.append(frame_record("c2s", b'{"jsonrpc":"2.0","method":"notifications/initialized"}'))
     for n in range(1, calls + 1):
-        made.append(said("c2s", CALL % (n, n)))
-        made.append(said("s2c", WRONG % n if n % 3 == 0 else FINE % (n, n)))
-    made += [("stderr", stderr_members(b"warning: low on shelves")), said("c2s", CALL % (99, 99))]
+        made.append(frame_record("c2s", CALL % (n, n)))
+        made.append(frame_record("s2c", WRONG % n if n % 3 == 0 else FINE % (n, n)))
+    made += [("stderr", stderr_members(b"warning: low on shelves")), frame_record("c2s", CALL % (99, 99))]
     return made
 
 
@@ -99,7 +99,13 @@ def captured(folder: Path, name: str = "library", calls: int = 6, stamp: str = "
 
 def wrong(folder: Path, noise: int = 1) -> Path:
     """A capture with errors of two rules, and a note: noise from row 4 on, an unrequested response, an odd id."""
-    middles = [*conversation(0, "wrong"), *[said("s2c", NOISE)] * noise, said("s2c", UNKNOWN), said("c2s", FLOAT), END]
+    middles = [
+        *conversation(0, "wrong"),
+        *[frame_record("s2c", NOISE)] * noise,
+        frame_record("s2c", UNKNOWN),
+        frame_record("c2s", FLOAT),
+        END,
+    ]
     return record(folder / "wrong" / "20261121T101502Z-0001.mcpcap", middles)
 
 

@@ -30,13 +30,13 @@ from tests.analysis.store.hostile_losses import lossy
 from tests.analysis.traces import corpus
 from tests.examples import examples
 from tests.harness import ROOT
-from tests.mcpproxy.tui.alone import Alone as Reading
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.test_columns import cells
 
 KEPT = ROOT / "tests/corpus/captures"
 
 
-class Told(NamedTuple):
+class CallFacts(NamedTuple):
     """What is known about a call."""
 
     request: int
@@ -52,7 +52,7 @@ class Told(NamedTuple):
     """How long it had waited, if it was abandoned and no response came."""
 
 
-Calls = Counter[Told]
+Calls = Counter[CallFacts]
 
 
 def state_of(outcome: str, *, is_cancelled: bool) -> str:
@@ -70,12 +70,12 @@ def whole(text: str) -> str:
 
 
 def in_python(path: Path) -> Calls:
-    return Counter(map(told, analysis.calls(path)))
+    return Counter(map(call_facts, analysis.calls(path)))
 
 
-def told(call: Call) -> Told:
+def call_facts(call: Call) -> CallFacts:
     request, response = call.request, call.response
-    return Told(
+    return CallFacts(
         request.seq,
         request.sender,
         whole(request.method),
@@ -101,7 +101,7 @@ def on_screen(reading: Reading) -> Calls:
             columns.response[number],
         )
         latency_ns = columns.latency_ns[number]
-        one = Told(
+        one = CallFacts(
             index.entry(columns.request[number]).seq,
             kind.side,
             whole(kind.method),
@@ -183,7 +183,7 @@ def in_sql(paths: Iterable[Path], cached: Path) -> tuple[dict[str, Calls], Count
     for capture, request, asked_by, method, name, outcome, latency_ns, response, abandoned_ns, is_cancelled in rows:
         state = state_of(outcome, is_cancelled=is_cancelled)
         states[capture, request, state] -= 1
-        one = Told(request, asked_by, method, name, outcome, state, latency_ns, response, abandoned_ns)
+        one = CallFacts(request, asked_by, method, name, outcome, state, latency_ns, response, abandoned_ns)
         found.setdefault(capture, Calls())[one] += 1
     assert not +states
     return found, errors

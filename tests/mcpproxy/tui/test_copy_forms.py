@@ -4,7 +4,7 @@ import pytest
 
 from mcpproxy.tui.copies.copy_forms import forms
 from tests.harness import ROOT
-from tests.mcpproxy.tui.alone import Alone as Reading
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 
 HTTP = ROOT / "tests/corpus/captures/http.mcpcap"
 

@@ -56,7 +56,7 @@ class TestFinding:
         assert find(lines, pattern_of("needle")).places == []
         assert find([[Span("nee"), Span("dle")]], pattern_of("needle")).places == [MatchPosition(0)]
 
-    def test_the_text_is_no_pattern(self) -> None:
+    def test_the_text_is_not_a_pattern(self) -> None:
         assert find([[Span("a.c abc")]], pattern_of("a.c")).ranges == {0: [(0, 3)]}
 
     def test_in_a_tree_also_in_what_is_folded_and_cut(self) -> None:

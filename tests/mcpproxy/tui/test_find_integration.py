@@ -8,7 +8,7 @@ import pytest
 from mcpproxy.tui.details.byte_pages import PAGE
 from mcpproxy.wording import units
 from tests.captures.samples import header, in_pieces
-from tests.mcpproxy.tui.stage import CALL, END, Act, Stage, captured, play, play_each, record, said
+from tests.mcpproxy.tui.stage import CALL, END, Act, Stage, captured, frame_record, play, play_each, record
 
 
 def marked(stage: Stage) -> int:
@@ -90,7 +90,7 @@ class TestScreen:
         answer = {"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": "\n".join(lines)}]}}
         raw = json.dumps(answer).encode()
         assert len(raw) > 5_000_000
-        middles = [("header", header()), said("c2s", CALL % (1, 1)), *in_pieces("s2c", raw, 1 << 20), END]
+        middles = [("header", header()), frame_record("c2s", CALL % (1, 1)), *in_pieces("s2c", raw, 1 << 20), END]
 
         async def act(stage: Stage) -> None:
             await stage.open()
@@ -160,7 +160,7 @@ class TestScreen:
     def test_a_match_in_a_folded_string_unfolds_it(self, tmp_path: Path) -> None:
         text = "one\n" + "hay " * 100 + "\nneedle here"
         answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}]}})
-        middles = [("header", header()), said("c2s", CALL % (1, 1)), said("s2c", answer.encode()), END]
+        middles = [("header", header()), frame_record("c2s", CALL % (1, 1)), frame_record("s2c", answer.encode()), END]
 
         async def act(stage: Stage) -> None:
             await stage.open()

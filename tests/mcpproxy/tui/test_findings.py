@@ -13,7 +13,7 @@ from mcpproxy.tui.details.tree_place import line_of
 from mcpproxy.tui.rows.finding_rows import has_all_words, list_items
 from mcpproxy.tui.widgets.tree import Tree, branches
 from mcpproxy.wording.exact_json import parse
-from tests.mcpproxy.tui.alone import Alone as Reading
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.stage import captured
 
 

@@ -30,17 +30,17 @@ from tests.mcpproxy.tui.stage import (
     Stage,
     captured,
     conversation,
+    frame_record,
     play,
     play_each,
     record,
-    said,
     wrong,
 )
 
 
 def strays(folder: Path, count: int) -> Path:
     """Responses without a request, each with a different id, from row 4 on."""
-    made = [said("s2c", b'{"jsonrpc":"2.0","id":%d,"result":{}}' % (4000 + number)) for number in range(count)]
+    made = [frame_record("s2c", b'{"jsonrpc":"2.0","id":%d,"result":{}}' % (4000 + number)) for number in range(count)]
     return record(folder / "strays" / "20261121T101502Z-0001.mcpcap", [*conversation(0, "strays"), *made, END])
 
 
@@ -269,8 +269,8 @@ async def where_nothing_is_found_no_key_does_anything(stage: Stage) -> None:
 
 def test_lists_that_are_long_full_of_the_same_or_empty(tmp_path: Path) -> None:
     ping = [
-        said("c2s", b'{"jsonrpc":"2.0","id":5,"method":"ping"}'),
-        said("s2c", b'{"jsonrpc":"2.0","id":5,"result":{}}'),
+        frame_record("c2s", b'{"jsonrpc":"2.0","id":5,"method":"ping"}'),
+        frame_record("s2c", b'{"jsonrpc":"2.0","id":5,"result":{}}'),
     ]
     fine = record(tmp_path / "fine" / "a.mcpcap", [*conversation(0)[:4], *ping, END])
     acts = (
@@ -317,7 +317,7 @@ def test_a_live_capture_is_checked_as_it_comes_and_again_after_its_worker_was_ki
         await stage.listed()
         await stage.press("enter")
         await stage.see("● following", "waiting")
-        live.append(seal(len(known), 10**9, *said("s2c", NOISE)))
+        live.append(seal(len(known), 10**9, *frame_record("s2c", NOISE)))
         await stage.see("✗ 1", "1 finding")
         findings = stage.traffic.reading.findings
         await stage.until(lambda: findings.has_caught_up and findings.checked == len(known) + 1)
@@ -346,7 +346,7 @@ def test_a_live_capture_is_checked_as_it_comes_and_again_after_its_worker_was_ki
 
 def test_what_is_folded_stays_folded_when_the_answer_comes(tmp_path: Path) -> None:
     live = CaptureFile(tmp_path / "live.mcpcap")
-    known = lines([*conversation(0)[:4], said("c2s", CALL % (7, 7))])
+    known = lines([*conversation(0)[:4], frame_record("c2s", CALL % (7, 7))])
     for line in known:
         live.append(line)
 
@@ -359,7 +359,7 @@ def test_what_is_folded_stays_folded_when_the_answer_comes(tmp_path: Path) -> No
         await stage.see('"method": "tools/call"')
         await stage.press("left")
         await stage.see("▸ { jsonrpc, id, method, params }")
-        live.append(seal(len(known), 10**9, *said("s2c", FINE % (7, 7))))
+        live.append(seal(len(known), 10**9, *frame_record("s2c", FINE % (7, 7))))
         reading = stage.traffic.reading
         await stage.until(lambda: len(reading.calls) > 1 and reading.outcome(1) is not None)
         await stage.settled()
@@ -373,7 +373,7 @@ def test_the_list_of_sessions_counts_what_is_visible_small_or_live_and_the_large
 ) -> None:
     monkeypatch.setattr(sessions, "MAX_COUNTABLE_FRAMES", 10)
     live = CaptureFile(tmp_path / "live.mcpcap")
-    known = lines([*conversation(2, "living"), said("s2c", NOISE)])
+    known = lines([*conversation(2, "living"), frame_record("s2c", NOISE)])
     for line in known:
         live.append(line)
     finished = [wrong(tmp_path), captured(tmp_path, "large"), captured(tmp_path, "small", calls=2)]
@@ -388,7 +388,7 @@ def test_the_list_of_sessions_counts_what_is_visible_small_or_live_and_the_large
         assert " 2 " in found("wrong")
         assert "…" in found("large")
         await stage.until(lambda: "  1 " in found("living"), "what is live")
-        live.append(seal(len(known), 10**9, *said("s2c", NOISE)))
+        live.append(seal(len(known), 10**9, *frame_record("s2c", NOISE)))
         await stage.until(lambda: "  2 " in found("living"), "what is live, again")
         await stage.press("down", "down")
         screen = stage.app.screen

@@ -46,7 +46,7 @@ def hinder(what: str) -> None:
         kept().write_bytes(b"\xff\x00 \x1b[2J\ntraffic \x1b]0;x\x07 \xff\ntraffic \ntraffic " + b"x" * 9000 + b"\n")
 
 
-def test_what_is_no_file_costs_no_descriptor() -> None:
+def test_other_than_regular_files_take_no_descriptor() -> None:
     hinder("directory")
     filters_of("traffic")
     free = os.open(os.devnull, os.O_RDONLY)

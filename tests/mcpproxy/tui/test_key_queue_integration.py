@@ -10,7 +10,7 @@ from mcpproxy.tui.keys import queue as key_queue
 from mcpproxy.tui.screens.help import HelpScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import header
-from tests.mcpproxy.tui.stage import CALL, END, Stage, _pressed, captured, play, record, said
+from tests.mcpproxy.tui.stage import CALL, END, Stage, _pressed, captured, frame_record, play, record
 
 TYPED = [
     ("/tools/list\r", "tools/list  0 of"),
@@ -74,7 +74,7 @@ def test_keys_wait_for_work_that_is_done_at_last_and_not_for_what_never_is(
 def test_keys_for_the_detail_wait_until_it_is_there(tmp_path: Path) -> None:
     text = json.dumps({"lines": list(range(20_000))}).encode()
     answer = b'{"jsonrpc":"2.0","id":1,"result":' + text + b"}"
-    made = [("header", header()), said("c2s", CALL % (1, 1)), said("s2c", answer), END]
+    made = [("header", header()), frame_record("c2s", CALL % (1, 1)), frame_record("s2c", answer), END]
     path = record(tmp_path / "x" / "20261121T101502Z-4f2a.mcpcap", made)
 
     async def act(stage: Stage) -> None:

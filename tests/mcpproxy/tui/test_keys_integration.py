@@ -167,7 +167,7 @@ def section(stage: Stage) -> str:
 
 
 @pytest.mark.costly("the keys and the help of nine screens, in three widths")
-def test_what_is_told_of_the_keys(tmp_path: Path) -> None:
+def test_the_line_of_keys_and_the_help(tmp_path: Path) -> None:
     acts: tuple[Act, ...] = (
         each_screen_shows_its_keys_whole_and_help_begins_with_them,
         the_keys_that_traffic_needs_most_fit_into_80_columns,

@@ -22,10 +22,10 @@ from tests.mcpproxy.tui.stage import (
     _pressed,
     captured,
     conversation,
+    frame_record,
     play,
     play_each,
     record,
-    said,
     sizes,
     timed,
 )
@@ -80,11 +80,11 @@ def slow_to_start(path: Path) -> Path:
 
 def failing(path: Path) -> Path:
     """A capture with a tool that is called often, and one that fails."""
-    middles = [("header", header()), said("c2s", INITIALIZE), said("s2c", INITIALIZED)]
+    middles = [("header", header()), frame_record("c2s", INITIALIZE), frame_record("s2c", INITIALIZED)]
     for number in range(1, 8):
         name = "often" if number < 6 else "failing"
         answer = WRONG % number if name == "failing" else FINE % (number, 1)
-        middles += [said("c2s", calling(name, number)), said("s2c", answer)]
+        middles += [frame_record("c2s", calling(name, number)), frame_record("s2c", answer)]
     return record(path, [*middles, END])
 
 
@@ -226,7 +226,9 @@ class TestScreen:
             slow(tmp_path / "slow" / "x.mcpcap"),
             slow_to_start(tmp_path / "slow-to-start" / "x.mcpcap"),
             failing(tmp_path / "failing" / "x.mcpcap"),
-            record(tmp_path / "unanswered" / "x.mcpcap", [("header", header()), said("c2s", CALL % (1, 1)), END]),
+            record(
+                tmp_path / "unanswered" / "x.mcpcap", [("header", header()), frame_record("c2s", CALL % (1, 1)), END]
+            ),
             record(tmp_path / "empty" / "x.mcpcap", [("header", header()), ("close", members(ending="client"))]),
         )
         acts = (
@@ -254,8 +256,10 @@ class TestScreen:
             await stage.press("enter", "L")
             await stage.see("2 responses to 3 requests", "● live")
             for number in range(200, 230):
-                made.append(seal(number * 2, number * 10**9, "frame", said("c2s", CALL % (number, 1))[1]))
-                answer = seal(number * 2 + 1, number * 10**9 + 410_000_000, "frame", said("s2c", FINE % (number, 1))[1])
+                made.append(seal(number * 2, number * 10**9, "frame", frame_record("c2s", CALL % (number, 1))[1]))
+                answer = seal(
+                    number * 2 + 1, number * 10**9 + 410_000_000, "frame", frame_record("s2c", FINE % (number, 1))[1]
+                )
                 made.append(answer)
             await stage.see("32 responses to 33 requests", "410ms")
 

@@ -8,7 +8,7 @@ import pytest
 from mcpproxy.history import history_path
 from mcpproxy.tui.details.detail import detail
 from mcpproxy.tui.layout_state import Layout, keep_layout, keep_theme, kept_layout, kept_theme
-from tests.mcpproxy.tui.alone import Alone as Reading
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.stage import captured
 
 

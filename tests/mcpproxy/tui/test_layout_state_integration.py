@@ -7,7 +7,7 @@ import pytest
 from mcpproxy.tui.app import DARK, LIGHT, TuiApp
 from mcpproxy.tui.layout_state import Layout, kept_layout
 from tests.captures.samples import header
-from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, captured, play, play_each, record, said
+from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, captured, frame_record, play, play_each, record
 from tests.mcpproxy.tui.test_layout_state import state
 
 
@@ -28,7 +28,7 @@ class TestTheme:
         play(light, captured(tmp_path))
         assert TuiApp(list, "").theme == LIGHT.name
 
-    def test_what_is_no_theme_of_ours_is_ignored(self) -> None:
+    def test_an_unknown_theme_is_ignored(self) -> None:
         state().parent.mkdir(parents=True)
         for text in (b"theme no such theme\n", b"theme textual-light\n", b"theme \xff\0\n", b"theme"):
             state().write_bytes(text)
@@ -143,7 +143,8 @@ async def nothing_is_shown_twice(stage: Stage) -> None:
 @pytest.mark.costly("list and detail in seven sizes")
 def test_list_and_detail_in_any_shape(tmp_path: Path) -> None:
     once = record(
-        tmp_path / "x" / "x.mcpcap", [("header", header()), said("c2s", CALL % (1, 1)), said("s2c", FINE % (1, 1)), END]
+        tmp_path / "x" / "x.mcpcap",
+        [("header", header()), frame_record("c2s", CALL % (1, 1)), frame_record("s2c", FINE % (1, 1)), END],
     )
     acts = (
         from_160_columns_on_the_detail_is_beside_the_list,

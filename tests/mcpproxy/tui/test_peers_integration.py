@@ -13,9 +13,9 @@ from tests.mcpproxy.tui.stage import (
     INITIALIZED,
     Stage,
     captured,
+    frame_record,
     play,
     record,
-    said,
     sizes,
 )
 from tests.mcpproxy.tui.test_peers import handshake
@@ -27,7 +27,9 @@ class TestScreen:
     def test_it_is_one_key_away_from_anywhere_and_shows_what_comes_later(self, tmp_path: Path) -> None:
         (tmp_path / "x").mkdir()
         made = CaptureFile(tmp_path / "x" / "live.mcpcap")
-        records = lines([("header", header(name="x")), said("c2s", INITIALIZE), said("s2c", INITIALIZED)])
+        records = lines(
+            [("header", header(name="x")), frame_record("c2s", INITIALIZE), frame_record("s2c", INITIALIZED)]
+        )
         made.append(records[0])
 
         async def act(stage: Stage) -> None:

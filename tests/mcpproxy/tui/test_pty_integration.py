@@ -12,7 +12,7 @@ import pytest
 
 from tests.captures.samples import header
 from tests.mcpproxy.tui.hostile import EVIL, HOSTILE, hostile
-from tests.mcpproxy.tui.stage import END, captured, record, said, sizes
+from tests.mcpproxy.tui.stage import END, captured, frame_record, record, sizes
 from tests.mcpproxy.tui.terminals import DEADLINE_S, Terminal, acts, children, is_running, starting, terminal
 from tests.mcpproxy.tui.test_key_queue_integration import TYPED
 
@@ -87,7 +87,7 @@ def test_no_finding_about_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -
         assert sign not in shown.heard or sign[0] < 0x80
 
 
-def test_what_stands_as_it_stood_is_not_drawn_again(tmp_path: Path) -> None:
+def test_unchanged_cells_are_not_drawn_again(tmp_path: Path) -> None:
     # The list of sessions lies below, and would draw over the screen on top.
     captured(tmp_path, calls=600)
     captured(tmp_path, name="older", stamp="20261120T101502Z-4f2b")
@@ -270,7 +270,7 @@ def test_where_nothing_can_be_drawn_it_says_what_to_use(tmp_path: Path, more: di
     assert done.stdout == b""
 
 
-def test_what_can_never_come_is_told_before_anything_is_drawn(tmp_path: Path) -> None:
+def test_impossible_requests_are_reported_before_anything_is_drawn(tmp_path: Path) -> None:
     with terminal(tmp_path, "*", is_cold=True) as shown:
         shown.until(lambda: shown.process.poll() is not None)
         shown.listen()
@@ -290,8 +290,10 @@ def test_the_errors_of_a_tool_are_four_keys_away_and_the_text_of_a_result_one(tm
     captured(place)
     read = [
         ("header", header(name="reads")),
-        said("c2s", b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read","arguments":{}}}'),
-        said("s2c", rb'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"first\n\tsecond"}]}}'),
+        frame_record("c2s", b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read","arguments":{}}}'),
+        frame_record(
+            "s2c", rb'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"first\n\tsecond"}]}}'
+        ),
         END,
     ]
     record(place / "reads" / "20251121T101502Z-4f2a.mcpcap", read)

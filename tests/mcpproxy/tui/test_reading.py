@@ -28,8 +28,8 @@ from tests.captures.samples import every_type, header, in_pieces, lines
 from tests.examples import examples
 from tests.harness import DEADLINE_S, ROOT
 from tests.heavy import MIB, SHAPES
-from tests.mcpproxy.tui.alone import Alone as Reading
 from tests.mcpproxy.tui.http_talk import post
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.stage import (
     CALL,
     END,
@@ -39,15 +39,15 @@ from tests.mcpproxy.tui.stage import (
     WRONG,
     captured,
     conversation,
+    frame_record,
     record,
-    said,
 )
 
 CORPUS = ROOT / "tests/corpus/captures"
 PING = b'{"jsonrpc":"2.0","id":99,"method":"ping"}'
 BATCH = b'[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":8,"method":"ping"}]'
 ANSWERS = b'[{"jsonrpc":"2.0","id":8,"result":{}},{"jsonrpc":"2.0","id":7,"result":{}}]'
-PRETTY = [said("c2s", line) for line in (b"{", b'  "jsonrpc": "2.0", "id": 5,', b'  "method": "ping"', b"}")]
+PRETTY = [frame_record("c2s", line) for line in (b"{", b'  "jsonrpc": "2.0", "id": 5,', b'  "method": "ping"', b"}")]
 CANCEL = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}'
 
 
@@ -87,15 +87,15 @@ def pairs_in(reading: Reading) -> set[tuple[int, int, int, str]]:
 SAID = st.lists(
     st.sampled_from(
         [
-            said("c2s", CALL % (1, 1)),
-            said("c2s", CALL % (2, 2)),
-            said("s2c", FINE % (1, 1)),
-            said("s2c", WRONG % 2),
-            said("c2s", CANCEL),
-            said("c2s", BATCH),
-            said("s2c", ANSWERS),
-            said("s2c", b"Loaded"),
-            said("s2c", CALL % (1, 9)),
+            frame_record("c2s", CALL % (1, 1)),
+            frame_record("c2s", CALL % (2, 2)),
+            frame_record("s2c", FINE % (1, 1)),
+            frame_record("s2c", WRONG % 2),
+            frame_record("c2s", CANCEL),
+            frame_record("c2s", BATCH),
+            frame_record("s2c", ANSWERS),
+            frame_record("s2c", b"Loaded"),
+            frame_record("s2c", CALL % (1, 9)),
             *PRETTY,
             *in_pieces("s2c", FINE % (2, 2), 20),
         ]
@@ -122,7 +122,10 @@ def test_exchanges_are_those_of_the_fold(
 
 
 def test_it_says_the_same_of_a_file_that_grows(tmp_path: Path) -> None:
-    rng, known = random.Random(1), lines([*conversation(30), *PRETTY, said("c2s", BATCH), said("s2c", ANSWERS), END])
+    rng, known = (
+        random.Random(1),
+        lines([*conversation(30), *PRETTY, frame_record("c2s", BATCH), frame_record("s2c", ANSWERS), END]),
+    )
     made = CaptureFile(tmp_path / "x.mcpcap")
     made.append(known[0])
     reading = Reading(tmp_path / "x.mcpcap")
@@ -165,7 +168,7 @@ def test_a_call_that_is_refused_after_its_cancellation_has_failed(tmp_path: Path
 
 
 @pytest.mark.parametrize("is_read", [False, True])
-def test_a_recorder_that_is_killed_is_told_of(tmp_path: Path, is_read: bool) -> None:
+def test_a_killed_recorder_is_reported(tmp_path: Path, is_read: bool) -> None:
     # After the kill nothing more is read, and the screen is drawn only if a step reports a change.
     made = CaptureFile(tmp_path / "x.mcpcap")
     made.append(b"".join(lines(conversation(3))))
@@ -182,7 +185,7 @@ def test_a_recorder_that_is_killed_is_told_of(tmp_path: Path, is_read: bool) -> 
     reading.close()
 
 
-def test_rows_are_all_frames_and_what_says_something(tmp_path: Path) -> None:
+def test_rows_are_all_frames_and_events_worth_a_line(tmp_path: Path) -> None:
     path = tmp_path / "x.mcpcap"
     path.write_bytes(b"".join(every_type()))
     reading = read(path)
@@ -235,8 +238,14 @@ def selected(reading: Reading, scan: Scan) -> set[int]:
 SEVERAL = b'{"jsonrpc":"2.0","id":7,"result":{}} {"jsonrpc":"2.0","method":"found"}'
 """Two messages on one line."""
 TALK = (
-    *(*conversation(9), said("c2s", BATCH), said("s2c", ANSWERS), said("s2c", b"found nothing"), said("s2c", SEVERAL)),
-    *(*PRETTY[:2], said("s2c", FINE), *PRETTY[2:], said("c2s", b"{"), said("c2s", PING), END),
+    *(
+        *conversation(9),
+        frame_record("c2s", BATCH),
+        frame_record("s2c", ANSWERS),
+        frame_record("s2c", b"found nothing"),
+        frame_record("s2c", SEVERAL),
+    ),
+    *(*PRETTY[:2], frame_record("s2c", FINE), *PRETTY[2:], frame_record("c2s", b"{"), frame_record("c2s", PING), END),
 )
 
 
@@ -437,7 +446,7 @@ def test_a_request_that_was_forgotten_has_not_failed(tmp_path: Path, monkeypatch
 def test_rare_notes_about_requests_are_bounded_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(column_filler, "SPANNING", 2)
     monkeypatch.setattr(reading_module, "SPANNING", 2)
-    parts = [said("c2s", line) for line in (b"{", b'"jsonrpc": "2.0", "method": "notifications/x"', b"}")]
+    parts = [frame_record("c2s", line) for line in (b"{", b'"jsonrpc": "2.0", "method": "notifications/x"', b"}")]
     path = record(tmp_path / "a.mcpcap", [*conversation(1, "spanning"), *parts * 5, END])
     reading = read(path)
     assert sum(reading.joined_to(row) is not None for row in reading.shown) == 2

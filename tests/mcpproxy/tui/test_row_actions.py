@@ -14,7 +14,7 @@ from mcpproxy.tui.data.call_kinds import CallKind
 from mcpproxy.wording.resending import pretty, with_placeholders
 from tests.captures.samples import CAPTURE
 from tests.harness import ROOT
-from tests.mcpproxy.tui.alone import Alone as Reading
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.stage import captured
 
 HTTP = ROOT / "tests/corpus/captures/http.mcpcap"

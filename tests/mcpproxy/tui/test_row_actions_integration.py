@@ -20,7 +20,7 @@ from mcpproxy.wording.resending import Posted, curl, to_stdin
 from tests.captures.samples import CAPTURE, header
 from tests.examples import examples
 from tests.mcpproxy.cli.typed import mcpproxy
-from tests.mcpproxy.tui.stage import END, Stage, captured, conversation, play, record, said
+from tests.mcpproxy.tui.stage import END, Stage, captured, conversation, frame_record, play, record
 
 EVIL = "it's $(touch EVIL) `touch EVIL`; touch EVIL\n\x1b]52;c;x\x07 %s %n \\n \u202e € !x ~ & | > EVIL"
 
@@ -121,7 +121,9 @@ class TestCopying:
     ) -> None:
         path = captured(tmp_path)
         large = b'{"jsonrpc":"2.0","method":"x","params":"' + b"x" * 80_000 + b'"}'
-        heavy = record(tmp_path / "heavy" / "a.mcpcap", [("header", header(name="heavy")), said("c2s", large), END])
+        heavy = record(
+            tmp_path / "heavy" / "a.mcpcap", [("header", header(name="heavy")), frame_record("c2s", large), END]
+        )
 
         async def act(stage: Stage) -> None:
             await stage.open("library")

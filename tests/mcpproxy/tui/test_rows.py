@@ -35,8 +35,8 @@ from mcpproxy.wording.spans import Span
 from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result
 from tests.analysis.traces import corpus
 from tests.captures.samples import header
-from tests.mcpproxy.tui.alone import Alone as Reading
 from tests.mcpproxy.tui.http_talk import PROGRESS, post
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.stage import (
     CALL,
     END,
@@ -46,8 +46,8 @@ from tests.mcpproxy.tui.stage import (
     Middles,
     captured,
     conversation,
+    frame_record,
     record,
-    said,
     timed,
 )
 
@@ -224,11 +224,14 @@ BOTH = b'{"jsonrpc":"2.0","id":1,"method":"ping","result":{"tools":[]}}'
 @pytest.mark.parametrize(
     "middles",
     [
-        [said("c2s", PINGS), said("s2c", FINE % (8, 8)), said("s2c", FINE % (7, 7))],
-        [said("c2s", PINGS), said("c2s", CANCEL % 7), said("c2s", CANCEL % 8)],
-        [said("c2s", TWICE), said("s2c", FINE % (2, 2)), said("s2c", FINE % (1, 1))],
-        [said("c2s", CALL % (1, 1)), said("s2c", BOTH)],
-        [said("c2s", (CALL % (1, 1)).replace(b'"n"', b'"%b"' % (b"n" * (1 << 20)))), said("s2c", FINE % (1, 1))],
+        [frame_record("c2s", PINGS), frame_record("s2c", FINE % (8, 8)), frame_record("s2c", FINE % (7, 7))],
+        [frame_record("c2s", PINGS), frame_record("c2s", CANCEL % 7), frame_record("c2s", CANCEL % 8)],
+        [frame_record("c2s", TWICE), frame_record("s2c", FINE % (2, 2)), frame_record("s2c", FINE % (1, 1))],
+        [frame_record("c2s", CALL % (1, 1)), frame_record("s2c", BOTH)],
+        [
+            frame_record("c2s", (CALL % (1, 1)).replace(b'"n"', b'"%b"' % (b"n" * (1 << 20)))),
+            frame_record("s2c", FINE % (1, 1)),
+        ],
     ],
     ids=[
         "requests in a batch",
@@ -275,7 +278,12 @@ def test_a_detail_says_of_other_messages_what_show_says(tmp_path: Path, name: st
 def test_no_fact_of_an_exchange_is_cut(tmp_path: Path) -> None:
     reason = b"the user has left " * 12
     cancel = CANCEL.replace(b"}}", b',"reason":"%b"}}') % (1, reason)
-    calls = [said("c2s", CALL % (1, 1)), said("c2s", CALL % (2, 2)), said("c2s", cancel), said("s2c", FINE % (99, 1))]
+    calls = [
+        frame_record("c2s", CALL % (1, 1)),
+        frame_record("c2s", CALL % (2, 2)),
+        frame_record("c2s", cancel),
+        frame_record("s2c", FINE % (99, 1)),
+    ]
     middles = [*conversation(0)[:4], *calls, END]
     path = record(tmp_path / "x.mcpcap", middles)
     with understood(path) as reading:
@@ -324,7 +332,7 @@ def test_a_redirected_call_has_failed_where_all_commands_say(tmp_path: Path, rep
 
 def test_the_reason_of_a_cancellation_in_a_batch_is_its_own(tmp_path: Path) -> None:
     cancels = [CANCEL.replace(b"}}", b',"reason":"of %d"}}') % (n, n) for n in (8, 7)]
-    middles = [("header", header()), said("c2s", PINGS), said("c2s", b"[%b,%b]" % (*cancels,)), END]
+    middles = [("header", header()), frame_record("c2s", PINGS), frame_record("c2s", b"[%b,%b]" % (*cancels,)), END]
     path = record(tmp_path / "x.mcpcap", middles)
     calls = {call.number: call for step in Whole(path).to_end() for call in step.changed}
     with understood(path) as reading:

@@ -20,10 +20,10 @@ from tests.mcpproxy.tui.stage import (
     Stage,
     captured,
     conversation,
+    frame_record,
     play,
     play_each,
     record,
-    said,
     timed,
 )
 
@@ -38,11 +38,16 @@ NAME = "a-server-with-a-name-that-takes-all-the-room-there-is"
 
 def seven(folder: Path) -> list[Path]:
     """Captures, each in a folder named after what is special about it; all are small except for one result."""
-    twice = [said("s2c", b'{"jsonrpc":"2.0","id":%d,"result":{}}' % number) for number in (1, 77)]
+    twice = [frame_record("s2c", b'{"jsonrpc":"2.0","id":%d,"result":{}}' % number) for number in (1, 77)]
     text = rb"The sum\n\t is   3\u001b[31m\u202e"
     answer = b'{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"%b"}]}}' % text
     failure = answer.replace(b'"result":{', b'"result":{"isError":true,').replace(b":7,", b":8,")
-    calls = [said("c2s", CALL % (7, 7)), said("s2c", answer), said("c2s", CALL % (8, 8)), said("s2c", failure)]
+    calls = [
+        frame_record("c2s", CALL % (7, 7)),
+        frame_record("s2c", answer),
+        frame_record("c2s", CALL % (8, 8)),
+        frame_record("s2c", failure),
+    ]
     large = b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"%b"}]}}' % (b"x" * (3 << 20))
     made = conversation(3 * LEAST)
     # The last call takes 300 ms; all others take 1 ms.
@@ -53,7 +58,7 @@ def seven(folder: Path) -> list[Path]:
         record(folder / "space/x.mcpcap", [*conversation(1)[:4], *calls, END]),
         record(
             folder / "large/x.mcpcap",
-            [*conversation(0)[:4], said("c2s", CALL % (1, 1)), *in_pieces("s2c", large, 1 << 20), END],
+            [*conversation(0)[:4], frame_record("c2s", CALL % (1, 1)), *in_pieces("s2c", large, 1 << 20), END],
         ),
         timed(folder / "slow/x.mcpcap", made, stamps_ms),
         record(folder / "crashed/x.mcpcap", [*conversation(2), crash]),
@@ -379,13 +384,13 @@ class TestLive:
             await stage.press("up")
             await stage.see("‖ paused · f")
             for n in range(3):
-                more(*said("c2s", CALL % (500 + n, n)))
+                more(*frame_record("c2s", CALL % (500 + n, n)))
             await stage.see("‖ paused · 3 new · f", "waiting")
             await stage.press("f")
             await stage.see("● following")
             await stage.press("s")
             await stage.see("by latency ▼", "‖ paused")
-            more(*said("c2s", CALL % (600, 6)))
+            more(*frame_record("c2s", CALL % (600, 6)))
             await stage.see("by latency ▼ · 1 newer row not listed")
             await stage.press("f")
             await stage.see("● following")

@@ -17,7 +17,18 @@ from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import lines
 from tests.harness import DEADLINE_S
 from tests.mcpproxy.tui.http_talk import two_revisions
-from tests.mcpproxy.tui.stage import CALL, FINE, Stage, captured, conversation, lossy, play, play_each, said, sizes
+from tests.mcpproxy.tui.stage import (
+    CALL,
+    FINE,
+    Stage,
+    captured,
+    conversation,
+    frame_record,
+    lossy,
+    play,
+    play_each,
+    sizes,
+)
 
 
 class TestSessions:
@@ -70,7 +81,7 @@ class TestSessions:
                 await stage.press("enter")
                 await stage.see("cannot read", reason)
                 assert isinstance(stage.app.screen, SessionsScreen), name
-            living.append(seal(50, 10**9, "frame", said("c2s", CALL % (50, 1))[1]))
+            living.append(seal(50, 10**9, "frame", frame_record("c2s", CALL % (50, 1))[1]))
             await stage.see("      9 ")
             # This capture gets its first line only now.
             for line in lines(conversation(2, "late")):
@@ -325,8 +336,8 @@ class TestTraffic:
 
         def more(n: int) -> None:
             nonlocal count
-            live["x"].append(seal(count, count * 10**6, "frame", said("c2s", CALL % (n, n))[1]))
-            live["x"].append(seal(count + 1, (count + 5) * 10**6, "frame", said("s2c", FINE % (n, n))[1]))
+            live["x"].append(seal(count, count * 10**6, "frame", frame_record("c2s", CALL % (n, n))[1]))
+            live["x"].append(seal(count + 1, (count + 5) * 10**6, "frame", frame_record("s2c", FINE % (n, n))[1]))
             count += 2
 
         async def act(stage: Stage) -> None:

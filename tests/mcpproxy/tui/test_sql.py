@@ -35,7 +35,7 @@ def test_a_statement_is_remembered_whole(statement: str, line: str) -> None:
     assert remembered() == [line]
 
 
-def test_what_holds_a_nul_is_no_statement() -> None:
+def test_a_statement_with_a_nul_is_refused() -> None:
     remember("select 1")
     assert remember("select '\0'") is None
     path = history_path()

@@ -22,7 +22,7 @@ from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Table
 from tests.captures.samples import header, lines
 from tests.harness import ROOT, children, is_alive, wait_until
-from tests.mcpproxy.tui.stage import CALL, Act, Stage, captured, conversation, play, play_each, record, said
+from tests.mcpproxy.tui.stage import CALL, Act, Stage, captured, conversation, frame_record, play, play_each, record
 
 RUNAWAY = "select count(*) from range(100000000) a, range(100000000) b where a.range + b.range = 7"
 
@@ -264,7 +264,7 @@ def test_all_that_are_listed_or_the_one_that_is_open(tmp_path: Path) -> None:
         frames = f"select count(*)::varchar || ' frames' as n from frames where capture = '{ids[2]}'"
         await ask(stage, frames)
         await stage.see("8 frames")
-        live.append(seal(50, 10**9, "frame", said("c2s", CALL % (50, 1))[1]))
+        live.append(seal(50, 10**9, "frame", frame_record("c2s", CALL % (50, 1))[1]))
         await ask(stage, frames)
         await stage.until(lambda: "9 frames" in stage.text() or "a capture has grown: ctrl+r" in stage.text())
         if "9 frames" not in stage.text():

@@ -46,7 +46,7 @@ def test_what_is_new_is_told_at_once_when_there_is_no_more(monkeypatch: pytest.M
     assert len(pulse_of(monkeypatch, [True, False], 1)) == 1
 
 
-def test_that_there_is_no_more_is_news_even_if_all_else_has_been_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_is_reported_even_without_other_news(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until then, the screen says that there is more to come."""
     monkeypatch.setattr(step_thread_module, "POLL_S", 0)
     steps = [False, *[False] * int(REPORT_S / STEP_S), True, False]

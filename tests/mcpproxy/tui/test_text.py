@@ -19,9 +19,9 @@ from mcpproxy.tui.text.content import Attachment, MessageWriter
 from mcpproxy.tui.text.lines import MAX_TEXT_LINES, TextLines, wrap
 from mcpproxy.tui.text.messages import write_frame
 from tests.captures.samples import header
-from tests.mcpproxy.tui.alone import Alone as Reading
 from tests.mcpproxy.tui.hostile import HOSTILE
-from tests.mcpproxy.tui.stage import CALL, record, said
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
+from tests.mcpproxy.tui.stage import CALL, frame_record, record
 
 
 def drawn(lines: TextLines) -> list[str]:
@@ -105,7 +105,7 @@ class TestResults:
             "d", "user:", "  user", "  says", "model:", "  model", "  says",
         ]  # fmt: skip
 
-    def test_what_is_in_meta_is_no_text(self) -> None:
+    def test_meta_has_no_text(self) -> None:
         lines = result({**block("hi"), "_meta": {"secret": "poison"}})
         assert lines == ["hi", "_meta is in pretty"]
 
@@ -201,7 +201,10 @@ class TestSafety:
 
     def test_hidden_characters_are_pointed_out(self, tmp_path: Path) -> None:
         answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": block("fine\u202e\u200b")}).encode()
-        path = record(tmp_path / "x.mcpcap", [("header", header()), said("c2s", CALL % (1, 1)), said("s2c", answer)])
+        path = record(
+            tmp_path / "x.mcpcap",
+            [("header", header()), frame_record("c2s", CALL % (1, 1)), frame_record("s2c", answer)],
+        )
         reading = Reading(path)
         while reading.step():
             pass
@@ -283,6 +286,6 @@ class TestSaving:
         assert not (tmp_path / "target").exists()
 
     @pytest.mark.parametrize("data", ["a", "not base64!", "aGk=aGk="])
-    def test_what_is_no_base64_is_not_written(self, tmp_path: Path, data: str) -> None:
+    def test_invalid_base64_is_not_written(self, tmp_path: Path, data: str) -> None:
         assert save(Attachment("a/b", data), str(tmp_path / "x")).is_bad
         assert not (tmp_path / "x").exists()

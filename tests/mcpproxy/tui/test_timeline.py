@@ -30,8 +30,8 @@ from mcpproxy.tui.rows.waterfall import (
 from tests.analysis.http_trace import HttpTrace, request, result
 from tests.captures.samples import frame, header, lines
 from tests.examples import examples
-from tests.mcpproxy.tui.alone import Alone as Reading
-from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, said
+from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
+from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, frame_record
 
 PARENTS = [
     {"pid": 5, "start": 70, "exe": "sh"},
@@ -408,10 +408,12 @@ class TestScreen:
 
 
 def test_stamps_that_make_no_sense(tmp_path: Path) -> None:
-    records = lines([("header", header()), said("c2s", CALL % (1, 1)), said("s2c", FINE % (1, 1))])
-    late = seal(3, 2**62, *said("c2s", CALL % (2, 2)))
-    early = seal(4, 5, *said("s2c", FINE % (2, 2)))
-    (tmp_path / "x.mcpcap").write_bytes(b"".join([*records, late, early, seal(5, 6, *said("c2s", CALL % (3, 3)))]))
+    records = lines([("header", header()), frame_record("c2s", CALL % (1, 1)), frame_record("s2c", FINE % (1, 1))])
+    late = seal(3, 2**62, *frame_record("c2s", CALL % (2, 2)))
+    early = seal(4, 5, *frame_record("s2c", FINE % (2, 2)))
+    (tmp_path / "x.mcpcap").write_bytes(
+        b"".join([*records, late, early, seal(5, 6, *frame_record("c2s", CALL % (3, 3)))])
+    )
     reading = read(tmp_path / "x.mcpcap")
     timeline = settled(Timeline(reading, 0))
     for low, high in ((0, 10), (0, 2**63), (2**62, 2**62 + 1)):

@@ -18,7 +18,7 @@ from mcpproxy.tui.widgets.table import layout
 from tests.captures.samples import header
 from tests.harness import wait_until
 from tests.mcpproxy.tui.hostile import hostile_calls
-from tests.mcpproxy.tui.stage import CALL, FINE, WRONG, Stage, play, play_each, record, said, sizes
+from tests.mcpproxy.tui.stage import CALL, FINE, WRONG, Stage, frame_record, play, play_each, record, sizes
 from tests.mcpproxy.tui.test_timeline import MS, at, served, session, startup, timed
 
 
@@ -234,9 +234,9 @@ def test_it_grows_with_the_capture(tmp_path: Path) -> None:
         await stage.see("● living")
         await stage.press("enter", "T")
         await stage.see("● living", "tools/list")
-        made.append(seal(90, 3000 * MS, *said("c2s", CALL % (50, 1))))
+        made.append(seal(90, 3000 * MS, *frame_record("c2s", CALL % (50, 1))))
         await stage.see("tools/call search", "waiting")
-        made.append(seal(91, 3410 * MS, *said("s2c", FINE % (50, 1))))
+        made.append(seal(91, 3410 * MS, *frame_record("s2c", FINE % (50, 1))))
         await stage.see("410ms")
         timed(tmp_path / "x" / "late.mcpcap", served("late", 9, "e"), startup(30))
         await stage.see("2 servers", "late")
@@ -297,7 +297,7 @@ def conversationless() -> list[tuple[str, bytes]]:
     """A capture with a hostile name and clocks that make no sense."""
     head = header(name="\x1b[31m\u202eevil" * 50, parents=[{"pid": 1, "start": 2, "exe": "\x1b]0;x\x07"}],
                   boot_id="\x07", mono_ns=-(2**90), wall_ns="x")  # fmt: skip
-    return [("header", head), said("c2s", CALL % (1, 1)), ("stderr", stderr_members(b"\x1b"))]
+    return [("header", head), frame_record("c2s", CALL % (1, 1)), ("stderr", stderr_members(b"\x1b"))]
 
 
 def test_lanes_are_bounded_and_a_worker_reads_them(tmp_path: Path) -> None:

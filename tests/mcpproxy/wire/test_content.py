@@ -336,7 +336,7 @@ def test_what_lies_between_two_codings_is_capped_as_well() -> None:
 
 
 @pytest.mark.parametrize("empty", [zstd(b""), b"\x50\x2a\x4d\x18\0\0\0\0"], ids=["frames", "skippable frames"])
-def test_members_without_output_count_and_end_a_step_each(empty: bytes) -> None:
+def test_empty_members_count_and_end_a_step_each(empty: bytes) -> None:
     """A hundred bytes once blocked the event loop for seconds."""
     steps = list[bytes]()
     with pytest.raises(OutputLimitReached):

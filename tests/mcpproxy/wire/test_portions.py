@@ -37,7 +37,7 @@ def test_an_everyday_read_is_one_portion(data: bytes) -> None:
     assert portion(data) == len(data)
 
 
-def test_looking_for_a_portion_looks_at_little_more_than_it() -> None:
+def test_finding_a_portion_scans_little_more_than_it() -> None:
     """Data after a short portion costs nothing; otherwise each portion would search all of a long read."""
 
     class Counted(bytes):

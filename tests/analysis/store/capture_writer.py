@@ -14,7 +14,7 @@ OPENED = 1_795_000_000_000_000_000
 """The wall-clock time at which the first capture opens."""
 
 
-class Written:
+class CaptureWriter:
     """Writes one capture. Times are in milliseconds since it opened."""
 
     def __init__(self, path: Path, name: str, number: int = 0, wall_ns: int = OPENED, **header: Any) -> None:

@@ -9,7 +9,7 @@ from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.worker import Task
 
 
-def hear(reading: Reading, message: bytes) -> None:
+def pass_message(reading: Reading, message: bytes) -> None:
     """Pass a reading a message from its worker."""
     batch = batch_in(message)
     if batch is not None:
@@ -22,7 +22,7 @@ def hear(reading: Reading, message: bytes) -> None:
         add_report(report, reading.findings)
 
 
-class Alone(Reading):
+class InProcessReading(Reading):
     """The reading of one capture; each of its steps includes a step of the worker."""
 
     def __init__(self, path: Path, *, with_rules: bool = False) -> None:
@@ -33,7 +33,7 @@ class Alone(Reading):
 
     def _hear(self, message: bytes) -> None:
         self.heard.append(message)
-        hear(self, message)
+        pass_message(self, message)
 
     def step(self) -> bool:
         """Do some work, and have the worker do some; returns whether either did any."""

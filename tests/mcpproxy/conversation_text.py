@@ -9,7 +9,7 @@ from mcpproxy.wording.spans import Style
 from tests.analysis.judged import step
 
 
-class Telling(Conversation):
+class ConversationText(Conversation):
     """A conversation with its own reading."""
 
     def __init__(self, style: Style | None = None, width: int = 80, **more: Any) -> None:
