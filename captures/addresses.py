@@ -1,9 +1,9 @@
 """Removes secrets from URLs: keeps where a URL leads in plain text, and hashes any part that could grant access.
 
 Many hosted servers authenticate by a token in the path or the query. So a path segment is kept only if it is on a
-short list of common words; every other segment becomes a keyed hash. In a query, names that look like names are kept,
-and so are the values of the few OAuth parameters (RFC 6749, RFC 8707) that hold no secret, cleaned inside. Equal
-segments get equal hashes, so addresses can still be compared with each other.
+short list of common words; every other segment becomes a keyed hash. In a query, parameter names that look ordinary are
+kept, and so are the values of the few OAuth parameters (RFC 6749, RFC 8707) that hold no secret; addresses inside those
+values are cleaned in the same way. Equal segments get equal hashes, so addresses can still be compared with each other.
 
 An MCP client waits for its server while this module loads, so it uses neither `re` nor `urllib`.
 """

@@ -1,8 +1,8 @@
 """Finds what JSON parsers can disagree about in a text.
 
 Parts of one message are read by different parsers, which must not see different messages. If an object has two members
-with one name, most parsers keep the last, but DuckDB the first; some accept NaN, a comma before a bracket, or half of a
-surrogate pair.
+with the same name, most parsers keep the last, but DuckDB keeps the first. Some parsers accept NaN, a comma before a
+bracket, or half of a surrogate pair.
 """
 
 from json.decoder import JSONDecoder
@@ -19,20 +19,21 @@ NOT_JSON: Final = "not JSON"
 TOO_DEEP: Final = "too deep"
 """Nested more deeply than mcpproxy's own parsers can follow: hundreds of levels."""
 DUPLICATE: Final = "duplicate member"
-"""An object, at any depth, has two members with one name."""
+"""An object, at any depth, has two members with the same name."""
 
 
 def ambiguity(raw: bytes, value: object = None) -> Ambiguity | None:
-    """Returns what parsers can disagree about in a text, or None if all parsers that accept it read the same.
+    """Returns what parsers can disagree about in a text, or None if all that accept it read it alike.
 
     It never raises, and takes time linear in the bytes: about 1 µs for 100 bytes.
 
     Args:
         raw: the text.
-        value: what orjson reads in it, if that is known; None if not.
+        value: the text as parsed by orjson; None if that is not known.
     """
-    # orjson keeps the last of two members, and writes a colon only after a name and where a string has one. So if what
-    # it writes has as many colons, no member was dropped; unless the text spells a colon as an escape.
+    # orjson keeps the last of two members with the same name, and writes a colon only after a name or inside a string.
+    # So if its output has as many colons as the text, no member was dropped, unless the text spells a colon as an
+    # escape.
     if b"\\u003" not in raw:
         try:
             if dumps(loads(raw) if value is None else value).count(b":") == raw.count(b":"):
@@ -43,7 +44,7 @@ def ambiguity(raw: bytes, value: object = None) -> Ambiguity | None:
 
 
 def _walked(raw: bytes) -> Ambiguity | None:
-    """Returns the same, by examining each object."""
+    """The same as `ambiguity`, by examining each object."""
     is_repeated = False
 
     def look(pairs: list[tuple[str, Any]]) -> None:

@@ -82,7 +82,7 @@ class Backlog:
         self.held_bytes += sum(map(_cost, entries))
 
     def take_all(self) -> tuple[list[NumberedRecord], int]:
-        """All waiting records, to be written now, and the memory that they hold until then, in bytes."""
+        """Take all waiting records, to be written now; returns them and the bytes of memory that they still hold."""
         self.taken = lines = self.carry + self.queue if self.carry else self.queue
         self.carry, self.queue = [], []
         return lines, self.held_bytes
@@ -122,7 +122,7 @@ class Backlog:
         """Copy every record that may not be in the file yet."""
         if self._journal is None:
             return
-        # The thread that writes them may be done at any time; then their copy is freed with the next that is written.
+        # The thread that writes them may finish at any time; their copies are then freed with that of the next record.
         direct = self.direct
         if direct is not None:
             self._journal.put(seal_direct(direct), direct.first + len(direct.middles) - 1)
@@ -164,7 +164,7 @@ def _cost(entry: PendingRecord) -> int:
 
 
 def seal_slice(lines: list[NumberedRecord], start: int) -> list[bytes]:
-    """The next lines, sealed, as many as one write should take; not all at once, as tens of MiB may be waiting."""
+    """The next lines, sealed: only as many as one write should take, because tens of MiB may be waiting."""
     sealed: list[bytes] = []
     size = 0
     while start < len(lines) and (not sealed or size < SLICE_BYTES):

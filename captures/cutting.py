@@ -47,7 +47,7 @@ class Cutter(Generic[Item]):
         self._expected: int | None = None
 
     def feed(self, chunk: bytes) -> list[Item]:
-        """The items that `chunk` completes. Damage comes once its extent is known."""
+        """Process a chunk; returns the items that it completes. Damage is returned once its extent is known."""
         lines = chunk.split(b"\n")
         if len(lines) > 1:
             self._rest.append(lines[0])
@@ -73,7 +73,7 @@ class Cutter(Generic[Item]):
         return items
 
     def finish(self) -> list[Item]:
-        """The last items, when no more bytes will come: usually none, or a torn tail."""
+        """End the input; returns the last items: usually none, or a torn tail."""
         rest, self._rest, self._rest_size = b"".join(self._rest), [], 0
         start = max(0, rest.rfind(LINE_START))
         items: list[Item] = self._salvaged(rest[:start])
@@ -127,7 +127,7 @@ class Cutter(Generic[Item]):
         return items
 
     def _after_others(self, record: Record) -> Record:
-        """A record with the count of those missing before it, if neither damage nor the record itself reports them."""
+        """A record with the number of those missing before it, if neither damage nor the record itself reports them."""
         if self._expected is None or record.seq <= self._expected or record.rec in ("gap", "header"):
             return record
         return record._replace(skipped=record.seq - self._expected)
@@ -144,7 +144,7 @@ class Cutter(Generic[Item]):
             self._bad_run = 0
 
     def _take_damage(self) -> list[Record | Damage]:
-        """The damage that ends here, if any."""
+        """Reset the damage that ends here; returns it, or nothing if there is none."""
         bad, cause = self._bad, self._bad_cause
         self._bad, self._bad_run, self._bad_cause = 0, 0, "corrupt"
         return [Damage(self._path, self._offset - bad, bad, cause)] if bad else []
@@ -165,7 +165,8 @@ class LineCutter(Cutter[Record | Damage]):
 class FrameCutter(Cutter[Frame | Record | Damage]):
     """A cutter that makes frames of most `frame` records; those that need a closer look are left to `FrameAssembler`.
 
-    In a segment of an older format, all of them are. Heads in `exchange` records are shared; see `captures.heads`.
+    In a segment of an older format, all `frame` records are left to it. Heads in `exchange` records are shared; see
+    `captures.heads`.
     """
 
     _has_begun = _is_old = False

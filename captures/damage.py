@@ -20,7 +20,7 @@ class Damage(NamedTuple):
     path: Path
     """The file of the segment."""
     offset: int
-    """Where they begin, in bytes."""
+    """Offset in bytes of the first of them."""
     size: int
     """How many bytes; 0 if only the last LF is missing."""
     cause: Cause

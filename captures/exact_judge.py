@@ -121,7 +121,7 @@ class _Member(NamedTuple):
 
 
 class _Json:
-    """One JSON text: the members at its top level, and any oddities met on the way.
+    """One JSON text: the members at its top level, and any oddities found in it.
 
     Raises ValueError if the text is not JSON. NaN and Infinity are noted and accepted, unless one is the whole text.
     """

@@ -443,7 +443,7 @@ def sync(fd: int) -> None:
     """Flush the kernel's pages of a file to the disk.
 
     Raises:
-        OSError: the disk refused; pages may have been marked clean all the same, so a later success proves nothing.
+        OSError: the disk refused; pages may have been marked clean anyway, so a later success proves nothing.
     """
     getattr(os, "fdatasync", os.fsync)(fd)
 

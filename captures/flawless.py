@@ -22,7 +22,7 @@ from captures.verdict import Envelope, Kind
 
 FlawlessMessage: TypeAlias = tuple[Envelope, dict[str, Any], bool]
 """The verdict, the message itself with its members in the order of the bytes, and whether orjson would write the same
-bytes: then no object in it, at any depth, has a member twice."""
+bytes: then no object in it, at any depth, has a duplicate member."""
 
 MAX_METHOD_NAMES: Final = 256
 """The most method names that are kept; see `_Methods`."""

@@ -26,7 +26,7 @@ POLL_S: Final = 0.1
 async def follow(path: Path) -> AsyncIterator[Record | Damage | None]:
     """Yield all items of a capture from its beginning, then new ones, until its recorder is gone.
 
-    None is yielded whenever everything present has been read: the moment to show it.
+    Yields None whenever everything written so far has been read: that is the moment to show it.
 
     Raises:
         NotACapture, NewerFormat: as `Capture`; also if a later segment cannot be read.

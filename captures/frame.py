@@ -24,7 +24,7 @@ class Frame(Struct):
     """The parsed message, if the frame is flawless. Kept so that readers need not parse it again; it must not be
     modified."""
     is_as_written: bool = False
-    """Whether orjson would write the same bytes: then no object in it, at any depth, has a member twice."""
+    """Whether orjson would write the same bytes: then no object in it, at any depth, has a duplicate member."""
     offset: int = -1
     """The offset in bytes of its record in the segment's file; for a giant frame, of the record that ends it."""
     line_size: int = 0
@@ -42,7 +42,8 @@ class Frame(Struct):
     event_id: str | None = None
     """The SSE event id in force."""
     id_again: bool = False
-    """Whether an SSE event itself names the id that the one before it had; earlier recorders never say so."""
+    """Whether an SSE event itself names the id of the event before it; earlier versions of the recorder did not record
+    this."""
     event: str | None = None
     """The type of an SSE event that is not `message`, so MCP clients ignore it: it is not judged."""
     skipped: int = 0

@@ -56,7 +56,7 @@ class FrameAssembler:
 
         Args:
             limit: frames of more bytes than this are left `unjudged`.
-            room: the most bytes of unfinished giant frames that are held; any beyond count as lost.
+            room: the most bytes of unfinished giant frames that are held; any more count as lost.
         """
         self._limit = limit
         self._room = room
@@ -123,7 +123,7 @@ _Any = TypeVar("_Any", bound=Frame | Record | Damage)
 def assembled(
     items: Iterable[_Any], limit: int = MAX_READER_JUDGED_BYTES
 ) -> Iterator[tuple[_Any | None, Frame | Record | Damage | None]]:
-    """All items of a capture, each with its result: a frame, the item itself, or None for a part of a later frame.
+    """All items of a capture, each with its result: a frame, the item itself, or None for a part of a frame.
 
     The frames that were never completed come last, with None in place of an item.
     """
@@ -186,7 +186,7 @@ def plain_frame(
 
 @cache
 def _without_data(direction: Direction) -> tuple[Envelope, Any, bool]:
-    """The verdict on an event that has only an id, as the first event of many streams, and what goes with it."""
+    """The result of `judge_and_read` for an event that has only an id, as the first event of many streams does."""
     return judge_and_read(b"", direction, "sse_event", whole=True, limit=MAX_READER_JUDGED_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""Index: the positions of a capture's records, as arrays, so that any of a million can be shown at once.
+"""Index: the positions of a capture's records, as arrays, so that any of a million can be shown immediately.
 
 It is built by the reader's own rules, checksums and damage included, in steps, while the file may still be growing. An
 entry takes 30 bytes; the frame, record or damage that it stands for is read on demand, with one `pread`.
@@ -258,7 +258,7 @@ class Index:
         record = decode(line, offset, orjson.loads) or record_in(line, offset)
         return upgraded(record, self.tail.version(segment)) if record is not None else None
 
-    # ---- keeping
+    # ---- saving
 
     def saved(self) -> Iterator[bytes]:
         """Everything it knows about a capture that has ended, for `restore`; yields nothing if segments are gone."""

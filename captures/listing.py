@@ -35,7 +35,8 @@ _listed: Final[dict[Path, tuple[int, dict[str, list[int]]]]] = {}
 """The segments in directories, each with the stamp of its directory."""
 _listing: Final = Lock()
 _SETTLED_NS: Final = 3_000_000_000
-"""The age at which a directory's stamp shows every later change; some file systems have stamps of two seconds."""
+"""The age at which a directory's stamp shows every later change; on some file systems, stamps have a resolution of two
+seconds."""
 
 
 def place_variables() -> dict[str, str]:
@@ -92,7 +93,7 @@ def is_where_recorders_write(path: Path, root: Path) -> bool:
 
 
 def total_size(files: Iterable[Path]) -> int:
-    """The total bytes of files; those that are gone, as a ring may delete them at any time, count as nothing."""
+    """The total bytes of files. A file that is gone counts as nothing, because a ring may delete it at any time."""
     total = 0
     for file in files:
         with suppress(OSError):

@@ -102,7 +102,7 @@ NEW_STEM: Final = "[0-9]{8}T[0-9]{6}Z-([0-9a-f]{4})"
 def slug(name: str) -> str:
     """A name reduced to a harmless path component: letters, digits, `.`, `_` and `-`, at most 64, not hidden.
 
-    Empty if nothing is left.
+    Returns an empty string if nothing is left.
     """
     plain = "".join([char if char in _LETTERS else " " for char in name])
     return "-".join(plain.split()).strip("-.")[:64]

@@ -4,8 +4,8 @@ On request, a capture replaces an earlier redacted copy, but never a recording, 
 
 A recorder writes under the final name, so that readers can follow it. Half an import or half a copy, however, would
 look like a session that was killed. So the files are written in a private folder next to the target; readers pass over
-such folders, and the next capture that is written there removes what a killed process has left. A copy that is being
-replaced waits in another such folder until the new one is there: after a kill in between, it is restored.
+such folders, and the next capture that is written there removes what a killed process has left behind. A copy that is
+being replaced waits in another such folder until the new one is there: after a kill in between, it is restored.
 """
 
 import os
@@ -29,7 +29,7 @@ LEFT_S: Final = 3600
 _HEADER: Final = 1 << 20
 """Bytes in which to look for a header."""
 _NEVER: Final = 1 << 62
-"""Bytes."""
+"""A size in bytes that no capture reaches, so that no segment ends and none is deleted."""
 _BEGUN: Final = f"{UNPUBLISHED}capture-"
 """The prefix of the name of a folder in which a capture is written."""
 _ASIDE: Final = f"{UNPUBLISHED}aside-"
@@ -95,7 +95,7 @@ def _there(target: Path) -> list[Path]:
 
 
 def _kept_for(path: Path) -> str | None:
-    """Why this file must not be replaced, if it must not."""
+    """Returns why this file must not be replaced, or None if it may be replaced."""
     try:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode):
@@ -128,7 +128,7 @@ def _replace(folder: Path, target: Path) -> None:
         if len(made) == len(there) == 1 and made[0].name == there[0].name:
             made[0].replace(there[0])
             return
-        # This takes several steps, and a reader must not find a mixture of both: rather none for a moment.
+        # This takes several steps, and a reader must not find a mixture of both: better none for a moment.
         aside = folder.with_name(f"{_ASIDE}{os.urandom(8).hex()}")
         aside.mkdir(mode=0o700)
         try:
@@ -163,7 +163,7 @@ def _publish(folder: Path, to: Path) -> None:
 
 def _withdraw(folder: Path, to: Path) -> None:
     """Unlink the published names of a folder's files."""
-    # This looks for the links themselves: after a signal right after a link, a list of them would lack it.
+    # This looks for the links themselves: a list would lack a link that was made right before a signal.
     for made in folder.iterdir():
         if _is_linked(made, to):
             with suppress(OSError):
@@ -190,7 +190,7 @@ def _taken(path: Path) -> CannotCreate:
 
 
 def _sweep(place: Path) -> None:
-    """Remove what killed processes have left, after undoing what they had half done.
+    """Remove what killed processes have left behind, after undoing what they had half done.
 
     The first segment gets its name last and loses it first. If it has its name, the new capture is published, and what
     was put aside for it has been replaced. If it does not, some of the others may still have theirs.

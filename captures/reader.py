@@ -1,8 +1,8 @@
 """Reads a capture: every whole record, in order, over all segments, and a report of all damage.
 
 Promises: it never raises because of a file's content, reads a truncated file up to its last whole record, notices
-every flipped bit, loses at most one record to each, and never allocates by a size that the file claims. A capture
-is hostile input; this is its only reader.
+every flipped bit, loses at most one record to each, and never allocates memory by a size that the file claims. A
+capture is hostile input; this is its only reader.
 """
 
 import os
@@ -29,7 +29,7 @@ CHUNK: Final = 1 << 17
 FIRST: Final = 1 << 13
 """Bytes read to find the header."""
 OPEN_AT_ONCE: Final = 64
-"""The most segments; a recorder's ring keeps far fewer for one capture."""
+"""The most segments that are open at once; a recorder's ring keeps far fewer for one capture."""
 
 LOOKS: Final = 50
 """How often a capture is listed again because its ring has deleted the first segment."""
@@ -52,7 +52,7 @@ class Capture:
         """Only `format` if this record is damaged but others are whole."""
 
     def _header_of_the_ring(self) -> Record:
-        """The first header; if the ring deletes that segment before we open it, the next one has it as well."""
+        """The first header; if the ring deletes that segment before it is opened, the next one also has it."""
         for _ in range(LOOKS):
             try:
                 return self._first_header()
@@ -91,7 +91,7 @@ class Capture:
         return upgraded(first, version)
 
     def __iter__(self) -> Iterator[Record | Damage]:
-        """All records in order, lifted to this format, with the damage between them.
+        """All records in order, converted to the current format, with the damage between them.
 
         Raises:
             NotACapture: a file cannot be opened.

@@ -1,8 +1,8 @@
 """Redacts command-line words and environment values that could be secrets.
 
-A redacted value becomes `hmac:` + 16 hexadecimal digits, a BLAKE2b hash under a key of this user. Equal secrets stay
-equal across one user's captures and mean nothing without the key, which is stored in the user's configuration
-directory (0600) and never in a capture.
+A redacted value becomes `hmac:` + 16 hexadecimal digits, a BLAKE2b hash under a key of this user. Equal secrets have
+equal hashes in all captures of one user. The hashes mean nothing without the key, which is stored in the user's
+configuration directory (0600) and never in a capture.
 
 A short list of words is kept, everything else is redacted: argv[0], names of options, existing paths, the package that
 a known launcher runs, and the parts of URLs that `captures.addresses` keeps. A bare word could be a password, so it is
@@ -219,7 +219,7 @@ class Redactor:
 def package_index(argv: list[bytes]) -> int | None:
     """The index of the word that names the package, module, script or image that a known launcher runs.
 
-    None if that is not certain.
+    Returns None if that is not certain.
     """
     launcher = os.path.basename(_text(argv[0])).removesuffix(".exe") if argv else ""
     if launcher.startswith("python") and not launcher[6:].strip("0123456789."):

@@ -1,7 +1,7 @@
-"""The keeper: syncs written records to the disk, and checks that the file is still in its place.
+"""SyncThread: syncs written records to the disk, and checks that the file is still in its place.
 
-Promises: once a sync has failed, nothing later counts as safe, because the kernel may have marked the pages clean all
-the same; a complete segment is closed once it is on the disk.
+Promises: once a sync has failed, nothing later counts as safe, because the kernel may have marked the pages clean
+anyway; a complete segment is closed once it is on the disk.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class SyncThread:
     """Syncs one capture on behalf of the threads that write it."""
 
     def __init__(self, file: CaptureFile, written: Callable[[], int], tell: Callable[[str], None], *, syncs: bool):
-        """Create a keeper that has synced nothing yet.
+        """Create an object that has synced nothing yet.
 
         Args:
             file: the file being written.

@@ -5,12 +5,12 @@ them. Number, stamp and place in the queue are taken together under one short lo
 the thread that then holds the write lock writes the whole queue, in order. So file order is number order, and a thread
 waits for one write at most.
 
-While it is in trouble: after `degrade` (a write hangs) or a refused write, `append` only queues and returns at once;
-by then the records are in the journal, if there is one, so a kill does not lose them either. A drainer thread, started
-beforehand because a machine in trouble may refuse new ones, waits for the stuck write, retries a refused one once a
-second, and hands the file back when the queue is empty and a write was quick, or writes were quick for a second if
-there was trouble just before. The queue is bounded; records that do not fit are counted, and a `gap` record reports
-them.
+While the disk is in trouble: after `degrade` (a write hangs) or a refused write, `append` only queues and returns at
+once; by then the records are in the journal, if there is one, so a kill does not lose them either. A drainer thread,
+started beforehand because a machine in trouble may refuse new ones, waits for the stuck write, retries a refused one
+once a second, and hands the file back when the queue is empty and a write was quick. If there was trouble just before,
+writes must have been quick for a second. The queue is bounded; records that do not fit are counted, and a `gap` record
+reports them.
 
 A numbered record is always in the file or in the `Backlog`, which changes under the order lock: `degrade` copies
 all of the backlog into the journal before any chunk may be taken from a waiting thread.
@@ -135,7 +135,7 @@ class Writer:
         self._policy, self._tell = policy, tell
 
     def start(self) -> None:
-        """Start the drainer and the keeper.
+        """Start the drainer and the sync thread.
 
         Separate from creation, because a process must fork before it starts threads.
         """
@@ -377,7 +377,7 @@ class Writer:
             raise RecordingStopped
 
     def _make_way(self) -> None:
-        """Make room after the ring, the segment or both have reached their size."""
+        """Make room after the ring, the segment or both have reached their maximum size."""
         self._file.trim()
         if self._file.size >= self._file.look_at:
             try:
@@ -451,7 +451,7 @@ class Writer:
             self._write_queue()
         except RecordingStopped:
             return
-        except Exception as error:  # noqa: BLE001 - a fault costs these records; no drainer, all of them
+        except Exception as error:  # noqa: BLE001 - a fault loses these records; without a drainer, all
             self._tell_seldom(f"a fault in mcpproxy lost records ({type(error).__name__}); traffic continues")
 
     def _healed(self, quick_ns: int, patience_ns: int) -> bool:
@@ -504,7 +504,7 @@ class Writer:
             before = self._written
             finishing.join(wait_s)
             if self._written == before or self._whole or not finishing.is_alive():
-                break  # once all is written, only the sync is left, and that never shows whether it goes on
+                break  # once all is written, only the sync is left, and its progress cannot be seen
         if not self._whole:
             return self._give_up(closing)
         if self.lost.records:
