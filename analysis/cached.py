@@ -26,15 +26,15 @@ JUDGING: Final = tuple(
     for folder in ("checking", "json_schema", "rules", "shapes")
     for kind in ("py", "json")
 )
-"""The modules that find violations in it."""
+"""The modules that find violations in a capture."""
 TABLES: Final = ("captures/**/*.py", "analysis/**/*.py", "analysis/**/*.sql", "analysis/**/*.json")
-"""The modules that make rows of it, findings included. Each connection makes the views itself."""
+"""The modules that turn a capture into rows, findings included. Each connection makes the views itself."""
 
 CAP: Final = 2 << 30
 """Bytes, unless MCPPROXY_CACHE_SIZE says otherwise."""
 
 UNFINISHED: Final = ".making-"
-"""How the names of files begin that are being written."""
+"""The prefix of the names of files that are being written."""
 _SIZE: Final = re.compile(r"(\d{1,15})([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _ROOT: Final = Path(__file__).parents[1]
 _VIEWS: Final = "views"
@@ -71,7 +71,7 @@ def write_atomically(file: Path, value: object, most: int) -> bool:
     Args:
         file: the cache file.
         value: its content.
-        most: how many files of its kind are kept; beyond a tenth more, the oldest go.
+        most: how many files of its kind are kept; when there are a tenth more, the oldest are deleted.
     """
     if not put_bytes(file, [json.dumps(value).encode()]):
         return False
@@ -100,7 +100,7 @@ def read_bytes(file: Path, most: int) -> bytes | None:
 
 
 def put_bytes(file: Path, pieces: Iterable[bytes]) -> bool:
-    """Write a file under a temporary name, only for the user, and rename it; return whether that succeeded."""
+    """Write a file under a temporary name, readable only by the user, and rename it; return whether that succeeded."""
     temporary: str | None = None
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
 """Child processes that run one of our modules: how they start, how messages cross their pipes, and how they end.
 
 `PythonChild` is the parent's end, and `Parent` the child's; a `Team` is several children whose messages are received
-together. The two modules decide what a message contains: JSON, as from `as_json`, or any bytes. In the pipe, four bytes
-with its length precede it, which are checked before any of its bytes is awaited: a child that handles untrusted input
-may send anything.
+together. The modules at the two ends decide what a message contains: JSON, as from `as_json`, or any bytes. In the
+pipe, the length of each message precedes it in four bytes, and is checked before the message itself is read: a child
+that handles untrusted input may send anything.
 
 Every child ends when its stdin does, so none outlives its parent, however the parent ends. Only the end of the child's
 output tells a parent that the child has ended.
@@ -177,14 +177,14 @@ class PythonChild:
         return self._process.poll() is None
 
     def send(self, message: bytes, until_s: float | None = None) -> None:
-        """Send a message; one to a child that has ended is lost.
+        """Send a message, which is lost if the child has ended.
 
         Args:
-            message: what it says.
+            message: the message.
             until_s: when to give up, by the monotonic clock.
 
         Raises:
-            TimeoutError: it does not read; part of the message may have been sent.
+            TimeoutError: the child does not read; part of the message may have been sent.
         """
         rest = memoryview(_LENGTH.pack(len(message)) + message)
         while rest and not self._stdin.closed:
@@ -195,7 +195,7 @@ class PythonChild:
                 return
 
     def send_end(self) -> None:
-        """Close its stdin, at which it ends."""
+        """Close its stdin, which makes it end."""
         with suppress(OSError):
             self._stdin.close()
 
@@ -206,8 +206,8 @@ class PythonChild:
             until_s: when to give up, by the monotonic clock.
 
         Raises:
-            TimeoutError: there is none yet; the part received so far is kept.
-            BrokenPipeError: it has ended.
+            TimeoutError: no message has arrived yet; the part received so far is kept.
+            BrokenPipeError: the child has ended.
             ValueError: the next message is too long.
         """
         message = None if self._stdout.closed else self._incoming.next(until_s)
@@ -219,7 +219,7 @@ class PythonChild:
         """Start a thread that passes on its messages until it ends.
 
         Args:
-            take: called with each; if it raises an error because one makes no sense, the child is killed.
+            take: called with each message; if it raises an error because one makes no sense, the child is killed.
             ended: called at the end, with the exit status, or the negative number of the signal that killed the child,
                 and the error if its last message was too long or made no sense.
         """
@@ -263,7 +263,7 @@ Child = TypeVar("Child", bound=PythonChild)
 
 
 class Team(Generic[Child]):
-    """Children that work side by side; use it with `with` to be sure that all end."""
+    """Children that work in parallel; use it in a `with` statement to be sure that all end."""
 
     def __init__(self) -> None:
         """Start without children."""
@@ -332,7 +332,7 @@ class Parent:
         """Start a thread that passes on each message, so that this process ends with its parent even while it is busy.
 
         Args:
-            take: called with each; if it raises an error, this process ends.
+            take: called with each message; if it raises an error, this process ends.
         """
 
         def run() -> NoReturn:

@@ -1,4 +1,4 @@
-"""The wall clock, for ages and for what goes on while a capture is being recorded."""
+"""How long ago something was, and how long a capture has lasted, by the wall clock."""
 
 import time
 
@@ -9,7 +9,7 @@ def since_ns(wall_ns: int | None) -> int:
 
 
 def lasted_ns(last_ns: int, wall_ns: int | None, *, is_live: bool) -> int:
-    """How long a capture lasts: up to its last record or, while it is being recorded, up to now.
+    """How long a capture has lasted: up to its last record or, while it is being recorded, up to now.
 
     Args:
         last_ns: the stamp of its last record.

@@ -1,4 +1,4 @@
-"""Facts: what a message says that none of its attributes does, with a function for each: its name, error, kind, bytes.
+"""Facts about a message that are not among its attributes, with a function for each: its name, error, kind, bytes.
 
 They accept any JSON in any place, and return None or nothing if a value is not what it should be. All text is
 untrusted. What became of a request is an attribute of its `Call`.
@@ -15,7 +15,7 @@ from captures.verdict import Kind
 def name_in(params: Any) -> str | None:
     """The name in params, given directly or by a reference to a prompt or resource: a tool, a prompt or a URI.
 
-    None if there is none, or if it is empty.
+    Returns None if there is no name, or if it is empty.
     """
     if not isinstance(params, dict):
         return None
@@ -67,7 +67,7 @@ def texts_in(result: Any) -> Iterator[str]:
             yield block["text"]
 
 
-# ---- what a message is
+# ---- kind, problem, bytes
 
 
 def kind_of(message: Message) -> Kind:

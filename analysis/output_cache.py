@@ -27,7 +27,7 @@ MAX_OUTPUT_FILE_BYTES: Final = 32 << 20
 MAX_OUTPUT_BYTES: Final = 96 << 20
 """The most bytes of all messages of a file: the receiver has to store those for which it is not ready."""
 _SHARE: Final = 4
-"""All files take a fourth of what the rows for SQL may take."""
+"""All files together may take a fourth of what the rows for SQL may take."""
 _SUFFIXES: Final[dict[About, str]] = {"rows": ".rows", "meaning": ".meaning", "findings": ".findings"}
 _LENGTH: Final = struct.Struct("=I")
 _DIGEST: Final = 16

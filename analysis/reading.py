@@ -1,8 +1,9 @@
 """Reading: one capture, read and understood, a step for each of its records.
 
 Code that needs more of a capture than its records reads it here: this is the only place outside `captures` where parts
-become frames, and the only one where frames become messages and messages findings. A reading is pulled: it keeps the
-state of the conversation, within the bounds of `Fold`, and no row; a consumer stores what it needs of each step.
+become frames, and the only one where frames become messages and messages findings. A reading advances only when its
+consumer asks for the next step. It keeps the state of the conversation, within the bounds of `Fold`, but no rows; the
+consumer stores what it needs from each step.
 
 Nothing depends on how the records arrive: a file that is read to its end and the same file followed give equal steps.
 """
@@ -49,13 +50,13 @@ class About(NamedTuple):
     begins_at: int
     """Number of the first record, if the recorder's ring has deleted those before it; else 0."""
     ending: str | None
-    """How the recording ended; None as long as there is no close record."""
+    """How the recording ended; None until a `close` record has been read."""
     t_ns: int
     """Stamp of the last item."""
     client: Peer | None
-    """The client named last; sessions know their own."""
+    """The client that was named last; each session knows its own."""
     server: Peer | None
-    """The server named last."""
+    """The server that was named last."""
     revisions: tuple[str, ...]
     """The revisions of its sessions, each once, in the order of the sessions. Untrusted texts."""
     sessions: int
@@ -63,11 +64,11 @@ class About(NamedTuple):
     guesses: int
     """How many of them are guesses, because their clients look alike."""
     server_ended_ns: int | None
-    """When the server's process ended; None if that is not in the capture, so far."""
+    """When the server's process ended; None if no record so far says so."""
 
 
 class Lost(NamedTuple):
-    """Losses that may hold messages, which no one has read."""
+    """Losses that may hold messages, which were never read."""
 
     records: int
     """Records known to be lost, and stretches of damage."""
@@ -86,7 +87,7 @@ class Step(NamedTuple):
     """The frame that it completes, or else what was read. None for a part of a frame whose rest may follow, and in the
     last step."""
     messages: tuple[MessageContext, ...] = ()
-    """The messages that it completes; in the last step, lines that turned out to be no beginning of a message."""
+    """The messages that it completes; in the last step, lines that turned out not to begin a message."""
     changed: Collection[Call] = ()
     """The calls that it opens, continues, ends or forgets; in the last step, also those that are still open. A call is
     the same object in every step, so one that is kept shows what has become of it since."""
@@ -125,7 +126,7 @@ class AbandonedCount:
         self._is_counted = is_counted
         self.calls = 0
         self.late = 0
-        """Those of `calls` that were answered all the same."""
+        """Those of `calls` that were answered anyway."""
 
     def on_step(self, step: Step) -> None:
         """Count the calls of the next step."""
@@ -215,7 +216,7 @@ class Reading:
         yield Step(None, None, rest, changed, findings, reason)
 
     def drop_rules(self) -> None:
-        """Go on without rules: what they find takes too long."""
+        """Continue without rules, because checking takes too long."""
         self._checker = None
 
     @property
@@ -245,7 +246,7 @@ class Reading:
 
     @property
     def losses(self) -> Lost:
-        """The losses that may hold messages which seem to be missing."""
+        """The losses that may explain messages that seem to be missing."""
         return Lost(self.fold.lost, self.fold.unjudged, self.fold.unrecorded)
 
     @property

@@ -19,11 +19,11 @@ _Key = tuple[int, int | None]
 
 
 def selected_at_the_end(only: Filter, reading: Reading) -> Filter:
-    """Returns a filter that selects the same messages, but knows of each request how it ended.
+    """Returns a filter that selects the same messages, but knows how each request ended.
 
     Args:
         only: the filter.
-        reading: of the capture, from its beginning.
+        reading: a reading of the capture, not yet begun.
     """
     selection = _Selection(only)
     for step in reading.to_end():
@@ -51,7 +51,7 @@ def calls(path: Path | str, only: str = "") -> Iterator[Call]:
 
 
 def matches(only: Filter, call: Call) -> bool:
-    """Whether a filter selects the request or the response of a call, by what is known of it now."""
+    """Whether a filter selects the request or the response of a call, by what is known about the call now."""
     if call.session is None:
         return False
     if only.matches(facts_of_call(call)):

@@ -48,7 +48,7 @@ class Summary(NamedTuple):
     """A summary of one capture. Texts are untrusted, and not safe on a screen."""
 
     name: str | None = None
-    """Of the server, in the capture."""
+    """The server's name in the capture."""
     transport: str | None = None
     state: State = "live"
     wall_ns: int | None = None
@@ -60,14 +60,14 @@ class Summary(NamedTuple):
     server: str | None = None
     """The same for the server."""
     revisions: tuple[str, ...] = ()
-    """Of its sessions, in their order; the first `REVISIONS`."""
+    """The revisions of its sessions, in their order; the first `REVISIONS`."""
     frames: int = 0
     errors: int = 0
     """Requests that count as errors; see `Call.is_error`."""
     abandoned: int = 0
     """Requests whose sender gave up on them; see `Call.abandoned_ns`."""
     answered_late: int = 0
-    """Those of them that were answered all the same."""
+    """Those of them that were answered anyway."""
     waiting: int = 0
     """While it is being recorded: how many of the client's requests wait for a response."""
     waiting_since_ns: int | None = None
@@ -75,7 +75,7 @@ class Summary(NamedTuple):
     answered: int = 0
     """Requests whose latency counts; see `Call.is_timely`."""
     p95_ns: int | None = None
-    """95 of 100 of these took no longer, give or take 2 %; None if there are none."""
+    """The latency that 95 of 100 of these did not exceed, to within 2 %; None if there are none."""
     lost: int = 0
     """Records known to be lost, and stretches of damage."""
     ending: str | None = None

@@ -34,8 +34,8 @@ def fingerprint(rule: str, method: str, pointer: str, message: str) -> str:
     """The part of a finding that is the same in every session.
 
     Args:
-        rule: its id.
-        method: of the message; for a response, that of its request; empty if there is none.
+        rule: the id of the rule.
+        method: the method of the message, or of the request that it answers; empty if there is none.
         pointer: the place in the message.
         message: the text of the finding.
     """

@@ -1,4 +1,4 @@
-"""Budget: what each rule costs, as measured, to divide rules among processes and to notice one that costs much.
+"""Budget: what each rule costs, as measured, to divide rules among processes and to notice an expensive one.
 
 Figures are microseconds of processor time for each frame of a capture, on average over plain calls on stdio and the
 SDKs' conversations in both eras. `python -m tests.bench.check --rules` measures them and shows which have changed.

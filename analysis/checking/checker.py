@@ -1,9 +1,10 @@
 """Checker: turns the messages of a capture into findings, by the rules that apply to each.
 
-Only `analysis.reading` makes one. Sans-IO and streaming: `check`, `advance` and `finish` return the findings that are
-now certain, in the order of `place_of`. Decisions depend only on the bytes and times in the capture, and what a rule
-finds does not depend on which others run, except those that replace its findings (`shares`). The rules for a message
-are looked up by its kind, method, revision, era and transport (`plans`), so a rule that does not apply costs nothing.
+Only `analysis.reading` creates a checker. Sans-IO and streaming: `check`, `advance` and `finish` return the findings
+that are now certain, in the order of `place_of`. Decisions depend only on the bytes and times in the capture, and what
+a rule finds does not depend on which others run, except those that replace its findings (`shares`). The rules for a
+message are looked up by its kind, method, revision, era and transport (`plans`), so a rule that does not apply costs
+nothing.
 
 One cause, one finding: bytes that are not JSON reach only the framing rules, messages that cannot be classified only
 the envelope rules, and a rule that `replaces` another removes its findings about the same message.
@@ -38,7 +39,7 @@ from captures.frame import Frame
 from captures.record import Record
 
 SESSIONS: Final = 10_000
-"""The most sessions of which causes are remembered."""
+"""The most sessions whose causes are remembered."""
 
 
 class Rules(NamedTuple):
@@ -56,10 +57,10 @@ class Rules(NamedTuple):
 
 
 class Checker:
-    """Runs rules over one capture, whose messages are understood elsewhere."""
+    """Runs rules over one capture, whose messages are interpreted elsewhere."""
 
     def __init__(self, fold: Fold, chosen: Rules | None = None) -> None:
-        """Create a checker that is to start at the beginning of a capture.
+        """Create a checker for a capture, of which no item has been processed yet.
 
         Args:
             fold: the state of the conversation, which the caller keeps up to date.
@@ -125,7 +126,7 @@ class Checker:
         """End the capture.
 
         Args:
-            rest: the messages that only the end shows.
+            rest: the messages that only the end of the capture completes.
             left: the calls without a response.
             reason: whether the capture was closed, stops without a `close` record, or is still being written.
         """

@@ -207,7 +207,7 @@ def current_wording(rule: str, message: str) -> str:
         message: as this version or the previous one worded it, perhaps with a guess.
     """
     text, guess, rest = message.partition(GUESS)
-    # Values of the traffic may hold old words: what this version has written stays as it is.
+    # Values from the traffic may contain old words: text that this version wrote stays as it is.
     if any(_values_in(text, new) is not None for _, new in REWORDED.get(rule, ())):
         return message
     for old, new in REWORDED.get(rule, ()):

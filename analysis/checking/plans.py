@@ -164,7 +164,7 @@ class BoundHookPlan:
 
 
 class _HookPlans:
-    """The hook plans of all kinds. They do not depend on a capture: rules are asked only what they concern."""
+    """The hook plans of all kinds. They do not depend on a capture: rules are asked only which kinds they concern."""
 
     def __init__(self, picked: tuple[type[Rule], ...]) -> None:
         self._rules = [rule() for rule in picked]
@@ -346,7 +346,7 @@ class BoundHookPlans:
         return calls
 
     def _note_faults(self) -> None:
-        """Disable the rules that failed when they were asked what they concern, here or for an earlier capture."""
+        """Disable the rules that failed when asked which kinds they concern, here or for an earlier capture."""
         for rule_id, fault in self._hook_plans.faults.items():
             if rule_id not in self.faults:
                 self.switch_off(rule_id, fault)

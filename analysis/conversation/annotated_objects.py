@@ -28,9 +28,9 @@ USUAL: Final = frozenset(
         *(META + name for name in ("logLevel", "subscriptionId", "related-task", "model-immediate-response", "tasks")),
     }
 )
-"""Keys that some revision or extension defines, and other rules look at."""
+"""Keys that some revision or extension defines, and that other rules check."""
 
-# Name of a member, and what it is: an object, a list of them, blocks of content, or messages with such.
+# Name of a member, and what it is: an object, a list of them, blocks of content, or messages with such blocks.
 _Kind = Literal["one", "items", "blocks", "messages"]
 _RESULTS: Final[dict[str, tuple[tuple[str, _Kind], ...]]] = {
     "initialize": (("serverInfo", "one"),),
@@ -53,8 +53,8 @@ _PARAMS: Final[dict[str, tuple[tuple[str, _Kind], ...]]] = {
 def searchable_bytes(message: Message) -> bytes | None:
     """Returns the bytes in which a message's words can be searched, or None if the search would be inconclusive.
 
-    So it is where letters are escaped, and for an item of a batch: searching the whole batch for each of its items
-    would take quadratic time.
+    It would be inconclusive if letters are escaped, and for an item of a batch: searching the whole batch for each of
+    its items would take quadratic time.
     """
     frames = message.frames
     frame = frames[0]
@@ -118,7 +118,7 @@ def annotated_objects(context: MessageContext) -> Iterator[tuple[str, dict[str, 
 
 
 def has_places(part: Literal["params", "result"], method: str, era: Era | None) -> bool:
-    """Whether messages of a kind may have such objects; peers name themselves in any of the modern era."""
+    """Whether messages of a kind may have such objects; peers name themselves in any message of the modern era."""
     return method in METHODS and (era != "handshake" or method in (_RESULTS if part == "result" else _PARAMS))
 
 

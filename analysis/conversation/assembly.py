@@ -1,8 +1,8 @@
 """Assembles messages that do not match lines: a message over several lines, or several messages on one line.
 
 The recorder judges each line by itself. Peers that print their JSON over several lines, or forget the line feed, break
-a rule of the transport and are understood all the same. A line that is not JSON by itself but could be the beginning
-of some is held back with the lines after it until the brackets close, and then read as a whole; if that fails, each
+a rule of the transport, but are understood anyway. A line that is not JSON by itself but could be the beginning of a
+JSON text is held back with the lines after it until the brackets close, and then read as a whole; if that fails, each
 line is judged by itself again. Work is linear in the bytes, and the held lines are bounded.
 """
 
@@ -37,7 +37,7 @@ class Assembly:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no line is held back, and none before the next is lost."""
+        """Whether no line is held back, and no line before the next one is lost."""
         return not any(held.frames or held.is_spoilt for held in self._held.values())
 
     def feed(self, frame: Frame) -> Iterable[Message]:
@@ -75,7 +75,7 @@ class Assembly:
             held.is_spoilt = True
 
     def finish(self, direction: str | None = None) -> Iterator[Message]:
-        """The lines held back in one direction or both, at the end of the stream."""
+        """Release the lines held back in one direction or both, at the end of the stream; returns their messages."""
         for name, held in self._held.items():
             if direction in (None, name):
                 yield from held.release()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ABANDONED_NS: Final = 5_000_000_000
 """A request that had waited this long when its sender cancelled it was abandoned, regardless of the reason given."""
 REASON: Final = 1000
-"""The most characters of such a reason that are kept."""
+"""The most characters of a cancellation's reason that are kept."""
 MAX_CALL_SPANS: Final = 10_000
 """The most `spans` that are kept of one call."""
 QUOTED: Final = 60
@@ -116,7 +116,7 @@ class ProbableAnswer(NamedTuple):
 
 
 class Losses:
-    """How many times records were lost, perhaps with responses; shared with requests, of which there may be many."""
+    """How many times records were lost, perhaps with responses; shared by all requests, of which there may be many."""
 
     __slots__ = ("count",)
 
@@ -143,9 +143,9 @@ class Call(Struct, eq=False):
     token: Id | None = None
     """Its progress token."""
     in_flight: int = 0
-    """How many requests of its session waited when it was sent, itself included but not those cancelled."""
+    """How many requests of its session waited when it was sent, including itself, but not cancelled ones."""
     outer: "Call | None" = None
-    """For a request of the server: the client's call in the course of which it was sent, if it is known."""
+    """For a request of the server: the client's call during which it was sent, if it is known."""
     progress: int = 0
     """How many progress notifications came for it."""
     first_progress_ns: int | None = None
@@ -186,7 +186,7 @@ class Call(Struct, eq=False):
     guessed_response: ProbableAnswer | None = None
     """The first response that fits no request and was probably meant for this one."""
 
-    # ---- what became of it
+    # ---- the outcome
 
     @property
     def outcome(self) -> Outcome:
@@ -305,13 +305,13 @@ class Call(Struct, eq=False):
 
     @property
     def is_acknowledged(self) -> bool:
-        """Whether it was cancelled, and its response is the error that says so, which is no late answer."""
+        """Whether it was cancelled, and its response is the error that says so, which is not a late response."""
         response = self.response
         return response is not None and self.cancelled_ns is not None and code_of(response) == REQUEST_CANCELLED
 
     @property
     def late_ns(self) -> int | None:
-        """How long after its cancellation it was answered all the same, or None if it was not, or only acknowledged."""
+        """How long after its cancellation it was answered anyway, or None if it was not, or only acknowledged."""
         cancelled_ns = self.cancelled_ns
         if cancelled_ns is None or self.ended_ns is None or self.is_acknowledged:
             return None
@@ -322,7 +322,7 @@ class Call(Struct, eq=False):
         """For an unanswered request: the first response that fits no request and was probably meant for this one."""
         return self.guessed_response if self.response is None else None
 
-    # ---- while it has no response
+    # ---- without a response so far
 
     @property
     def is_awaited(self) -> bool:
@@ -336,7 +336,7 @@ class Call(Struct, eq=False):
 
     @property
     def is_failure(self) -> bool:
-        """Whether it got no response although it should have, or was abandoned; an error is another matter."""
+        """Whether it got no response although it should have, or was abandoned; an error response does not count."""
         if self.request.method in ENDLESS:
             return False
         return self.outcome in FAILURES or self.abandoned_ns is not None
@@ -370,7 +370,7 @@ class Call(Struct, eq=False):
         return self.losses is not None and self.losses.count > self.losses_before
 
     def may_be_in(self, http: "HttpExchange") -> bool:
-        """Whether its response may have come in an exchange that has ended, but not all of that is in the capture."""
+        """Whether its response may have come in an exchange that has ended but is not completely in the capture."""
         if http.status is None or http.status >= _NO_SUCCESS:
             return False
         return "server" in http.unrecorded or (self.may_be_lost and http.response_size > 0)
@@ -446,7 +446,8 @@ class MessageContext(Struct, eq=False):
     (`is_repeat`) belongs to the call of the first one, and a response that no client can have read to the call that
     it would have answered."""
     answered: Call | None = None
-    """For a response: `call`, if it answers it. None for one that pairs with nothing, comes again or is unread."""
+    """For a response: `call`, if it answers it. None for a response that pairs with nothing, is repeated or is
+    unread."""
     id_state: IdState | None = None
     """For a request, response or cancellation: the state of its id before it came."""
     revision: str | None = None
@@ -478,7 +479,7 @@ class MessageContext(Struct, eq=False):
     guessed_request: GuessedRequest | None = None
     """For a response that fits no request: the open request that it was probably meant for, if any."""
     is_repeat: bool = False
-    """Whether it repeats a message whose exchange was redirected: it is not another one, and means nothing new."""
+    """Whether it repeats a message whose exchange was redirected: it is not another message, and means nothing new."""
     digest: bytes | None = None
     """The identity of its result, kept by `analysis.rules.unchanged_content`."""
 

@@ -26,13 +26,13 @@ MAX_OPEN_REQUESTS: Final = 50_000
 MAX_OPEN_HTTP_REQUESTS: Final = 15_000
 """The same over HTTP, where each request may have its own exchange and session."""
 OPEN_BYTES: Final = 16 << 20
-"""The most bytes in the frames of these; a single one may be larger."""
+"""The most bytes in the frames of open requests; a single request may be larger."""
 CROWD: Final = 1_000
 CROWD_BYTES: Final = 1 << 20
 """With more open requests of one side, or more bytes in their frames, the older requests are packed."""
 WHOLE: Final = 100
 WHOLE_BYTES: Final = 1 << 20
-"""How many of the last ones are not packed."""
+"""The latest requests, and bytes in their frames, that are not packed."""
 MAX_GIVEN_UP_REQUESTS: Final = 10_000
 """The most requests kept whose response may be lost and whose id was reused."""
 MAX_PAST_IDS: Final = 100_000
@@ -192,7 +192,7 @@ class CallTable:
     def note_loss(self) -> None:
         """Note lost frames, perhaps with responses and requests: open requests may be answered, any id may be used.
 
-        Responses to open requests are still accepted. Nothing else that was known proves anything from now on.
+        Responses to open requests are still accepted. Nothing else that was known so far proves anything after this.
         """
         self._losses.count += 1
         self._past.clear()

@@ -36,7 +36,7 @@ def quantile(count: int, ranked: Callable[[int], int], part: float) -> int:
     Args:
         count: how many values there are, at least one.
         ranked: returns the value at a rank, counted from 0.
-        part: from 0 to 1, as 0.5 for the median.
+        part: from 0 to 1, such as 0.5 for the median.
     """
     place = part * (count - 1)
     below = ranked(int(place))
@@ -100,7 +100,7 @@ class Durations:
         found, before, octave = {}, 0, SHORTEST_OCTAVE
         while before < self.count:
             until_ns = octave_ns(octave)[1]
-            # A run cannot be searched for more than it can hold.
+            # A run cannot be searched for a number that its type cannot hold.
             below = self.count if until_ns > self.most else sum(bisect_left(run, until_ns) for run in runs)
             if below > before:
                 found[octave] = below - before

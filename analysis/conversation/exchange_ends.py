@@ -26,7 +26,7 @@ class ExchangeEnds:
     def __init__(
         self, tables: dict[Side, CallTable], under_way: UnderWay, addressing: Addressing, chains: Chains
     ) -> None:
-        """Create an object that ends calls in these, which the caller keeps.
+        """Create an object that ends calls in these tables, which the caller keeps up to date.
 
         Args:
             tables: the requests, by the side that sent them.
@@ -43,7 +43,7 @@ class ExchangeEnds:
         """
         asked, table = self._addressing.requests_in(http.stream), self._tables["client"]
         if http.stream == http.number:
-            # Only a forger ends one exchange again and again, and then each end looks at what is new.
+            # Only a forged capture ends an exchange again and again; each end then examines only what is new.
             while http.closed < len(asked) and table.get(asked[http.closed]) is None:
                 http.closed += 1
             asked = asked[http.closed :]
@@ -61,7 +61,7 @@ class ExchangeEnds:
         for key in asked:
             waiting = table.get(key)
             if waiting is None or (http.is_redirect and waiting.http is not http):
-                continue  # it has come again already
+                continue  # it has already been repeated
             if not is_older and not is_refused and by != "proxy":
                 waiting.exchange_end = RecordRef(record.seq, record.t_ns)
                 waiting.client_closed = by == "client" and waiting.era != "modern" and not http.is_redirect

@@ -14,7 +14,7 @@ GATEWAYS: Final = frozenset({502, 504})
 """Statuses that only a gateway sends (RFC 9110 §15.6.3, §15.6.5), and the recorder if it cannot reach the server."""
 _REFUSED: Final = 400
 _UPSTREAM: Final = re.compile(r"\bupstream\b", re.IGNORECASE)
-"""What Envoy, Kong and others say of the server behind them; servers have none."""
+"""What Envoy, Kong and other gateways call the server that they forward to; servers themselves have none."""
 
 FailedBy: TypeAlias = Literal["client", "gateway", "network", "server"]
 

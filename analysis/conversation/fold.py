@@ -1,8 +1,8 @@
 """Fold: turns the items of a capture, one by one, into messages with their meaning and the state of their sessions.
 
-Sans-IO and streaming: `feed` takes the items of captures.reader, one at a time, and returns the messages that each
-completes; `open_calls` returns what is left over. Nothing raises, and everything is decided by the bytes and stamps
-of the capture, so reading a file and following the same file live give the same result.
+Sans-IO and streaming: `feed` accepts the items of captures.reader, one at a time, and returns the messages that each
+completes; `open_calls` returns the calls without a response. Nothing here raises, and everything is decided by the
+bytes and stamps of the capture, so reading a file and following the same file live give the same result.
 
 Both eras are understood on one connection. Up to 2025-11-25 a handshake names peers and revision for everything that
 follows; since 2026-07-28 each request names its own, and never changes the state of a handshake.
@@ -68,11 +68,11 @@ class Fold:
         self.observed_start = False
         """Whether the recording began before the server's first byte."""
         self.ending: str | None = None
-        """How the recording ended; None as long as there is no close record."""
+        """How the recording ended; None until a `close` record has been read."""
         self.closed_ns: int | None = None
         """Stamp of that record."""
         self.server_ended_ns: int | None = None
-        """When the server's process ended; None if that is not in the capture, so far."""
+        """When the server's process ended; None if no record so far says so."""
         self.failed = 0
         """Requests whose HTTP exchange failed before a response came."""
         self.unjudged = 0
@@ -96,7 +96,7 @@ class Fold:
         """Stamp of the last item."""
         self._segment = self._segment_end = 0
         self._last: Session | None = None
-        # What earlier sessions knew, if this one does not know it.
+        # The peers that earlier sessions named, for a session that does not name its own.
         self._client: Peer | None = None
         self._server: Peer | None = None
         self.addressing = Addressing()
@@ -119,7 +119,7 @@ class Fold:
 
     @property
     def client(self) -> Peer | None:
-        """The client named last; sessions know their own."""
+        """The client that was named last; each session knows its own."""
         return (self._last and self._last.client) or self._client
 
     @property
@@ -225,7 +225,7 @@ class Fold:
 
         Args:
             call: the call.
-            last_ns: until when the capture lasts; None up to its last item.
+            last_ns: the stamp at which the capture ends; None for that of its last item.
         """
         over = call.over
         until_ns = (self.t_ns if last_ns is None else last_ns) if over is None else over.t_ns
@@ -404,7 +404,7 @@ class Fold:
                 self.links.subscriptions.stream_ended(http.first.number, record.t_ns, http.ended_by)
 
     def _miss(self, http: HttpExchange) -> None:
-        """Note that messages may be missing in an exchange; again at its end, as a stream may hold them until then."""
+        """Note that messages may be missing in an exchange; called again at its end, as a stream may hold more then."""
         if http.over is None and len(http.unrecorded) == http.missed:
             return  # known since the last record of the exchange
         self.unrecorded += len(http.unrecorded) - http.missed

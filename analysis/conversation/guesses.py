@@ -36,7 +36,7 @@ _OF_OTHERS: Final = frozenset(_TELLING.values()) - {"action", "messages", "model
 _EMPTY: Final = frozenset({"logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"})
 """Methods whose results say nothing."""
 LOOKED_AT: Final = 256
-"""How many open requests are examined, the oldest first; more than these are not counted."""
+"""How many open requests are examined, the oldest first; any more are not counted."""
 
 
 def guess(
@@ -52,7 +52,7 @@ def guess(
         response: the response; no request of the other side ever had its id.
         session: its session.
         tables: the requests of both sides.
-        http: what carried it; None on stdio.
+        http: the HTTP exchange that carried it; None on stdio.
         posted: the keys of the client's requests that the same exchange carried.
     """
     if _is_explained(response, session, tables, http):

@@ -75,8 +75,8 @@ class RepeatedEventId(NamedTuple):
     """Number of its frame."""
     t_ns: int
     kind: Oddity
-    """Other data; or the same again on a stream that resumes none, on one that resumes another, or although the
-    client has it."""
+    """What is odd about it: its data differs; or the data is the same, but it came on a stream that resumes none, on
+    one that resumes another stream, or although the client already has it."""
     earlier: int
     """Number of the earlier frame."""
 
@@ -123,8 +123,8 @@ class HttpExchange(Struct, eq=False, weakref=True):
     response_gist: str = ""
     """The gist of a response that is not an MCP message, in one line. Untrusted text."""
     is_signed: bool = False
-    """Whether that text names the program that the `Server` field names: then that program wrote the text, and did not
-    pass on that of a server behind it."""
+    """Whether that text names the program that the `Server` field names: then that program wrote the text itself, and
+    did not pass on the text of another server."""
     ended_by: str | None = None
     """`complete`, `client`, `server`, `proxy` or `error`; None while it is open."""
     reason: str = ""
@@ -158,7 +158,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     repeated: "ref[HttpExchange] | None" = None
     """The last exchange that repeats its messages after a redirect; weak, because that exchange refers to this one."""
     closed: int = 0
-    """How many of the first requests that it carried were no longer open at its last end."""
+    """How many of the first requests that it carried were no longer open when it last ended."""
     unawaited: "Sequence[Call]" = ()
     """Requests in it for which no response is awaited any longer, as it has ended."""
     _is_streamable: bool | None = None
@@ -185,7 +185,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
     retry: int | None = None
     """Milliseconds to wait before reconnecting, as its event stream said last; known once that has ended."""
     is_retry_known: bool = False
-    """Whether that is recorded at all; it is not for streams without ids, and in captures of earlier versions."""
+    """Whether `retry` is recorded at all; it is not for streams without ids, or in captures of earlier versions."""
     latest: "MessageContext | None" = None
     """The server's last message."""
     assigned_id: SessionId | None = None
@@ -459,7 +459,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
 
     @property
     def session_id(self) -> str | None:
-        """The (hashed) session id of the request, or of the response that gave it out."""
+        """The (hashed) session id of the request, or of the response that assigned it."""
         return self.fields.get("mcp-session-id") or self.answer_fields.get("mcp-session-id")
 
     @property
@@ -491,12 +491,12 @@ class HttpExchange(Struct, eq=False, weakref=True):
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing that comes later can be about the messages of this exchange, which has ended."""
+        """Whether this exchange has ended, and nothing that comes later can be about its messages."""
         is_usual = self.method == "POST" and self.repeated is None and not self.is_redirect
         return is_usual and all(context.call is None or context.call.response is not None for context in self.sent)
 
     def forget(self) -> None:
-        """Drop its messages and calls: each refers to its exchange, and garbage in such cycles stays for long."""
+        """Drop its messages and calls: each refers to its exchange, and reference cycles are freed late."""
         self.sent, self.received, self.unawaited, self.latest, self.settled, self.held_bytes = (), (), (), None, None, 0
 
 

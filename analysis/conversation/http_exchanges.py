@@ -19,7 +19,7 @@ more, the memory of the messages would be cold by the time it is freed."""
 SEEN_BYTES: Final = 32 << 20
 """The most bytes in the frames of the messages that exchanges keep; those that ended first are forgotten first."""
 WHOLE_BYTES: Final = 1 << 20
-"""How many bytes of the last of these messages keep their values; those of the others are read again."""
+"""How many bytes of the latest of these messages keep their values; the others are parsed again when needed."""
 MAX_REDIRECTED_EXCHANGES: Final = 1_000
 """The most redirected exchanges whose repetition is awaited."""
 FOLLOWED_NS: Final = 30_000_000_000
@@ -160,7 +160,7 @@ class HttpExchanges(HttpTraffic):
         known = [earlier for earlier in self._redirected.get(key, ()) if _is_followed(earlier, http, raw, t_ns)]
         if not known:
             return None
-        # Where several clients that look the same send the same at once, the connection may tell them apart.
+        # If several clients that look alike send the same body at once, the connection may tell them apart.
         found = next((earlier for earlier in known if earlier.conn == http.conn), known[0])
         self._redirected[key].remove(found)
         if not self._redirected[key]:
@@ -182,7 +182,7 @@ class HttpExchanges(HttpTraffic):
 
 
 def _is_followed(earlier: HttpExchange, http: HttpExchange, raw: bytes, t_ns: int) -> bool:
-    """Whether an exchange can be where a client follows a redirect, and not another attempt at the same address."""
+    """Whether an exchange can be a client following a redirect, and not another attempt at the same address."""
     if earlier.answered is None or not earlier.sent or t_ns - earlier.answered.t_ns > FOLLOWED_NS:
         return False
     is_there = http.path != earlier.path or earlier.location.partition("?")[0].endswith(http.path)

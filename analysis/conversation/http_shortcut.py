@@ -39,7 +39,7 @@ class HttpShortcut:
         pairing: Pairing,
         used: UsedInExchanges,
     ) -> None:
-        """Create a shortcut that takes no messages until `prepare` allows it.
+        """Create a shortcut that accepts no messages until `prepare` allows it.
 
         Args:
             tables: the requests, by the side that sent them.
@@ -52,7 +52,7 @@ class HttpShortcut:
         self._tables, self._under_way, self._links = tables, under_way, links
         self._addressing, self._pairing, self._used = addressing, pairing, used
         self.is_open = False
-        """Whether plain messages may be taken."""
+        """Whether plain messages are accepted."""
         self.session: Session | None = None
         """The session that was prepared last."""
         self._state: State = "new"
@@ -65,7 +65,7 @@ class HttpShortcut:
         self._server: object = None
 
     def prepare(self, session: Session) -> None:
-        """Check whether plain messages of a session may be taken: needed after anything else."""
+        """Decide whether to accept plain messages of a session; needed after any other message or record."""
         self.session, self._state = session, session.state
         self.is_open = self._links.is_idle and session.is_http and session.lost_seq < 0 and is_settled(session)
         self._asked, self._around = terms_of(session)
@@ -89,14 +89,14 @@ class HttpShortcut:
         return self._request(message, http) if self._is_in_force(http) else None
 
     def _is_as_before(self, request: Request, http: HttpExchange) -> bool:
-        """Whether a request of the client declares the same as those before it."""
+        """Whether a request of the client declares the same as its requests before."""
         revision, meta = self._asked.revision, request.meta
         if self._asked.era == "modern":
             return meta.get(PROTOCOL_VERSION) == revision and meta.get(CLIENT_INFO) == self._client
         return PROTOCOL_VERSION not in meta and http.fields.get(VERSION_FIELD, revision) == revision
 
     def _is_in_force(self, http: HttpExchange) -> bool:
-        """Whether what is in force in the session also applies in an exchange: its request may declare otherwise."""
+        """Whether what is in force in the session also applies in an exchange, whose request may declare otherwise."""
         for key in self._addressing.requests_in(http.number)[:1]:
             call = self._tables["client"].get(key)
             return (

@@ -184,7 +184,8 @@ class _Object(_Message, eq=False):
     def pack(self) -> None:
         """Keep its bytes instead of its values, which take twenty times the memory and are parsed again on demand.
 
-        For a message that waits among very many. One that would not parse to the same values again stays unchanged.
+        Meant for a message that waits among very many. A message that would not parse to the same values again stays
+        unchanged.
         """
         if self._packed is not None:
             return
@@ -231,7 +232,7 @@ def _meta_of(body: dict[str, Any]) -> dict[str, Any]:
 
 
 class Request(_Object, eq=False, kw_only=True):
-    """A message with `method` and `id`: it expects a response."""
+    """A message with `method` and `id`, which expects a response."""
 
     id: Id
     """Its id; `null` and objects are ids, too, although they cannot be answered."""
@@ -246,7 +247,7 @@ class Request(_Object, eq=False, kw_only=True):
 
 
 class Notification(_Object, eq=False, kw_only=True):
-    """A message with `method` but no `id`: it expects no response."""
+    """A message with `method` but no `id`, which expects no response."""
 
     method: str
     """The notification's method."""

@@ -67,7 +67,7 @@ class Round(NamedTuple):
     asked_ns: int
     """Stamp of its request."""
     client_ns: int | None = None
-    """How long the client, or its user, took from the interim result to this; None for the first round."""
+    """How long the client, or its user, took from the interim result to this request; None for the first round."""
     by: Evidence | None = None
     """How it was recognised as part of the chain; None for the first round."""
 
@@ -97,7 +97,7 @@ class Chain:
         self.memory: dict[str, Any] = {}
         """State that rules keep, by their ids."""
         self.place: tuple[int, str, Id | None] = (session.number, request.method, target_of(request))
-        """Where its retries are searched: session, method, target."""
+        """Where its retries are searched for: session, method, target."""
         self.state: Id | None = None
         """The `requestState` of its interim result."""
         self.input_requests: dict[str, Any] = {}
@@ -155,7 +155,7 @@ class Chains:
         """The number of interim results that are kept."""
         return len(self._held)
 
-    # ---- what happens
+    # ---- events
 
     def on_request(self, request: Request, session: Session) -> Round | None:
         """Process a client request; return its round, if it continues an earlier request."""
@@ -328,7 +328,7 @@ def target_of(request: Request) -> Id | None:
 
 
 def fingerprint(params: object) -> bytes | None:
-    """Returns a digest of params without what a retry changes, or None without params; equal params have equal ones."""
+    """Returns a digest of params without what a retry changes, or None without params; equal params give equal ones."""
     if not isinstance(params, dict):
         return None
     rest = {name: value for name, value in params.items() if name not in _OWN}

@@ -21,7 +21,7 @@ class Pairing:
     """Finds requests by ids. It changes nothing."""
 
     def __init__(self, tables: dict[Side, CallTable], addressing: Addressing, routing: Routing) -> None:
-        """Create an object that searches these.
+        """Create an object that searches these tables.
 
         Args:
             tables: the requests, which the caller keeps.

@@ -2,8 +2,8 @@
 
 Nearly all messages are like that once a session has begun. What could be odd about them, and what they mean for the
 session, is worked out when something else has changed it (`prepare`); what is left is to open or to end the call, in
-the state that all messages share. A message is not taken if any of that is uncertain: `Fold` then takes the full path,
-with the same result (`tests/analysis/conversation/test_pipe_shortcut.py`).
+the state that all messages share. A message cannot take the shortcut if any of that is uncertain: `Fold` then takes the
+full path, with the same result (`tests/analysis/conversation/test_pipe_shortcut.py`).
 """
 
 from typing import Any, Final, NamedTuple
@@ -73,7 +73,7 @@ class PipeShortcut:
         cancellations: Cancellations,
         assembly: Assembly,
     ) -> None:
-        """Create a shortcut that takes no messages until `prepare` allows it.
+        """Create a shortcut that accepts no messages until `prepare` allows it.
 
         Args:
             tables: the requests, by the side that sent them.
@@ -85,7 +85,7 @@ class PipeShortcut:
         self._tables, self._under_way, self._links, self._assembly = tables, under_way, links, assembly
         self._cancellations = cancellations
         self.is_open = False
-        """Whether messages may be taken."""
+        """Whether messages are accepted."""
         self._session = _NO_SESSION
         self._state: State = "new"
         self._asked = UNKNOWN
@@ -99,7 +99,7 @@ class PipeShortcut:
         """Whether any message may be linked to others."""
 
     def prepare(self, session: Session | None) -> None:
-        """Check whether messages may be taken: needed after one that was not, and after a loss.
+        """Decide whether to accept messages; needed after one that was not accepted, and after a loss.
 
         Args:
             session: that of the pipe; None if it has none, or if the last message belonged to another one.
@@ -119,7 +119,7 @@ class PipeShortcut:
         self._is_linked = not self._links.is_idle
 
     def try_frame(self, frame: Frame, body: dict[str, Any]) -> MessageContext | None:
-        """Process the message of a frame; return its meaning, or None (with nothing changed) if it may not be taken.
+        """Process the message of a frame; return its meaning, or None (with nothing changed) if it is not accepted.
 
         Args:
             frame: a flawless one from the pipe.
@@ -253,7 +253,7 @@ class PipeShortcut:
 
 
 def is_settled(session: Session) -> bool:
-    """Whether it is settled which era and revision client and server speak."""
+    """Whether the era and the revision that client and server speak are settled."""
     if session.is_modern:
         return (
             session.server_is_modern

@@ -1,7 +1,7 @@
 """Resumption: links event streams to the earlier streams that they continue (2025-03-26 to 2025-11-25).
 
 Servers give events ids that are unique within a session. A client whose stream broke opens another one with a GET that
-names the last id it has; the following events come there. To the protocol, streams linked like this are one stream, in
+names the last id it has; later events arrive there. To the protocol, streams linked like this are one stream, in
 several HTTP exchanges.
 
 An id that was never sent leads nowhere, and one that two streams sent is ambiguous: both cases are reported. Nothing
@@ -42,7 +42,7 @@ class _Sent(Struct, eq=False, gc=False):
     order: int
     """Its position among all ids."""
     data: int | None
-    """A hash of the data; None for an event without."""
+    """A hash of the data; None for an event without data."""
     losses: int
     """How many times records had been lost by then."""
 

@@ -97,7 +97,7 @@ class Routing:
     def client_of(self, session: Session) -> tuple[str, int] | None:
         """The client whose messages without a session id belong to a session with a handshake, and when it last began.
 
-        None if there is none, or not just one.
+        Returns None unless there is exactly one such client.
         """
         known = [(client, at) for (client, _, _), (of, at) in self._by_client.items() if of is session]
         return known[0] if len(known) == 1 and len(self._by_client) == 1 else None
@@ -194,7 +194,7 @@ class Routing:
     def _given(self, http: HttpExchange) -> Session | None:
         """The session with an id to which a message without an id, or with one that was never issued, seems to belong.
 
-        None if that is not the only one of the client, unless the last message on the connection belonged to it.
+        Returns None if that is not the client's only session, unless the last message on the connection belonged to it.
         """
         alive = {id(one.session): one.session for one in http.session_ids.issued_to(http.client) if one.is_alive}
         last = self._last_on(http)

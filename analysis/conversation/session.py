@@ -33,7 +33,7 @@ class Peer(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Both in one line."""
+        """Name and version in one line."""
         return " ".join(filter(None, self))
 
 

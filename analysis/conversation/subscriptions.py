@@ -241,7 +241,7 @@ class Subscriptions:
             listening.is_open for listening in islice(reversed(self._by_key.get(session.number, {}).values()), LATEST)
         )
 
-    # ---- what happens
+    # ---- events
 
     def on_request(self, request: Request, session: Session) -> Subscription | None:
         """Process a client request that begins or ends a subscription; return that, or None if it ends nothing."""

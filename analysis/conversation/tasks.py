@@ -184,7 +184,7 @@ class Tasks:
         sides: tuple[Side, ...] = ("server", "client")
         return key in self._created or any((session.number, side, key) in self._tasks for side in sides)
 
-    # ---- what happens
+    # ---- events
 
     def on_request(self, request: Request, session: Session) -> Task | None:
         """Process a request about tasks; return the task that it is about."""

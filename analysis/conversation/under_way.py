@@ -53,12 +53,12 @@ class UnderWay:
 
         Args:
             request: the request.
-            key: what a response to it must name.
+            key: the key of a response to it.
             state: NEVER_SEEN if no request is known to have had the key; None if that is to be looked up.
-            revision: what is in force for it.
-            era: the same.
+            revision: the revision in force for it.
+            era: the era in force for it.
             session: its session.
-            http: what carried it.
+            http: the HTTP exchange that carried it; None on stdio.
 
         Returns:
             The call, and the state of its key before.

@@ -2,8 +2,8 @@
 
 `parse` takes any text and returns a `Filter` or raises a `FilterError` that points at the place; it takes time linear
 in the text, whose length and depth are bounded. A filter reads only the `Facts` about one message, so callers decide
-what is known by when. It never raises, regardless of the facts. An unknown fact matches no term, so `not` before it
-selects the message.
+which facts are known at which time. It never raises, regardless of the facts. An unknown fact matches no term, so `not`
+before it selects the message.
 """
 
 from analysis.filter.facts import Facts, facts_of, facts_of_batch, facts_of_call, facts_of_record

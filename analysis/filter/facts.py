@@ -1,6 +1,6 @@
 """Facts: what a filter can ask about a message. Each fact is worked out when a filter first asks for it, and then kept.
 
-Callers decide what is known by when. A fact is None if it does not apply, or is unknown.
+Callers decide which facts are known at which time. A fact is None if it does not apply, or is unknown.
 """
 
 from typing import TYPE_CHECKING, Any, Self

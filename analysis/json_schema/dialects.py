@@ -11,7 +11,7 @@ DIALECTS: Final[dict[str, Draft]] = {
     "json-schema.org/draft/2019-09/schema": "2019-09",
     "json-schema.org/draft/2020-12/schema": "2020-12",
 }
-"""By the URI of each, without its scheme."""
+"""The known dialects, by the URI of each, without its scheme."""
 
 
 def dialect(schema: object) -> Draft | None:

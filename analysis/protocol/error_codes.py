@@ -23,8 +23,7 @@ USER_REJECTED: Final = -1
 REQUEST_TIMEOUT: Final = -32001
 """What SDKs report, and quote in their cancellations, if no response comes in time; no revision defines it."""
 REQUEST_CANCELLED: Final = -32800
-"""With what some servers answer a request that was cancelled, as in the Language Server Protocol; no revision defines
-it."""
+"""What some servers answer to a cancelled request, as in the Language Server Protocol; no revision defines it."""
 
 
 class ErrorCode(NamedTuple):

@@ -12,5 +12,5 @@ def step(name: str, most: int | None = None) -> str:
 
 
 def names(pointer: str) -> list[str]:
-    """The decoded names of its steps."""
+    """The decoded names of the steps of a pointer."""
     return [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]

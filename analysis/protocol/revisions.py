@@ -30,7 +30,7 @@ _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII).fullmatch
 def rank_of(version: object) -> int | None:
     """The rank of a peer's version; for an unknown date, that of the nearest older revision.
 
-    None if it is absent or not a date; drafts are checked as the newest revision.
+    Returns None if it is absent or not a date; drafts are checked as the newest revision.
     """
     if not isinstance(version, str):
         return None
@@ -70,8 +70,8 @@ class Span(NamedTuple):
         """Whether a rule for this span applies under a revision.
 
         Args:
-            rank: of the revision in force; None if unknown.
-            era: which is often known before the revision.
+            rank: the rank of the revision in force; None if unknown.
+            era: the era in force, which is often known before the revision.
         """
         if rank is not None:
             return self.first <= rank <= self.last

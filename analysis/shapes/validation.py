@@ -1,4 +1,4 @@
-"""Validates the params and results of messages, by the official types and by checks that those lack.
+"""Validates the params and results of messages, by the official types and by checks that the types lack.
 
 `problems` never raises, quotes no value from the traffic, and takes bounded time: if the arrays and maps of a body have
 more than `ELEMENTS` items in all, only the first are examined, and at most `MAX_PROBLEMS` problems of a message are

@@ -1,10 +1,10 @@
 """The cache: the rows of closed captures, one DuckDB file each, in the user's cache directory.
 
 It may be lost at any time, as it is derived from the captures alone. A file is made in a private directory next to its
-place and renamed when it is complete, so no process ever sees a partial one; two runs that make the same file at the
-same time make two, and the last one stays. Its name identifies the capture, and holds a hash of everything that its
-rows depend on: the files of the capture with size and time, and every module that reads or interprets them. The file
-stores the hash as well.
+place and renamed when it is complete, so no process ever sees a partial one; if two runs make the same file at the same
+time, each makes its own, and the last one stays. Its name identifies the capture, and holds a hash of everything that
+its rows depend on: the files of the capture with size and time, and every module that reads or interprets them. The
+file stores the hash as well.
 
 Without a cache, because the disk is full or read-only or the user wants none, results are the same, but slower. A file
 damaged by a bad disk is detected when the damaged block is used: each block has a checksum, and checking all of them
@@ -48,13 +48,13 @@ MEMORY: Final = 512_000_000
 until they are committed: a kilobyte for each frame."""
 _OPTIONS: Final = f"storage_version '{STORAGE}', block_size {BLOCK}"
 _MADE_OF: Final = "create table made_of (key varchar, capture varchar)"
-"""What a file was made of."""
+"""The table that says what the file was made of."""
 LEFT_S: Final = 3600
 """The age at which the private directory of a file being made counts as left behind by a killed process."""
 
 _WITH_FINDINGS: Final = "-findings"
 _OURS: Final = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}(-findings)?\.duckdb")
-"""The directory may be a link to one that holds files of other programs."""
+"""The names of cache files: the directory may be a link to one that holds files of other programs."""
 _MAKING: Final = ".making-"
 _DAMAGED: Final = re.compile(r"Corrupt database file|Could not read")
 """DuckDB's words for a block that is damaged, or that the disk cannot read."""

@@ -1,4 +1,4 @@
-"""Account: the row of a capture in the table `captures`, with its origin, its ending and its losses."""
+"""The row of a capture in the table `captures`, with its origin, its ending and its losses."""
 
 import shlex
 
@@ -13,10 +13,10 @@ from captures.record import Record
 
 
 class CaptureCounts:
-    """Counts of a load in addition to the fold."""
+    """Counts that a load keeps in addition to those of the fold."""
 
     def __init__(self) -> None:
-        """Create an empty account."""
+        """Start with nothing counted."""
         self.frames = self.bytes = self.damage = 0
         self.lost = 0
         """Records known to be lost, except for numbers without a record."""

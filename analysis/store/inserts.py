@@ -69,14 +69,14 @@ _REPLACED: Final = """
 
 
 class Tables:
-    """The tables of one connection while rows come."""
+    """The tables of one connection while rows arrive."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, only: Container[str] | None = None) -> None:
         """Create a `Tables` without rows.
 
         Args:
             connection: where the tables are, in the schema in use; without a transaction, as one begins here.
-            only: the tables that get rows; None for all. Each costs some milliseconds, however few rows come.
+            only: the tables that get rows; None for all. Each costs some milliseconds, however few rows there are.
         """
         self._only = only
         self._connection = connection

@@ -24,7 +24,7 @@ MEMORY: Final = "1GB"
 _OF_DISKS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """The reasons why a file cannot be completed."""
 _OWN: Final = ("blob", "boolean", "float", "integer")
-"""Kinds of which every type has a known name, and values that DuckDB accepts as they are."""
+"""Kinds whose types all have a known name, and whose values DuckDB accepts unchanged."""
 _TIMES: Final = re.compile(r"DATE|INTERVAL|TIME(_NS)?|TIMESTAMP(TZ_NS|_S|_MS|_NS)?|TIME(STAMP)? WITH TIME ZONE")
 
 

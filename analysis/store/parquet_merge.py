@@ -21,7 +21,7 @@ def merge(files: Sequence[Path], target: Path, without: Sequence[str] = ()) -> i
     Args:
         files: of one table; they may have different columns.
         target: the new file. What does not fit into memory goes to its folder temporarily.
-        without: captures whose rows are left out.
+        without: the captures whose rows are left out.
 
     Raises:
         CannotExport: the new file cannot be written.

@@ -11,7 +11,7 @@ from analysis.store.columns import RENAMED
 def present_name(sql: str, column: str, qualifier: str) -> tuple[str, str] | None:
     """Returns the table whose column a query calls by a former name, and the current name of the column.
 
-    None unless the query names a table or view that had a column of this name and, if it qualifies the column,
+    Returns None unless the query names a table or view that had a column of this name and, if it qualifies the column,
     qualifies it by that one.
 
     Args:

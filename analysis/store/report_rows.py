@@ -40,7 +40,7 @@ class CaptureRow(NamedTuple):
 
 
 class SessionRow(NamedTuple):
-    """One session: who talked, how long it took to start, and where its time went. Text is untrusted."""
+    """One session: who took part, how long it took to start, and where its time went. Text is untrusted."""
 
     capture: str
     session: int

@@ -127,7 +127,7 @@ class Abandoned(NamedTuple):
     what: str
     times: int
     late: int
-    """How many of them were answered all the same."""
+    """How many of them were answered anyway."""
     waited_ms: float
     """The longest wait; the rest of the row is about that request."""
     request: int
@@ -135,7 +135,7 @@ class Abandoned(NamedTuple):
     reason: str | None
     """The reason given in its cancellation."""
     late_ms: float | None
-    """How long after that it was answered all the same; None if it was not."""
+    """How long after that it was answered anyway; None if it was not."""
     captures: int
     """How many captures have them."""
     path: str

@@ -1,6 +1,6 @@
 """Rows of a load: calls, sessions and HTTP exchanges.
 
-Those in progress are bounded by limits of their own.
+The rows in progress have limits of their own.
 """
 
 from collections import OrderedDict

@@ -31,7 +31,7 @@ from analysis.store.sandbox.read_only import refuse_changes
 
 THREADS: Final = 4
 BATCH: Final = 256 << 10
-"""Bytes of rows in one message, but for a row that is larger by itself."""
+"""Bytes of rows in one message, unless a single row is larger."""
 ROWS: Final = 2048
 """Rows in one message."""
 MAX_ERROR_CHARS: Final = 4000
@@ -127,7 +127,7 @@ class SandboxedConnection:
             self._is_idle.clear()
             self._queries.put(request["sql"])
             return
-        # Again and again: DuckDB forgets what comes before a statement has begun.
+        # Repeatedly: DuckDB forgets an interrupt that comes before a statement has begun.
         while not self._is_idle.wait(INSIST_S):
             self._connection.interrupt()
 
@@ -162,7 +162,7 @@ class SandboxedConnection:
                 self._parent.send(b'{"rows":[' + b",".join(batch) + b"]}")
 
     def _run(self, statement: duckdb.Statement) -> tuple[list[Column], duckdb.DuckDBPyConnection]:
-        """Start a statement; return its columns, and where to fetch its rows.
+        """Start a statement; return its columns, and the object to fetch its rows from.
 
         Python's times have no nanoseconds, and those with a zone need a package of their own. So DuckDB writes such
         columns as text, by a SELECT around the statement. Statements that cannot be nested run unchanged.

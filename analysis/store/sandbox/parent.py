@@ -43,7 +43,7 @@ GRACE_S: Final = 1.0
 """How long a query has to stop when asked; then its process is killed."""
 
 _ENDS: Final[dict[int, str]] = {signal.SIGXCPU: "timeout", signal.SIGKILL: "memory", signal.SIGABRT: "memory"}
-"""What a child has run into, by the signal that ended it: SIGKILL is the system's when its memory is at an end."""
+"""What a child has run into, by the signal that ended it: the system sends SIGKILL when it runs out of memory."""
 
 
 class Limits(NamedTuple):
@@ -154,7 +154,7 @@ class Sandbox:
         self._turn += 1
         self._counts_reader = counts_reader
         self._until_s = time.monotonic() + self._limits.timeout_s
-        # Before it is sent: Ctrl-C in between must not leave a query running of which nothing is known.
+        # Before it is sent: Ctrl-C in between must not leave a query running that this object does not know about.
         self._is_busy = True
         try:
             self._send({"sql": sql})
@@ -180,7 +180,7 @@ class Sandbox:
                 pass
         except (QueryError, TimeoutError):
             self.close()
-        except BaseException:  # Ctrl-C once more: what the child has still to say would be taken for the next answer
+        except BaseException:  # Ctrl-C again: the rest of the child's output would be mistaken for the next answer
             self.close()
             raise
         finally:

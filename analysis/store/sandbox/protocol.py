@@ -15,7 +15,7 @@ MAX_ROW_BYTES: Final = 64 << 20
 """Bytes of one row as JSON."""
 MAX_SANDBOX_MESSAGE_BYTES: Final = MAX_ROW_BYTES + (1 << 20)
 OVER_MEMORY: Final = 70
-"""The exit code of a child that found itself over its memory."""
+"""The exit code of a child that exceeded its memory limit."""
 
 Value = None | bool | int | float | Decimal | str | bytes
 """The value of a cell. Times and intervals are text as DuckDB writes them, lists, structs and maps are JSON text."""

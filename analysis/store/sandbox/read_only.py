@@ -1,4 +1,4 @@
-"""Which statements would change what a capture holds: the sandbox refuses them, though the rows are only copies."""
+"""Refuses statements that would change the tables and views of captures, although the rows are only copies."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -18,24 +18,24 @@ _CHANGE: Final = re.compile(
 _CHANGE_IN_SELECT: Final = re.compile(r"\( " + _CHANGE.pattern)
 """The same in a SELECT, where such words may also be names of columns: only after a bracket can they be a statement."""
 _BLANK: Final = re.compile("[\u00a0\u1680\u2000-\u200b\u2028\u2029\u202f\u205f\u2060\u3000\ufeff]")
-"""What DuckDB's parser takes for a space, but its tokenizer for a part of a word."""
+"""Characters that DuckDB's parser treats as spaces, but its tokenizer as parts of a word."""
 _MORE: Final = (duckdb.token_type.operator, duckdb.token_type.string_const)
-"""DuckDB takes a string for a name where one is due."""
+"""DuckDB accepts a string where it expects a name."""
 
 
 def refuse_changes(statements: Iterable[duckdb.Statement], relations: Collection[str]) -> None:
     """Refuses to change the tables and views of captures; a query may change only what it made itself.
 
     Args:
-        statements: those of the query.
+        statements: the statements of the query.
         relations: the names of those tables and views, in lower case.
 
     Raises:
-        QueryError: one of them would.
+        QueryError: one of them would change one.
     """
     for statement in statements:
         pattern = _CHANGE_IN_SELECT if str(statement.type).endswith(".SELECT") else _CHANGE
-        # A space within a name or a string separates no words.
+        # A space within a name or a string does not separate words.
         tokens = (word.replace(" ", "\0") for word in words(_BLANK.sub(" ", statement.query), *_MORE))
         for change in pattern.finditer(" ".join(tokens)):
             if change["name"] in relations:
