@@ -59,10 +59,10 @@ class CaptureCompleter(Protocol):
         """Whether any work is left."""
 
     def follow(self, segment: int) -> None:
-        """The recording continues in this segment; `fd` may change."""
+        """Switch to the segment in which the recording continues; `fd` may change."""
 
     def run(self) -> bool:
-        """Do that work."""
+        """Do the work that is left."""
 
     def close(self) -> None:
         """Close `fd`."""
@@ -89,15 +89,15 @@ class Guard:
         self._say(f"{_SERVER} {pid} {start_time(pid) or ''}")
 
     def stand_down(self) -> None:
-        """The server has ended, or never ran: when we exit, no process needs to be ended."""
+        """Report that the server has ended, or never ran: when we exit, no process needs to be ended."""
         self._say(_ENDED)
 
     def follow(self, segment: int) -> None:
-        """The recording continues in another segment."""
+        """Report that the recording continues in another segment."""
         self._say(f"{_SEGMENT} {segment}")
 
     def dismiss(self) -> None:
-        """All work is done. Reaps the guard, so that it does not remain as a zombie."""
+        """End the guard, as all work is done, and reap it, so that it does not remain as a zombie."""
         self.stand_down()
         os.close(self._pipe)
         until = time.monotonic() + GOODBYE_S

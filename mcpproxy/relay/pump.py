@@ -1,7 +1,7 @@
 """One direction of a stream: reads a chunk, shows it to the tap, hands it on; and the rescuer for taps that hang.
 
-Promises: bytes come out as they went in, at once, whatever they are; a tap that waits for the disk delays its own chunk
-by 25 ms at most, and no other chunk; a tap that raises is switched off, and traffic continues.
+Promises: bytes come out as they went in, at once, regardless of their content; a tap that waits for the disk delays its
+own chunk by 25 ms at most, and no other chunk; a tap that raises is switched off, and traffic continues.
 
 A pump that is stuck in its tap cannot be interrupted, so the rescuer takes its chunk away and gives it to a new thread.
 `turn` says which thread owns the stream: a thread that returns and finds that its turn is over stops.
@@ -81,7 +81,7 @@ class Tap(Protocol):
 
     @property
     def missed(self) -> Counter:
-        """Counts the traffic after that."""
+        """Counts the traffic after `failed` was called."""
 
 
 class Pump:
@@ -149,7 +149,7 @@ class Pump:
             self._turn += 1
 
     def cut(self, by: Ender) -> None:
-        """End the direction from outside, whatever its thread is waiting for."""
+        """End the direction from outside, regardless of what its thread is waiting for."""
         with self._lock:
             taken = self._take_over(self._run_cut, by)
         if not taken:

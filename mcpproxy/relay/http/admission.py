@@ -3,7 +3,7 @@
 A web page can make a browser send requests to loopback, under its own name resolved to loopback (DNS rebinding) or
 across origins. So a request must name a host that means this listener, and if a browser says which page it comes from,
 that page must be on this machine. The MCP specification asks servers for the same (basic/transports, Streamable HTTP);
-a proxy that rewrites Host would take their own check away.
+a proxy that rewrites Host would disable the server's own check.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ class Admission:
     """The admission rule of one listener."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        """`names` are further hosts under which the listener may be reached; a port in a name is ignored.
+        """`names` are other hosts under which the listener may be reached; a port in a name is ignored.
 
         Raises:
             UnicodeError: a name is not a valid host name.

@@ -155,7 +155,7 @@ class ClientConnection(Side):
             self._deadline = None
 
     def eof_received(self) -> bool:
-        """Forward the half-close. True keeps the other half open."""
+        """Forward the half-close; returns True, which keeps the other half open."""
         self.when_forwarded(self._end_requests)
         return True
 
@@ -226,7 +226,7 @@ class ClientConnection(Side):
         self.shared.tell(f"{reason} ({self.shared.upstream.authority.decode('latin-1')}); the client got {status}")
         self._answer(status, reason, to_head=self.responses.awaits_head)
 
-    # --- answers of our own ---
+    # --- our own responses ---
 
     def _refuse(self, refusal: http1.Refusal) -> None:
         """Forward no more from this client, and answer once all forwarded requests have their responses."""

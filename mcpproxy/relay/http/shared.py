@@ -63,7 +63,7 @@ class Shared:
         return len(self.clients) <= self.cap
 
     def drop(self, client: Side) -> None:
-        """A client's connection is closed."""
+        """Remove a client whose connection is closed."""
         self.clients.pop(client, None)
         self._has_dropped.set()
 

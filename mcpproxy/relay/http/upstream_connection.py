@@ -36,7 +36,7 @@ class UpstreamConnection(Side):
         self.forward(data, self._client.upstream_data)
 
     def eof_received(self) -> bool:
-        """Forward the half-close. True keeps the other half open."""
+        """Forward the half-close; returns True to keep the other half open."""
         self.when_forwarded(self._client.upstream_eof)
         # TLS has no half-close.
         return self._client.relays_half_closes
