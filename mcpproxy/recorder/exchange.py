@@ -236,13 +236,13 @@ class ExchangeRecorder:
         self.recorder.warn(name, where)
 
     def announce(self, endpoint: bytes) -> None:
-        """A legacy `endpoint` event: where the client is to POST."""
+        """Record a legacy `endpoint` event, which says where the client is to POST."""
         is_news = len(self._endpoints) < ENDPOINTS  # recording each would repeat the head every time
         if is_news:
             self._endpoints.append(self.recorder.clean(endpoint[:MAX_ENDPOINT_BYTES]))
         forwarded = self._replaced.get(("endpoint", endpoint), endpoint)
         if self.takes_address(forwarded.decode("utf-8", "replace")) or is_news:
-            # Now and not at the end of the stream: responses on it are found by this key.
+            # Now, not at the end of the stream: responses on it are found by this key.
             self._record("response")
 
     def takes_address(self, text: str) -> bool:
@@ -289,7 +289,7 @@ class ExchangeRecorder:
 
         try:
             read = loads(body)
-        except JSONDecodeError:  # not JSON, whatever its media type says: only size and hash are kept
+        except JSONDecodeError:  # not JSON, regardless of its media type: only size and hash are kept
             return
         if not isinstance(read, dict):
             return
@@ -348,7 +348,7 @@ class BodyRecorder:
         self._media = fields.media_type
         codings = fields.values_of(b"content-encoding")
         self._coding = _text(b", ".join(codings))[:MAX_CODING_CHARS]
-        # A stream may last for days; how far few bytes can expand is bounded all the same.
+        # A stream may last for days, but how far a few bytes can expand is bounded.
         total = STREAM_BYTES if self._media == _STREAM else MAX_DECODED_BYTES
         self._decoder: Decoder | None = decoder(codings, total) if codings else None
         self._is_opaque = bool(codings) and self._decoder is None
@@ -379,7 +379,7 @@ class BodyRecorder:
         return self._events is not None
 
     def begin(self) -> None:
-        """The event stream may begin."""
+        """Record that the event stream begins."""
         self._place("stream", event="opened", last_event_id=self.last_event_id)
 
     def feed(self, payload: bytes) -> Iterator[None] | None:

@@ -61,7 +61,7 @@ BYPASS_WARNINGS: Final = {
     "bypass/challenge": "the server's OAuth challenge sends the client to {} for its metadata",
     "bypass/cookie": "the server sets a cookie that a client cannot keep for this address ({})",
 }
-"""What leads the client around the recorder, by flag: the message about it on stderr, printed once."""
+"""The message on stderr for each flag of what leads the client around the recorder; printed once."""
 BYPASS_REMEDIES: Final = frozenset({"bypass/location", "bypass/endpoint"})
 """The flags that an address of the upstream itself gets only if addresses are not rewritten."""
 
@@ -106,7 +106,7 @@ class HttpRecorder:
         self.name = safe_name(name or own or "server")
         self.tell = tell
         self.mcp_places: set[bytes | str] = set()
-        """Where messages are due besides the endpoint: paths, and keys of announced addresses."""
+        """Where messages are due in addition to the endpoint: paths, and keys of announced addresses."""
         self.warned: set[tuple[str, str]] = set()
         self._rewrites = "rewrite-location" in (opt_outs or ())
         self._own = Origin(parts.scheme, parts.hostname or "", parts.port)
@@ -245,7 +245,7 @@ class HttpRecorder:
 
 
 class UnrecordedListener:
-    """An observer that records nothing: of a listener for which no capture can be created."""
+    """An observer that records nothing, for a listener whose capture cannot be created."""
 
     def connected(self, _peer: str) -> "UnrecordedConnection":
         """A client has connected."""

@@ -80,7 +80,7 @@ _ESCAPE: Final = re.compile(r"\\{1,8}u([0-9a-fA-F]{4})")
 
 
 class Cleaner:
-    """Replaces credentials in what the responses to one request say."""
+    """Replaces credentials in the text of the responses to one request."""
 
     def __init__(self, target: bytes, request: Fields, response: Fields, hashed: Hash | None, clean: Clean) -> None:
         """Find out what is secret.
