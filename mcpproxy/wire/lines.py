@@ -45,8 +45,8 @@ class LineSplitter:
     def feed_complete(self, chunk: bytes) -> list[bytes] | None:
         """The lines that `chunk` completes, if all end in a bare LF and none is giant.
 
-        Otherwise returns None and consumes nothing. For ordinary chunks: an object per line would cost as much as the
-        splitting.
+        Otherwise returns None and consumes nothing. Meant for ordinary chunks, where an object per line would cost as
+        much as the splitting.
         """
         if self._parts or len(chunk) > self._max or b"\r" in chunk:
             return None

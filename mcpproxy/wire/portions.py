@@ -1,7 +1,8 @@
 """How much of one read is processed at once, so that no other connection waits long.
 
 Every unit of HTTP and of event streams that takes a step to process ends in CR or LF: a chunk, a field, a trailer, a
-request line, an event and each of its lines. So a portion is bounded in bytes and in line ends, whatever it contains.
+request line, an event and each of its lines. So a portion is bounded in bytes and in line ends, regardless of what it
+contains.
 """
 
 from collections.abc import Iterator
