@@ -38,7 +38,7 @@ MAX_LISTED_REVISIONS: Final = 16
 HELD_ITEMS: Final = 1000
 """Items for which the heading waits until the participants are known, unless the capture is followed live."""
 MAX_OPEN_POSTS: Final = 10_000
-"""Open exchanges that are remembered as POSTs."""
+"""The most open exchanges that are remembered as POSTs."""
 _BODY: Final = 12
 """Cells before the text of a message that is written whole."""
 UNANSWERED_LINES: Final = 20
@@ -80,9 +80,9 @@ class Conversation:
             times: how the first column shows time.
             file: name of the capture, for the heading.
             live: a capture that is still growing: no line is held back once `catch_up` was called; if the heading was
-                incomplete then, a line says who talks as soon as that is known.
+                incomplete then, a line names the participants as soon as they are known.
             only: selects the messages that are worth a line; other records then get none.
-            whole: each message is written whole below its line.
+            whole: each message is written in full below its line.
         """
         self.session = session
         self.waits = Waits(session)
@@ -120,7 +120,7 @@ class Conversation:
         self._shown_ns: int | None = None
 
     def fit(self, width: int) -> None:
-        """Write lines for so many columns from now on."""
+        """Fit the lines into this many columns from now on."""
         self._width = max(width, NARROWEST)
 
     # All steps at once.
@@ -354,13 +354,13 @@ class Conversation:
         yield from self._counted(left, f"seem unanswered: {doubt}" if doubt else "unanswered")
 
     def _all_of(self, outcome: Outcome, open_: Sequence[Call], state: str) -> Iterator[ConversationItem]:
-        """The requests of an outcome that a request can have while it is open, and for good."""
+        """The requests with an outcome that both open and ended requests can have."""
         settled = [call for call in self._settled if call.outcome is outcome]
         both = sorted([*settled, *open_], key=lambda call: call.request.seq)
         yield from self._counted(both, state, self._settled_count[outcome] - len(settled))
 
     def _counted(self, left: Sequence[Call], state: str, more: int = 0) -> Iterator[ConversationItem]:
-        """How many requests have a state, and the first of them; `more` is the number of those not given."""
+        """How many requests have a state, and the first of them; `more` is the number of others."""
         if left:
             unanswered = [Unanswered(call.request, fate(call)) for call in left]
             yield from self._listed(f"{count_text(len(left) + more, 'request')} {state}", unanswered, more)

@@ -117,7 +117,7 @@ def lay_out(row: ConversationRow, clock: str, width: int) -> list[list[Span]]:
 
 
 def _body_and_tail(row: ConversationRow, room: int, *, is_roomy: bool) -> tuple[list[Span], str]:
-    """The body, and the numbers after it, in so many cells.
+    """The body, and the numbers after it, in the given number of cells.
 
     What gives way if room is short, in this order: the text, the columns, the size, the latency, the subject, and the
     outcome, which shows whether a call has failed.

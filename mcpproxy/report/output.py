@@ -1,4 +1,4 @@
-"""Shared by all that print to stdout: its width and encoding, and one JSON object per line.
+"""Shared by everything that prints to stdout: its width and encoding, and one JSON object per line.
 
 A stdout that is not UTF-8 does not end a command. Text for people keeps its encoding, with something legible for
 characters that it lacks; what programs read is always UTF-8.

@@ -80,7 +80,7 @@ class Ranking:
         """Rule, session and side of the findings in this capture."""
 
     def begin(self) -> None:
-        """Begin with a capture."""
+        """Begin the next capture."""
         self._captures += 1
         self._listed.clear()
 
