@@ -53,7 +53,7 @@ def gist(message: Request | Notification, meaning: Meaning = UNKNOWN) -> str:
         return _NOTIFICATION_TEXTS[method](params, meaning)
     if method in _GIST:
         value = value_at(params, *_GIST[method])
-        # The same call once more (2026-07-28), with what its interim result had asked for.
+        # A retry of the same call (2026-07-28), with what its interim result had asked for.
         again = "again " if "requestState" in params or "inputResponses" in params else ""
         return again + (excerpt(value) if value else "")
     named = NAMED_BY.get(method, ())[:1]

@@ -93,7 +93,7 @@ def _as_judged_now(record: Record, frame: Frame) -> bytes:
 
 def _is_read_alike(frame: Frame) -> bool:
     """Whether a frame is a message that every parser reads alike, in one line; others are shown as bytes only."""
-    # The problem of its verdict is not enough: it is the first of several, and duplicates below the top level are none.
+    # The problem in its verdict is not enough: it is only the first, and duplicates below the top level do not count.
     return (
         frame.verdict.kind not in ("invalid", "unjudged")
         and b"\n" not in frame.raw

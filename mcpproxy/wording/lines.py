@@ -14,10 +14,11 @@ from mcpproxy.wording.statuses import Status, answer
 from mcpproxy.wording.values import EXCERPT
 
 Kind: TypeAlias = Literal["request", "response", "notification", "batch", "aside", "invalid"]
-"""`aside` is a frame that is not a message but breaks no rule by that; `invalid` is any other that is not one."""
+"""`aside` is a frame that is not a message but breaks no rule by that; `invalid` is any other frame that is not a
+message."""
 CONVERTED: Final = "id/type-changed"
-"""The rule that a response breaks whose id has another JSON type than that of its request. Most clients do not match
-the two and keep waiting, although a line shows them as a pair."""
+"""The rule broken by a response whose id has a different JSON type from the id of its request. Most clients do not
+match the two and keep waiting, although a line shows them as a pair."""
 
 _TO_SERVER: Final = Span("→", "accent")
 _TO_CLIENT: Final = Span("←", "accent")
@@ -33,7 +34,7 @@ class Line(NamedTuple):
     subject: Span
     """Its method or, of a response, that of its request; for others, what it is."""
     id: str = ""
-    """Of the request, also for its response: `#7`."""
+    """The id of the request, also for its response: `#7`."""
     name: str = ""
     """The tool, prompt or resource."""
     status: Status | None = None
@@ -53,7 +54,7 @@ def line(message: Message, meaning: Meaning) -> Line:
     """What a message says."""
     said = _line(message, meaning)
     problem = message.frames[0].problem
-    # What breaks a rule in a batch is the frame, and the line of the batch says so.
+    # In a batch, it is the frame that breaks a rule, and the line of the batch says so.
     if problem is None or said.problem or message.index is not None or meaning.is_stray_body:
         return said
     return _broken(said, problem)

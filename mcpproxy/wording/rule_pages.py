@@ -73,7 +73,7 @@ def level_in(rule: type[Rule], revision: str) -> str:
 
 
 def page(rule: type[Rule]) -> str:
-    """The page of a rule: a sentence, then why it matters, how it looks and what to do instead."""
+    """The page of a rule: a sentence, then why it matters, what it looks like and what to do instead."""
     return inspect.getdoc(rule) or ""
 
 

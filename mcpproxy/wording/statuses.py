@@ -55,7 +55,7 @@ class Status(NamedTuple):
 
 
 def verdict(outcome: Outcome, *, is_abandoned: bool = False) -> Status:
-    """The word for an outcome, of whose call nothing more is known.
+    """The word for an outcome, if nothing more is known about its call.
 
     Args:
         outcome: of the call.

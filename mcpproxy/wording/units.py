@@ -118,6 +118,6 @@ def local_time(wall_ns: int) -> str:
 
 
 def utc(wall_ns: int) -> str:
-    """A moment in UTC as RFC 3339 has it, with all nine digits of a second."""
+    """A moment in UTC in the format of RFC 3339, with all nine digits of a second."""
     seconds, rest = divmod(wall_ns, 1_000_000_000)
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{rest:09d}Z"

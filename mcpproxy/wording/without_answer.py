@@ -1,4 +1,4 @@
-"""What totals and lists say of requests that were abandoned or are unanswered, for `check`, `stats` and reports."""
+"""What totals and lists say about abandoned and unanswered requests, for `check`, `stats` and reports."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -37,7 +37,7 @@ def late_text(late_ms: float | None) -> str:
 
 
 def late_count_text(count: int) -> str:
-    """How many abandoned requests were answered all the same: `1 answered late`, or `none answered`."""
+    """How many abandoned requests were answered anyway: `1 answered late`, or `none answered`."""
     return f"{count:,} answered late" if count else "none answered"
 
 
@@ -94,9 +94,9 @@ def doubts(live: int, may_be_lost: int, may_be_unjudged: int) -> Iterator[str]:
     """What is uncertain about unanswered requests: for how many the response may still come, or was perhaps missed.
 
     Args:
-        live: those in captures that are being recorded.
-        may_be_lost: those in captures that have lost something.
-        may_be_unjudged: others before frames that could not be parsed.
+        live: the number of requests in captures that are being recorded.
+        may_be_lost: the number of requests in captures that have lost something.
+        may_be_unjudged: the number of others before frames that could not be parsed.
     """
     if live:
         yield f"{live:,} may still be answered"
