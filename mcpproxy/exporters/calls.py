@@ -1,9 +1,9 @@
 """Calls: the requests of a capture, each once, as soon as its outcome is known.
 
 A request ends with its response, with its cancellation or with the failure of the HTTP exchange that carried it,
-whichever comes first (`Call.over`), or without any of these where its server or the capture ends, which is now while
-that is being recorded. A late response changes neither its end nor its length. Following a capture live gives the same
-calls as reading the file; `FinalCalls` selects them, and waits for late responses, for exports that can.
+whichever comes first (`Call.over`). Without any of these, it ends with its server or with the capture; a capture that
+is being recorded ends now. A late response changes neither its end nor its length. Following a capture live gives the
+same calls as reading the file; `FinalCalls` selects them, and waits for late responses, for exports that can.
 """
 
 from collections import OrderedDict

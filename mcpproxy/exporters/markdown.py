@@ -1,7 +1,7 @@
 """A conversation as Markdown for an issue report: versions, findings, and each message with its body folded away.
 
-Issue trackers turn text into links, mentions, references, images and HTML, and all text here is a peer's. So none of
-it is where Markdown is parsed: it is either in a fence that is longer than any run of backticks in it, or escaped
+Issue trackers turn text into links, mentions, references, images and HTML, and all text here is a peer's. So none of it
+is placed where Markdown is parsed: it is either in a fence that is longer than any run of backticks in it, or escaped
 in a `<code>` of an HTML block. Such a block ends at an empty line, which no sanitised text contains, and trackers leave
 `code` and `pre` alone. So no text can leave its element, or act.
 """

@@ -1,4 +1,4 @@
-"""One capture as OpenTelemetry has it: spans as they end, and the durations of everything that has ended."""
+"""One capture in the terms of OpenTelemetry: spans as they end, and the durations of everything that has ended."""
 
 from analysis.conversation.fold import Fold
 from analysis.conversation.session import Peer

@@ -1,4 +1,4 @@
-"""Spans of calls, with names and attributes as the OpenTelemetry conventions for MCP have them.
+"""Spans of calls, with names and attributes as the OpenTelemetry conventions for MCP define them.
 
 The conventions are in development and have no release yet. This module follows the text of `model/mcp` in
 open-telemetry/semantic-conventions-genai whose manifest names `SCHEMA_URL`, as of October 2026. Where that

@@ -1,7 +1,7 @@
 """The four histograms of the conventions: how long operations and sessions took, for each side.
 
 Memory is bounded: peers choose the names of methods and tools, so beyond `MAX_SERIES` series everything is counted in
-one that carries `otel.metric.overflow`, as the SDK specification wants it.
+one that carries `otel.metric.overflow`, as the SDK specification requires.
 """
 
 from bisect import bisect_left

@@ -1,7 +1,8 @@
 """Sends spans and histograms with the official OpenTelemetry exporter, which needs the extra `otel`.
 
 The exporter reads its own variables: OTEL_EXPORTER_OTLP_HEADERS for a token, …_CERTIFICATE for a private CA, …_TIMEOUT,
-…_COMPRESSION. It retries within that time-out, and logs what goes wrong; we report that in our own words instead.
+…_COMPRESSION. It retries within that time-out, and logs what goes wrong; mcpproxy reports that in its own words
+instead.
 """
 
 import logging
@@ -137,7 +138,7 @@ class Collector:
 
 
 def readable(span: CallSpan) -> ReadableSpan:
-    """A span as the SDK has it."""
+    """A span as an object of the SDK."""
     trace_id = int.from_bytes(span.trace_id)
 
     def context(span_id: bytes, *, is_remote: bool = False) -> SpanContext:
@@ -158,7 +159,7 @@ def readable(span: CallSpan) -> ReadableSpan:
 
 
 def metrics_data(histograms: Histograms) -> MetricsData:
-    """The current values of histograms as the SDK has them."""
+    """The current values of histograms as objects of the SDK."""
     return MetricsData(
         [
             ResourceMetrics(
