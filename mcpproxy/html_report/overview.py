@@ -1,4 +1,4 @@
-"""The overview of a report: who talked, the figures, what was slow or abandoned, start-up, latencies, tools, changes.
+"""The overview of a report: participants, figures, what was slow or abandoned, start-up, latencies, tools, changes.
 
 All text is sanitised here; times and sizes become text here too, so that the page shows them as every command does.
 """
@@ -35,8 +35,8 @@ def overview(rows: ReportRows, captures: Sequence[CaptureRow], redacted: Sequenc
 
     Args:
         rows: of all its captures.
-        captures: in the order in which the report refers to them.
-        redacted: of each, whether it is a redacted copy.
+        captures: all captures, in the order in which the report refers to them.
+        redacted: for each capture, whether it is a redacted copy.
     """
     refs = {capture.id: number for number, capture in enumerate(captures)}
     by_path = {capture.path: number for number, capture in enumerate(captures)}

@@ -32,7 +32,7 @@ class Findings:
         self._number = 0
 
     def begin(self) -> None:
-        """Begin with a capture."""
+        """Begin the next capture."""
         self._ranking.begin()
 
     def add(self, capture: int, located: LocatedFinding, examination: CaptureCheck) -> None:
@@ -41,7 +41,7 @@ class Findings:
         Args:
             capture: the place of its capture among those of the report.
             located: the finding.
-            examination: the examination that found it; it knows where the other proving records are.
+            examination: the check that found it; it knows where the other proving records are.
         """
         finding = located.finding
         self._ranking.count_finding(located)
@@ -52,7 +52,7 @@ class Findings:
             shown.append(_finding(capture, examination.proven(located, limits.PROOFS)))
 
     def end(self, ended: CheckOutcome) -> None:
-        """The capture has been examined."""
+        """End the capture, which has been checked."""
         self._ranking.finish(ended)
 
     def as_objects(self) -> list[dict[str, Any]]:

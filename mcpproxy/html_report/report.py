@@ -40,7 +40,7 @@ class Report:
         """
         self.captures = rows.captures()
         self.examined: list[CheckOutcome] = []
-        """The outcome of each examination."""
+        """The outcome of the check of each capture."""
         self.redacted: list[bool] = []
         """By capture, whether it is a redacted copy."""
         self.left_out: list[str] = []

@@ -148,7 +148,7 @@ class CaptureTraffic:
         """Process the last step.
 
         Args:
-            last: it.
+            last: the last step.
             is_whole: whether all earlier steps were processed; if not, the end and unanswered requests get no row.
         """
         for number in sorted(self._headless):
@@ -168,7 +168,7 @@ class CaptureTraffic:
         """Record how a request without a response ended, if it has a row and expects one.
 
         Args:
-            call: the request's.
+            call: the call of the request.
             waits_ns: how long it waits, if it may still be answered.
         """
         row = self._open.get((call.request.seq, call.request.index))
