@@ -1,5 +1,5 @@
 """The HTML report: captures as one file that explains itself in any browser, without a network.
 
-`report.write_report` reads the captures and writes the file. The page's own sources are in `page/`: a skeleton, a style
-sheet and plain scripts, which are put into the file as they are.
+`report.Report` reads the captures, and its `pieces` are the text of the file. The page's own sources are in `page/`: a
+skeleton, a style sheet and plain scripts, which are put into the file as they are.
 """
