@@ -123,7 +123,7 @@ class Index:
         """Read up to `size` more bytes; returns False if there are none yet, or no more will come (`has_ended`).
 
         Args:
-            size: bytes.
+            size: how many bytes to read at most.
             note: called with each new entry that is not a frame, is an empty frame, or is a response on a stream.
         """
         if self.has_ended:

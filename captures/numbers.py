@@ -1,8 +1,8 @@
 """The numbers of a capture's records, in the order of the file, with the position of each.
 
 They ascend, unless they were forged. Numbers that are out of order, whether one or all, must not make every search
-examine a million of them: what a binary search does not find is looked up in a hash table, which takes another 8 to 16
-bytes for each number, and is built only if numbers are out of order.
+examine a million of them: a number that a binary search does not find is looked up in a hash table, which takes another
+8 to 16 bytes for each number, and is built only if numbers are out of order.
 """
 
 import os

@@ -40,7 +40,7 @@ class _Last(NamedTuple):
     seq: int = -1
     t_ns: int = 0
     end: int = 0
-    """Where its line ends, in bytes; anything after it is torn."""
+    """The offset in bytes at which its line ends; anything after it is torn."""
 
 
 class Recovery:
