@@ -94,7 +94,7 @@ class Step(NamedTuple):
     findings: "Sequence[Finding]" = ()
     """The findings that are now certain; always empty without rules."""
     end: End | None = None
-    """In the last step, why it is the last; else None."""
+    """In the last step, why it is the last; None in all others."""
 
     @property
     def unanswered(self) -> list[Call]:

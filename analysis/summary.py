@@ -188,9 +188,9 @@ def bad_ending(ending: object, status: object, signal: object) -> str | None:
     None if it ended well. The end of a server whose client has already gone is not a bad ending.
 
     Args:
-        ending: from the `close` record; None if there is no such record.
-        status: of the server, from that record.
-        signal: the same.
+        ending: the ending in the `close` record; None if there is no such record.
+        status: the exit status of the server, from that record.
+        signal: the signal that ended the server, from that record.
     """
     if ending is None:
         return "killed"

@@ -23,10 +23,10 @@ class Cancellations:
     """Cancels the calls that messages name."""
 
     def __init__(self, tables: dict[Side, CallTable], pairing: Pairing, under_way: UnderWay) -> None:
-        """Create an object that cancels calls in these tables.
+        """Create an object that cancels the calls in these tables.
 
         Args:
-            tables: of the requests, by side; the caller keeps them up to date.
+            tables: the tables of requests, by side; the caller keeps them up to date.
             pairing: finds them.
             under_way: is notified of those that were cancelled.
         """

@@ -34,4 +34,4 @@ def failed_by(http: HttpExchange) -> FailedBy | None:
     if http.ended_by == "server":
         return "server"
     is_lost = any(call.outcome is Outcome.FAILED for call in http.unawaited) and not http.is_redirect
-    return "server" if is_lost else None  # it ended as it should, and brought no answer
+    return "server" if is_lost else None  # it ended as it should, but brought no response

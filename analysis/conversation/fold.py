@@ -221,7 +221,7 @@ class Fold:
         """Until when a call was open, as `calls.until_ns` in SQL says for stdio.
 
         A call that is over was open until then. Another one was open until its server ended, or else until the end of
-        the capture: after its server, nobody could answer it, even if it was cancelled only later.
+        the capture: after its server had ended, it could not be answered, even if it was cancelled only later.
 
         Args:
             call: the call.

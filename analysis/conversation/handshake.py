@@ -101,7 +101,7 @@ def advance_state(context: MessageContext) -> None:
         params = message.params if isinstance(message.params, dict) else {}
         session.client_capabilities = _object(params.get("capabilities"))
     elif UNPREFIXED.get(message.method, message.method) == "notifications/initialized" and context.era != "modern":
-        # With an id it is a mistake, but means the same.
+        # With an id, this notification is a mistake, but means the same.
         session.has_initialized = True
         if session.state == "init-answered":
             session.state = "ready"

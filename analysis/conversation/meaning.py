@@ -39,7 +39,7 @@ class ContextBuilder:
         pairing: Pairing,
         cancellations: Cancellations,
     ) -> None:
-        """Create a builder that uses these, which the caller keeps.
+        """Create a builder that uses these objects, which the caller keeps up to date.
 
         Args:
             tables: the requests, by the side that sent them.

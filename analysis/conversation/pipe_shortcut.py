@@ -89,9 +89,9 @@ class PipeShortcut:
         self._session = _NO_SESSION
         self._state: State = "new"
         self._asked = UNKNOWN
-        """For the client's requests."""
+        """What is in force for the client's requests."""
         self._around = UNKNOWN
-        """For everything else except responses."""
+        """What is in force for everything else except responses."""
         self._client: object = None
         """How the client last identified itself in a request, and the server in a result."""
         self._server: object = None

@@ -63,7 +63,7 @@ class Routing:
         self._by_key: BoundedDict[str, Session] = BoundedDict(MAX_SESSIONS)
         self._by_client: BoundedDict[_Who, tuple[Session, int]] = BoundedDict(MAX_SESSIONS)
         # By connection, and by client: the last exchange with a message but without a known session id.
-        # Weak references, because `HttpExchanges` decides how many exchanges are kept.
+        # These are weak references, because `HttpExchanges` decides how many exchanges are kept.
         self._latest: BoundedDict[int | str, ref[HttpExchange]] = BoundedDict(MAX_SESSIONS)
 
     @property

@@ -28,7 +28,7 @@ class SessionId:
         self.given: RecordRef | None = None
         """The response that assigned it; None if it was already in use when the capture began."""
         self.order: int | None = None
-        """Which exchange that was, by its position among all (`HttpExchange.order`)."""
+        """The position of that exchange among all (`HttpExchange.order`)."""
         self.path = ""
         """The path to which that exchange goes, which follows its request."""
         self.is_of_opening = False

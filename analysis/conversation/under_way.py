@@ -22,7 +22,7 @@ class UnderWay:
     """The calls between their request and their end, and which of them the last item changed."""
 
     def __init__(self, tables: dict[Side, CallTable], addressing: Addressing) -> None:
-        """Create an object without calls.
+        """Start without calls.
 
         Args:
             tables: the requests, which the caller keeps.

@@ -38,7 +38,7 @@ class SchemaFault(NamedTuple):
     """A fault in a value or a schema."""
 
     pointer: str
-    """Where in it: a JSON Pointer, truncated."""
+    """The place of the fault: a JSON Pointer, truncated."""
     text: str
     """What is wrong there, in words without values: the end of a sentence that the place begins."""
 

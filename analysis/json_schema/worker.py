@@ -29,7 +29,7 @@ class Answer(NamedTuple):
     fits: bool | None
     """None if it cannot be decided."""
     pointer: str
-    """Where it does not fit."""
+    """The place where the value does not fit."""
     text: str
 
 

@@ -65,8 +65,8 @@ def body_of(part: Part, method: str, rank: int, value: object, request_params: o
 
     Args:
         part: as in `Body`, like the next two.
-        method: of the message.
-        rank: of the revision.
+        method: the method of the message.
+        rank: the rank of the revision.
         value: the value; a result may state its kind.
         request_params: the params of the request that a result answers.
     """

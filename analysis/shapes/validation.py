@@ -45,10 +45,10 @@ def problems(part: Part, method: str, rank: int, value: object, request_params: 
 
     Args:
         part: which part it is; for a notification, its params.
-        method: of the request or notification.
-        rank: of the revision that it is checked against.
+        method: the method of the request or notification.
+        rank: the rank of the revision that the body is checked against.
         value: the params or the result, or MISSING.
-        request_params: those of the request that a result answers.
+        request_params: the params of the request that a result answers.
 
     Returns:
         The problems in the order of the body; none for methods that the revision does not have.
@@ -79,8 +79,8 @@ def usual_proof(
 
     Args:
         part: as in `problems`, like the others.
-        method: of the message.
-        rank: of the revision.
+        method: the method of the message.
+        rank: the rank of the revision.
         known: members of `_meta` known to be valid.
     """
     body = body_of(part, method, rank, None)

@@ -7,7 +7,7 @@ def connect(**settings: str | bool | float | list[str]) -> duckdb.DuckDBPyConnec
     """A connection to a fresh database in memory.
 
     Args:
-        settings: of the database, by DuckDB's names.
+        settings: the settings of the database, by DuckDB's names.
     """
     connection = duckdb.connect(config=settings)
     connection.execute("set enable_progress_bar = false")

@@ -17,7 +17,7 @@ class Definition(NamedTuple):
 
     name: str
     title: object
-    """For people; a peer may send any value."""
+    """A title for people; a peer may send any value."""
     text: str
     """The whole definition as JSON without white space."""
     size: int

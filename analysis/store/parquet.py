@@ -39,8 +39,8 @@ def write_parquet(
 
     Args:
         path: the file.
-        columns: of the rows.
-        names: of the columns, each unique.
+        columns: the columns of the rows.
+        names: the names of the columns, each unique.
         rows: consumed once, a batch at a time.
         until_s: the deadline, on the monotonic clock; None for no deadline.
 

@@ -19,7 +19,7 @@ def merge(files: Sequence[Path], target: Path, without: Sequence[str] = ()) -> i
     """Write the rows of some files into a new one; returns how many there are. Without a row, no file is written.
 
     Args:
-        files: of one table; they may have different columns.
+        files: the files of one table; they may have different columns.
         target: the new file. What does not fit into memory goes to its folder temporarily.
         without: the captures whose rows are left out.
 

@@ -80,7 +80,7 @@ class Totals(NamedTuple):
     frames: int
     bytes: int
     duration_ns: int
-    """Of all captures together."""
+    """The duration of all captures together."""
     lost: int
     damage: int
     live: int
@@ -154,11 +154,11 @@ class Unanswered(NamedTuple):
     requests: list[int]
     """Numbers of the first frames."""
     live: int
-    """In captures that are still being recorded."""
+    """How many of them are in captures that are still being recorded."""
     may_be_lost: int
-    """In captures that have lost something."""
+    """How many of them are in captures that have lost something."""
     may_be_unjudged: int
-    """In others: before frames that could not be examined."""
+    """How many are in other captures, before frames that could not be examined."""
     captures: int
     """How many captures have them."""
     path: str

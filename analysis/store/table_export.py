@@ -256,7 +256,7 @@ def spilling_into(folder: str) -> duckdb.DuckDBPyConnection:
 def stream_in_order(connection: duckdb.DuckDBPyConnection) -> None:
     """Let a connection write Parquet in groups of a few MB: DuckDB does this only without a promise about the order.
 
-    With one thread, rows keep their order all the same, and the same rows always give the same bytes.
+    With one thread, rows keep their order anyway, and the same rows always give the same bytes.
     """
     connection.execute("set preserve_insertion_order = false")
     connection.execute("set threads = 1")
