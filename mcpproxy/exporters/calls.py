@@ -29,7 +29,7 @@ MAX_CANCELLED_CALLS: Final = 10_000
 
 
 class Origin(NamedTuple):
-    """The data with which an export refers from one request to another."""
+    """The data by which an export refers from one request to another."""
 
     seq: int
     """Number of its frame."""

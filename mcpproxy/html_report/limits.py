@@ -35,7 +35,7 @@ def level(sizes: Iterable[tuple[int, int]], budget: int) -> int:
 
     Args:
         sizes: each size and how many items have it, the smallest first.
-        budget: what all of them may take together.
+        budget: the size that all of them may take together.
     """
     counted = list(sizes)
     left, things = budget, sum(count for _, count in counted)

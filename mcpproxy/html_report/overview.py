@@ -34,7 +34,7 @@ def overview(rows: ReportRows, captures: Sequence[CaptureRow], redacted: Sequenc
     """The figures of a report.
 
     Args:
-        rows: of all its captures.
+        rows: the rows of all captures of the report.
         captures: all captures, in the order in which the report refers to them.
         redacted: for each capture, whether it is a redacted copy.
     """

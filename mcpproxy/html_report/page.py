@@ -42,7 +42,7 @@ def pieces(title: str, first: str, rest: Iterable[str]) -> Iterator[str]:
     """The file, piece by piece.
 
     Args:
-        title: for the tab of a browser.
+        title: the title for the tab of a browser.
         first: the block that the first screen needs: it is drawn before the rest is read.
         rest: all other blocks.
     """

@@ -31,7 +31,7 @@ class Report:
         """Read everything.
 
         Args:
-            rows: of all its captures.
+            rows: the rows of all captures of the report.
             progress: called with the number of frames read, and their total.
             frames: how many of all frames get a row in the traffic.
 
@@ -42,7 +42,7 @@ class Report:
         self.examined: list[CheckOutcome] = []
         """The outcome of the check of each capture."""
         self.redacted: list[bool] = []
-        """By capture, whether it is a redacted copy."""
+        """Whether each capture is a redacted copy."""
         self.left_out: list[str] = []
         sizes = rows.sizes()
         cut = min(limits.FRAME_BYTES, limits.level(sizes, limits.PAYLOAD_BYTES))

@@ -91,7 +91,7 @@ class Traffic:
         return number
 
     def mark(self, capture: int, seq: int, rule: str, level: Level) -> None:
-        """Record that a finding is about a record."""
+        """Note in the row of a record that a finding is about it."""
         row = self.rows.get((capture, seq))
         if row is not None:
             self.columns["level"][row] = max(self.columns["level"][row], int(level))

@@ -46,7 +46,7 @@ class Faults:
             S2C: UnrecordedTraffic(),
             None: UnrecordedTraffic(),
         }
-        """By direction; None is the server's stderr."""
+        """The traffic that was not recorded, by direction; the key None is the server's stderr."""
         self._writer = writer
         self._tell = tell
         self._has_reported = self._has_reported_event = False

@@ -21,7 +21,7 @@ else:
 
 LOOK_S: Final = 0.02
 PROC = "/proc"
-"""Where Linux shows its processes."""
+"""The folder in which Linux shows its processes."""
 
 
 class Process(NamedTuple):

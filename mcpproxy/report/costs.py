@@ -18,7 +18,7 @@ def cost_lines(costs: Mapping[str, Cost], every: Collection[str], frames: int, t
     """A table of the most expensive rules, and the rules that never ran.
 
     Args:
-        costs: of the rules that could run, by id.
+        costs: the costs of the rules that could run, by id.
         every: the ids of the rules that were run.
         frames: how many were checked.
         took_ns: how long the whole check took.

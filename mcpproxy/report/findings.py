@@ -84,7 +84,7 @@ class TextReporter(Reporter):
             live: whether each finding is printed as it arrives.
             width: cells of a line; 40 at least.
             wraps: whether the totals keep to that, too; outputs other than a terminal get them on one line.
-            encoding: of the output; with replacement characters, carets would point to the wrong place.
+            encoding: the encoding of the output; with replacement characters, carets would point to the wrong place.
             most: findings shown of one rule.
             paged: whether the rule's page is printed above, so that no reference to it is needed.
         """

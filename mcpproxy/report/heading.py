@@ -37,11 +37,11 @@ def heading_lines(heading: Heading, style: Style, width: int, date: str | None, 
     """The heading: one line, or more if narrow.
 
     Args:
-        heading: of the capture.
+        heading: the heading of the capture.
         style: paints the lines.
-        width: of the terminal, in cells.
-        date: of the recording, if times are shown by the clock.
-        file: of the capture; empty to leave it out.
+        width: the width of the terminal, in cells.
+        date: the date of the recording, if times are shown by the clock.
+        file: the name of the file of the capture; empty to leave it out.
     """
     row: list[Span] = []
     used = 0

@@ -56,7 +56,7 @@ class Messages:
         self._calls: dict[_Key, Call] = {}
         """The calls of selected requests and responses."""
         self._answers: dict[_Key, MessageContext] = {}
-        """By request, the response."""
+        """The response to each request."""
         self._end: End | None = None
         """Why nothing follows; None until the end."""
 
@@ -92,7 +92,7 @@ class Messages:
         """The lines of all selected messages, each with its partner.
 
         Args:
-            findings: of the capture; None if no rules ran.
+            findings: the findings of the capture; None if no rules ran.
             style: colours or none.
         """
         by_frame = None if findings is None else _by_frame(findings)

@@ -1,4 +1,4 @@
-"""The requests that wait for a response in a session that is being recorded, and what has happened since each."""
+"""The requests that wait for a response in a session being recorded, and what has happened since each was sent."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _SLICE: Final = 32 << 10
 """Bytes to consume, and to produce, at once. zlib copies unused input once for each gzip member, and a member may have
 20 bytes: with larger slices that would be the main cost."""
 _WINDOW_LOG: Final = 23
-"""For zstd: 8 MiB, the most that RFC 9659 lets a sender require."""
+"""The window of zstd: 8 MiB, the most that RFC 9659 lets a sender require."""
 
 
 class Undecodable(Exception):

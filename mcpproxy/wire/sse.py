@@ -16,7 +16,7 @@ from mcpproxy.wire.lines import MAX_PENDING_BYTES, character_border
 MAX_FIELD_BYTES: Final = 64 << 10
 """How many bytes of a line that is not data are kept; the rest is dropped."""
 MAX_RETRY_MS: Final = 2**53 - 1
-"""In milliseconds; a larger value counts as this one, which is 285,000 years and longer than any client waits."""
+"""Milliseconds. A larger value counts as this one, which is 285,000 years and longer than any client waits."""
 
 _LINE_END: Final = re.compile(rb"\r\n?|\n").search
 _DATA_LINES: Final = re.compile(rb"(?:data:[^\r\n]*+(?:\r\n?|\n)){8,}+").match

@@ -27,7 +27,7 @@ NAMED_BY: Final[dict[str, tuple[str, ...]]] = {
     "tasks/cancel": ("taskId",),
     "tasks/update": ("taskId",),
 }
-"""Where a request says what it is about, by method."""
+"""The member in which a request says what it is about, by method."""
 
 
 def id_text(id_: Id | None) -> str:

@@ -71,7 +71,7 @@ def is_routine_stream(members: Mapping[str, Any], *, is_waiting: bool) -> bool:
     request waits does, and so does one that mcpproxy or a fault ended.
 
     Args:
-        members: of the record.
+        members: the members of the record.
         is_waiting: whether a request that the POST carried has no response so far.
     """
     if members.get("event") == "opened":

@@ -58,7 +58,7 @@ def verdict(outcome: Outcome, *, is_abandoned: bool = False) -> Status:
     """The word for an outcome, if nothing more is known about its call.
 
     Args:
-        outcome: of the call.
+        outcome: the outcome of the call.
         is_abandoned: whether its sender abandoned it.
     """
     if is_abandoned and outcome is Outcome.CANCELLED:

@@ -23,8 +23,8 @@ def first_abandoned(count: int, frame: int, message: str) -> str:
     """How many requests were abandoned, with a finding about the first: `2 requests were abandoned, the first in …`.
 
     Args:
-        count: of the requests.
-        frame: of the first.
+        count: the number of requests.
+        frame: the frame of the first of them.
         message: what the finding says about it.
     """
     which = "was abandoned" if count == 1 else "were abandoned, the first"

@@ -26,7 +26,7 @@ MAX_ANSWER_BYTES: Final = 64 << 10
 BODY_S: Final = 1.0
 """How long to wait for the rest of a response once its head has arrived."""
 _TIMEOUT_S: Final = 10.0
-"""For requests without a time-out of their own."""
+"""The time-out of requests that have none of their own."""
 _POLL_S: Final = 0.1
 _Error = TypeVar("_Error", bound=BaseException)
 

@@ -26,7 +26,7 @@ _TYPE: Final = b"event:"
 _DATA: Final = b"data:"
 _START: Final = b"HTTP/1."
 _STATUS: Final = slice(9, 12)
-"""Where the status is in a head."""
+"""The position of the status in a head."""
 _ADDRESSED: Final = frozenset({b"201", *(b"%d" % status for status in range(300, 400))})
 """The statuses whose `Location` sends a client somewhere."""
 

@@ -1,4 +1,4 @@
-"""What both connections share: data read from one of them is forwarded in portions.
+"""Side: what both connections have in common. Data read from one of them is forwarded in portions.
 
 A read that is one portion, as nearly all are, is forwarded at once; a longer one in turn with those of other
 connections. Reading pauses while a long read is unfinished, and while the other connection accepts no more.
