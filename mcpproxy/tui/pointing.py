@@ -18,7 +18,7 @@ class Term(NamedTuple):
 
     text: str
     about: str
-    """Its subject, in a word."""
+    """Its subject, in one word."""
 
 
 def terms_of(reading: Reading, row: int, answer: int | None = None) -> list[Term]:

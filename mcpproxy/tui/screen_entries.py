@@ -22,7 +22,7 @@ class OpenCapture:
     """A capture that is open, and where the user is in it."""
 
     reading: Reading
-    """A thread reads on while it is shown; screens must not close it."""
+    """The reading of the capture. A thread continues it while it is shown; screens must not close it."""
     row: int | None = None
     """The entry at the cursor."""
     only: str | None = None

@@ -10,9 +10,9 @@ from analysis.conversation.call import Call
 from analysis.conversation.message import Side
 
 MAX_CALL_KINDS: Final = 5000
-"""Kinds that are distinguished; a side's other kinds count as one."""
+"""How many kinds are distinguished; a side's other kinds count as one."""
 MAX_CALL_NAME_CHARS: Final = 256
-"""Characters of a method or name that are kept."""
+"""How many characters of a method or name are kept."""
 
 
 class CallKind(NamedTuple):

@@ -44,7 +44,7 @@ class Checking:
     """Reads and checks captures in a process of its own."""
 
     def __init__(self, notify: Callable[[], None]) -> None:
-        """Start nothing yet.
+        """Prepare; the first capture starts the worker.
 
         Args:
             notify: called from a thread when results have come in, several times a second per capture.

@@ -31,11 +31,11 @@ from mcpproxy.tui.data.columns import (
 from mcpproxy.tui.data.notes import Notes
 
 MAX_UNUSUAL_MESSAGES: Final = 1_000_000
-"""Unusual messages that are remembered; a filter treats the others as ordinary."""
+"""How many unusual messages are remembered; a filter treats the others as ordinary."""
 
 
 class ColumnFiller:
-    """The columns of one capture, and what else is reported of its rows and calls."""
+    """The columns of one capture, and what else is reported about its rows and calls."""
 
     def __init__(self) -> None:
         """Start without rows."""
@@ -57,7 +57,7 @@ class ColumnFiller:
 
     @property
     def new_kinds(self) -> int:
-        """The first kind of requests that was not sent."""
+        """The first kind of request that has not been sent."""
         return self._sent[USUAL]
 
     def add_row(self, seq: int) -> None:
@@ -72,7 +72,7 @@ class ColumnFiller:
         self.columns.call_of.append(NONE)
 
     def row_of(self, seq: int, row: int) -> int:
-        """The row of a record that is at or before a given row; NONE as the given row means the last one."""
+        """The row of a record that is at or before a given row; a given row of NONE means the last one."""
         seqs = self.seqs
         if not seqs or seqs.last == seq:
             return row if row != NONE else len(seqs) - 1
@@ -121,7 +121,8 @@ class ColumnFiller:
         Args:
             first: its first row.
             last: its last row.
-            is_counted: whether to count it if there was no room: others of the same lines are counted already.
+            is_counted: whether to count the message if there was no room; other messages of the same lines are counted
+                already.
         """
         if len(self.columns._joined) >= SPANNING:
             self.unjoined += is_counted

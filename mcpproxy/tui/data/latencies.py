@@ -39,7 +39,7 @@ class Figures(NamedTuple):
     asked: int = 0
     errors: int = 0
     answered: int = 0
-    """Those whose latency counts: with a final response, and not cancelled before it."""
+    """Requests whose latency counts: with a final response, and not cancelled before it."""
     p50_ns: int | None = None
     p90_ns: int | None = None
     p95_ns: int | None = None
@@ -51,7 +51,7 @@ class Figures(NamedTuple):
     slowest: int | None = None
     """The call with the longest latency, the first of equals; None without responses."""
     late: int = 0
-    """Those that were answered after they had been cancelled."""
+    """Requests that were answered after they had been cancelled."""
 
 
 class Distribution(NamedTuple):
@@ -61,7 +61,7 @@ class Distribution(NamedTuple):
     octaves: dict[int, int]
     slice_ns: int
     p50_ns: Sequence[int | None]
-    """By time slice."""
+    """The medians, by time slice."""
     p95_ns: Sequence[int | None]
     is_whole: bool
     """Whether it includes everything counted."""
@@ -86,9 +86,9 @@ class Latencies:
         self._left: set[int] = set()
         """The errors whose exchange was cancelled."""
         self._given_up: set[int] = set()
-        """Those that were abandoned."""
+        """The calls that were abandoned."""
         self._late: set[int] = set()
-        """Those that were answered after their cancellation."""
+        """The calls that were answered after their cancellation."""
         self._late_of: Counter[int] = Counter()
         self._slowest: dict[int, int] = {}
         """The slowest call of each kind."""

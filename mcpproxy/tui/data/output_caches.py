@@ -16,7 +16,7 @@ _MADE_BY: Final = ("mcpproxy/tui/data/*.py", "mcpproxy/wording/*.py", "mcpproxy/
 
 
 def is_cached(path: Path) -> bool:
-    """Whether a capture is closed, and large enough."""
+    """Whether the output for a capture is cached: if it is closed, and large enough."""
     files = segments(path)
     return not is_live(files[-1]) and total_size(files) >= LARGE
 

@@ -1,4 +1,4 @@
-"""Reading: one open capture: the positions of its rows, and what the worker reports of them.
+"""Reading: one open capture: the positions of its rows, and what the worker reports about them.
 
 A thread indexes the position of everything (`captures.index`), so that all rows can be shown after a few seconds per
 million. The worker reads the capture as well, interprets it as all commands do (`analysis.reading`), and sends the
@@ -75,7 +75,7 @@ class Reading:
         """
         self.most = ROWS
         """How many rows it has at most, and how many calls."""
-        # What is read now must not be kept for a file that takes the place of this one.
+        # The rows read now must not be kept for a file that replaces this one.
         self._kept = cache_of(path, "rows", self.most) if path.is_file() and is_cached(path) else None
         """Where to keep the rows; None if they are kept already, or are not to be kept."""
         self.index = Index(path, self.most)
@@ -125,7 +125,7 @@ class Reading:
         self._news = threading.Event()
         """Set when the worker has reported something that no step has returned yet."""
         self._told = self._told_of = 0
-        """How often the worker has reported something, and how much of that a step has returned."""
+        """How often the worker has reported something, and how many of these reports a step has returned."""
         self._had_ended = False
 
     @property
@@ -215,7 +215,7 @@ class Reading:
         return None if code == OPEN else OUTCOMES[code]
 
     def ended_as(self, number: int) -> Outcome | None:
-        """The same, but as cancelled if an error came only after its cancellation: that is no error of the call."""
+        """As `outcome`, but cancelled if an error came only after the cancellation: then the call did not fail."""
         outcome = self.outcome(number)
         return Outcome.CANCELLED if outcome in ERRORS and self.calls.is_cancelled[number] else outcome
 
@@ -338,7 +338,7 @@ class Reading:
     # ---- steps, in a thread
 
     def follow(self) -> bool:
-        """As `step`; without work, waits a moment for a worker that is behind. Returns False if it is not behind."""
+        """As `step`, but waits a moment if only the worker has work left; returns False if it has none."""
         if self.step():
             return True
         is_behind = not (self.has_ended or self.findings.trouble) and self.understood < len(self.index)

@@ -32,7 +32,7 @@ OF_COLUMNS: Final = frozenset(
 
 
 class Row(Facts):
-    """The facts of a message in an understood row, from the columns, and from the frame where they say nothing."""
+    """The facts of a message in an understood row, from the columns or, where they lack one, from the frame."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Row(Facts):
         number: int | None = None,
         marks: Container[int] = frozenset(),
     ) -> None:
-        """Compute nothing yet.
+        """Prepare; no fact is computed yet.
 
         Args:
             reading: the capture.

@@ -17,7 +17,7 @@ from mcpproxy.tui.data.reading import Reading
 RUN: Final = 10_000
 """Rows per step: a few milliseconds."""
 _ROW_BITS: Final = 21
-"""A row's number needs no more: there are at most 1,250,000."""
+"""The bits of a row's number: there are at most 1,250,000 rows."""
 _ROW_MASK: Final = (1 << _ROW_BITS) - 1
 _LAST: Final = (1 << 64 - _ROW_BITS) - 1
 """The key of rows without a value: they come last. It is more than two hours of latency; longer ones count as equal."""
@@ -66,7 +66,7 @@ class Sorting:
 
     @property
     def progress(self) -> float:
-        """From 0 to 1."""
+        """The progress, from 0 to 1."""
         return (self._taken + len(self.rows)) / max(1, 2 * self.count)
 
     def step(self) -> bool:

@@ -17,9 +17,9 @@ from mcpproxy.wording.spans import Span
 AT_ONCE: Final = 300
 """Lines searched per step."""
 BESIDE: Final = 150
-"""Frames shown next to a line, before it and after it."""
+"""How many frames are shown next to a line, before it and after it."""
 LOOKED_AT: Final = 5000
-"""Rows that are searched for these frames, in each direction."""
+"""How many rows are searched for these frames, in each direction."""
 
 
 def text_of(reading: Reading, row: int, limit: int | None = None) -> tuple[str, int] | None:
@@ -28,7 +28,7 @@ def text_of(reading: Reading, row: int, limit: int | None = None) -> tuple[str, 
     Args:
         reading: the capture.
         row: the entry.
-        limit: characters.
+        limit: the maximum number of characters; None for all.
     """
     item = reading.index.read_item(row)
     if not isinstance(item, Record) or item.rec != "stderr":

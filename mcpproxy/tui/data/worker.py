@@ -4,8 +4,8 @@
 binary batches (`columns.py`), what the rules find, and how far it has got. What captures mean comes first; the rules
 have a separate pass over a large capture, and over one that grows faster than they can judge it. The output of each
 pass over a large closed capture is cached, and sent again when that capture is opened again. The worker ends when the
-screen does, however that ends, even by `kill -9`. It runs at low priority (nice), and writes only these files and the
-tallies of captures, in the cache.
+screen does, however the screen ends, even by `kill -9`. It runs at low priority (nice), and writes only these files and
+the tallies of captures, in the cache.
 
 If a capture has more findings than a person can read, most of them are reported without text: only rule and frame.
 """
@@ -44,15 +44,15 @@ report only once it has been checked."""
 POLL_S: Final = 0.05
 NICENESS: Final = 5
 LAG_S: Final = 0.25
-"""How long what the messages of a live capture mean may wait for the rules."""
+"""How long the meaning of a live capture's messages may wait for the rules."""
 WITH_TEXT: Final = 10_000
-"""Findings of a capture that are reported with their text."""
+"""How many findings of a capture are reported with their text."""
 OWN: Final = 50
-"""Findings of each rule whose text is always reported, however many came before."""
+"""How many findings of each rule are always reported with their text, however many came before."""
 MAX_SENT_TEXT_CHARS: Final = 1000
-"""Characters of a text."""
+"""The maximum length of a text, in characters."""
 RELATED: Final = 20
-"""Record numbers reported with a finding."""
+"""How many record numbers are reported with a finding."""
 
 Tell = Callable[[bytes], None]
 
@@ -109,7 +109,7 @@ class FindingSender:
         """The number of entries in the last report if the check had caught up; -1 if it had not."""
 
     def begin_again(self) -> None:
-        """Prepare for another reading of the same capture: what it finds first was sent before."""
+        """Prepare for another reading of the same capture: its first findings were sent before."""
         self._known = self._entries
         self._begin()
 
@@ -407,7 +407,7 @@ def _handle(parent: Parent, order: dict[str, Any], tasks: dict[int, Task]) -> No
 def _work(parent: Parent, tasks: dict[int, Task]) -> bool:
     """Run a step of the first task with work: what messages mean, and then the rules, each in order of arrival.
 
-    The rules judge captures that are shown before they only count findings.
+    The rules check captures that are shown before captures whose findings are only counted.
     """
     for is_urgent in (True, False):
         for task in sorted(tasks.values(), key=lambda task: (not task.is_shown, task.number)):

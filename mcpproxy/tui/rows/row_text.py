@@ -148,7 +148,7 @@ def _of_unread(said: Line, reading: Reading, number: int, response: Response) ->
 
 
 def _unknown_yet(said: Line, message: Message) -> Line:
-    """The text of a line before its row is understood: nothing about other messages."""
+    """The text of a line before its row is understood: without anything about other messages."""
     if isinstance(message, Response):
         return said._replace(subject=Span("…", "dim"), status=content(message))
     if isinstance(message, Notification) and message.method in CANCELLATIONS:

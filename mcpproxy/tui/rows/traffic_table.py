@@ -28,11 +28,11 @@ from mcpproxy.wording.units import brief, since_start
 PATIENCE_S: Final = 0.025
 """How long the drawing thread may wait for rows to be read."""
 MAX_CACHED_ROWS: Final = 2000
-"""Rows that are kept."""
+"""How many rows are kept."""
 NOTE: Final = 24
 """Cells that a note needs."""
 MARK: Final = "◆"
-"""Before the time of a marked row."""
+"""The sign before the time of a marked row."""
 
 
 class TrafficRows:
@@ -158,7 +158,7 @@ class TrafficRows:
         return Span(f"{SIGNS[level]} {count}" if count < COUNTED else f"{SIGNS[level]}{COUNTED}+", LEVELS[level])
 
     def _size(self, entry: int) -> int:
-        """The bytes of a frame; of an exchange, those of its response."""
+        """The size of a frame, in bytes; for an exchange, that of its response."""
         if not self.is_exchanges:
             return self.reading.index.entry(entry).size
         response = self.reading.partner(entry)

@@ -127,7 +127,7 @@ def legend(signs: Sequence[tuple[str, str, str]], width: int) -> str:
 
     Args:
         signs: `LEGEND` or `HEAT_LEGEND`.
-        width: of the line, in cells.
+        width: the width of the line, in cells.
     """
     line = "   ".join(f"{sign} {text}" for sign, text, _ in signs)
     return line if width_of(line) <= width else "  ".join(f"{sign} {text}" for sign, _, text in signs if text)

@@ -37,7 +37,7 @@ from mcpproxy.wording.spans import Span
 from mcpproxy.wording.units import brief
 
 SHAPE: Final = 10
-"""Cells of a distribution in a row."""
+"""The width of a distribution in a row, in cells."""
 COLUMNS: Final = (
     Column("call", "method / name", 20, stretch=True),
     Column("asked", "n", 7, right=True),
@@ -107,7 +107,7 @@ class LatencyScreen(CaptureScreen):
     } | {"call": "name"}
 
     def __init__(self, capture: OpenCapture) -> None:
-        """The screen of a capture.
+        """Create the screen of a capture.
 
         Args:
             capture: the capture.

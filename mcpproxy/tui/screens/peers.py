@@ -35,7 +35,7 @@ class PeersScreen(TitledScreen):
     ]
 
     def __init__(self, capture: OpenCapture) -> None:
-        """The screen of a capture.
+        """Create the screen of a capture.
 
         Args:
             capture: the capture; of several handshakes, the last one before its row is shown.

@@ -16,7 +16,7 @@ KILLED: Final = "✝ killed"
 BEHIND: Final = 1000
 """The number of rows not understood yet from which the title shows the progress."""
 _LEAST: Final = 12
-"""Cells of each name that there must be room for."""
+"""The least room for each name, in cells."""
 _REVISIONS: Final = 22
 _BEFORE: Final = "  "
 _BETWEEN: Final = " → "

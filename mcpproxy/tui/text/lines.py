@@ -14,9 +14,9 @@ from mcpproxy.wording.cells import fit, is_narrow, pieces
 from mcpproxy.wording.spans import Role, Span
 
 MAX_TEXT_LINES: Final = 200_000
-"""Lines of one text."""
+"""The maximum number of lines of one text."""
 MAX_TEXT_CHARS: Final = 8 << 20
-"""Characters of one text; the rest is in the raw bytes."""
+"""The maximum number of characters of one text; the rest is in the raw bytes."""
 TAB: Final = 4
 """Cells between tab stops."""
 
@@ -38,7 +38,7 @@ class TextLines(OnDemand[Sequence[Span]]):
         """Start empty.
 
         Args:
-            width: cells of a line.
+            width: the width of a line, in cells.
         """
         self.width = max(8, width)
         self.has_hidden = False
@@ -180,8 +180,8 @@ def wrap(text: str, first: int, others: int | None = None) -> Iterator[str]:
 
     Args:
         text: sanitised text.
-        first: cells of the first piece.
-        others: cells of all others; None for the same.
+        first: the width of the first piece, in cells.
+        others: the width of all other pieces, in cells; None for the same width.
     """
     at, width, is_plain = 0, first, is_narrow(text)
     while True:

@@ -1,7 +1,7 @@
 """Foot: the keys of a screen on one line, as many as fit.
 
-First what this screen does, most needed first; then how to get to other screens; and last, but always shown, the help,
-which lists all keys, and how to leave.
+The keys for actions on this screen come first, the most needed before the others; then those that open other screens;
+and last, but always shown, those for help, which lists all keys, and for leaving.
 """
 
 from collections.abc import Sequence
@@ -105,7 +105,7 @@ class Foot(Widget):
     # ---- drawing
 
     def render_line(self, y: int) -> Strip:  # noqa: ARG002 - it is one line high
-        """The line. If each key were a widget, most widgets of a screen, to style and to lay out, would be keys."""
+        """Draw the line. If each key were a widget, most widgets that a screen styles and lays out would be keys."""
         width, ground, base = self.size.width, Style(bgcolor=self.rich_style.bgcolor), self.rich_style
         parts = []
         left = width

@@ -78,7 +78,7 @@ class Reader(Vertical):
         """Create it empty.
 
         Args:
-            id: of the widget.
+            id: the id of the widget.
             pane: the id of its pane.
         """
         super().__init__(id=id)
