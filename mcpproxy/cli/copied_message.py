@@ -87,7 +87,7 @@ def _text_of(entry: Frame | Record) -> str | None:
 
 
 def _not_found(source: "_Source", frames: tuple[int, int], form: str) -> int:
-    """The error for something other than a frame that was named."""
+    """Report that the named frames do not exist, or have no such form; returns the exit code."""
     number, last = frames
     if number != last:
         return fail(f"none of the records from {number} to {last} is a message or a line of stderr")

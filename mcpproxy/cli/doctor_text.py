@@ -33,7 +33,7 @@ def result_lines(result: Result, place: str) -> Iterator[str]:
     """The lines about a server.
 
     Args:
-        result: of its examination.
+        result: the result of its examination.
         place: which entry of this name it is; empty if the name is unique.
     """
     width = width_of_stdout(_WIDEST)

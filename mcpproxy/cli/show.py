@@ -494,7 +494,7 @@ class _Json:
         return for_stdout(self._capture + str(row).removesuffix("\n").removeprefix("{")) + "\n"
 
     def waiting(self) -> Iterator[str]:
-        """Nothing: the lines are for programs."""
+        """No lines: the output is for programs."""
         yield from ()
 
 

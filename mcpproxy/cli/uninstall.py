@@ -167,7 +167,7 @@ def _used_files(state: InstallState) -> Iterator[tuple[Path, Listener]]:
 
 
 def _absent(state: InstallState, machine: Machine) -> Iterator[str]:
-    """Yields advice for files that led to mcpproxy's ports and may come back: afterwards, nothing knows of them."""
+    """Yields advice for files that led to mcpproxy's ports and may come back, because no record of them remains."""
     for path, listener in _used_files(state):
         yield (
             f"{machine.shown(path)}, which led to mcpproxy, is missing or empty; if it comes back, write "
