@@ -48,7 +48,7 @@ class JsonText(EditableText):
         """Read a file.
 
         Args:
-            text: of the file, without a byte-order mark.
+            text: the text of the file, without a byte-order mark.
             strict: whether the client refuses comments and trailing commas.
 
         Raises:
@@ -123,7 +123,7 @@ class JsonText(EditableText):
         return start, _DECODER.raw_decode(self._plain, start)[1]
 
     def _members(self, start: int) -> dict[str, Member]:
-        """The members of the object at a position; of a name that occurs twice, the last, as readers do."""
+        """The members of the object at a position; of members with the same name, the last counts."""
         known = self._members_at.get(start)
         if known is not None:
             return known
@@ -148,7 +148,7 @@ class JsonText(EditableText):
         return items
 
     def _behind_comma(self, at: int) -> int:
-        """The next member or item, or the closing bracket."""
+        """The position of the next member or item, or of the closing bracket."""
         at = self._skip(at)
         return self._skip(at + 1) if self._plain[at] == "," else at
 
