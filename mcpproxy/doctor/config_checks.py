@@ -94,7 +94,7 @@ def check_environment(server: Server, variables: Mapping[str, str], given: Mappi
 
     Args:
         server: the entry.
-        variables: of the client.
+        variables: the environment of the client.
         given: what the server gets.
     """
     for verdict, names in ((ProxyLost, addresses.PROXIES), (AuthorityLost, AUTHORITIES)):
