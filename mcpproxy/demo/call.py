@@ -1,4 +1,4 @@
-"""An open request, the ways it can end, and the protocol's words that all parts of the demo server share."""
+"""An open request, the ways it can end, and the protocol terms that all parts of the demo server share."""
 
 import json
 import threading

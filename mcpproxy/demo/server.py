@@ -44,7 +44,7 @@ from mcpproxy.demo.call import (
 from mcpproxy.demo.faults import FAULTS
 
 Method: TypeAlias = Callable[[Call], Json]
-"""Call → result; raises RefusalError for an error, CancelledError for silence."""
+"""Call → result; raises RefusalError for an error response, CancelledError for no response."""
 
 Deliver: TypeAlias = Callable[[Call, Json], None]
 """Delivers the response to a call."""
@@ -124,7 +124,7 @@ class Server:
     level: str = LEVELS[1]
 
     def __init__(self, write: Callable[[bytes], None], *, faulty: bool = False) -> None:
-        """Serve.
+        """Start serving a connection.
 
         Args:
             write: receives whole lines; called by several threads, one at a time.
