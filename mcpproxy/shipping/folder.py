@@ -37,7 +37,7 @@ _OF_ONE: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELO
 class Folder:
     """A directory as a destination; it is created if it does not exist.
 
-    It may be a link. Below it, no link is followed: anyone else who may write there could lead us anywhere.
+    It may be a link. Below it, no link is followed: anyone else who may write there could point it anywhere.
     """
 
     def __init__(self, root: Path) -> None:
@@ -214,7 +214,7 @@ def _entered(part: str, parent: int, path: Path, *, create: bool) -> int:
     """Open one folder in another.
 
     Raises:
-        Broken: it is a link.
+        BrokenFile: it is a link.
         OSError: it cannot be opened or created.
     """
     if create:
