@@ -1,4 +1,4 @@
-"""Sites: the position of each record in a capture, so that a finding can show it and cite it by file and line.
+"""Record locations: where each record of a capture is, so that a finding can show it and cite it by file and line.
 
 They are collected while the capture is read: 8 bytes per record, as only the offsets of consecutive records are stored.
 The record itself is read from the file again when needed, and must then be the requested one.
@@ -40,7 +40,7 @@ class RecordLocations:
     """The places of the records of one capture."""
 
     def __init__(self, path: Path) -> None:
-        """`path`: as the capture was named."""
+        """Start without records; `path` is the capture as the user named it."""
         self._files = segments(path)
         self._at = -1
         self._offset = -1
@@ -139,7 +139,7 @@ def _line_feeds(damage: Damage) -> int:
 
 
 def payload_at(place: RecordLocation) -> bytes | None:
-    """The traffic in the record at a place, or None if it has none, or is another record."""
+    """The traffic in the record at a place, or None if there is none, or another record is there."""
     values = _members_at(place)
     return raw_bytes(values) if values is not None and values.get("rec") in _HOLDING else None
 
