@@ -67,7 +67,7 @@ def entries() -> tuple[ScreenEntry, ...]:
 
 
 def word_of(screen: Screen[Any]) -> str:
-    """The word of a screen, such as `traffic` or `findings`; that of its module if it has no entry."""
+    """The word of a screen, such as `traffic` or `findings`; the name of its module if it has no entry."""
     module = type(screen).__module__
     return next((entry.word for entry in entries() if entry.make.__module__ == module), module.rpartition(".")[2])
 

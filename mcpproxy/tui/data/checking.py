@@ -144,7 +144,7 @@ class Checking:
 
 
 def add_report(report: dict[str, Any], findings: Findings) -> bool:
-    """Process what the worker reports of the rules; returns whether the screen should be redrawn.
+    """Process a report of the worker about the rules; returns whether the screen should be redrawn.
 
     Raises:
         LookupError, TypeError, ValueError: it is invalid.

@@ -161,7 +161,7 @@ class ColumnFiller:
             changed.clear()
 
     def _changed(self, group: int, earlier: Collection[int], length: int) -> Iterator[bytes]:
-        """The cells of a group that have changed, and those that are new."""
+        """The changed cells of a group, and its new ones."""
         for first, last in runs(chain(sorted(earlier), range(self._sent[group], length))):
             yield self.columns.part(group, first, last)
         self._sent[group] = length

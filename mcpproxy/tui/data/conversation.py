@@ -66,7 +66,7 @@ class Conversation:
     """What is known about a capture so far. One thread fills it while others read."""
 
     def __init__(self, index: Index, http: HttpExchanges) -> None:
-        """Start with what the header says.
+        """Start with the facts in the header.
 
         Args:
             index: the index of the capture.
@@ -79,7 +79,7 @@ class Conversation:
         self.losses: Lost = first.losses
         """Losses that may include messages, which were never read."""
         self.forgotten: Sequence[str] = ()
-        """What had to be forgotten because too much was open at once, in sentences."""
+        """Sentences about what had to be forgotten because too much was open at the same time."""
         self.missing: Sequence[Loss] = ()
         """Where records are missing; beyond the maximum number, the last range includes all that follow."""
         self.unknown: tuple[int, int, int] = (0, 0, 0)
@@ -122,7 +122,7 @@ class Conversation:
         return made.known(number)
 
     def apply_news(self, news: dict[str, Any]) -> None:
-        """Process what the worker reports.
+        """Process a report of the worker.
 
         Raises:
             LookupError, TypeError, ValueError: it is invalid.

@@ -1,6 +1,6 @@
 """The findings of one capture so far, by row and by rule; a thread adds to them and the screen reads them.
 
-It keeps the texts of some thousand findings. For all others it keeps only rule and row: 4 bytes each, and one byte for
+It keeps the texts of up to 25,000 findings. For all others it keeps only rule and row: 4 bytes each, and one byte for
 each row up to the last with a finding.
 """
 
@@ -58,7 +58,7 @@ class Findings:
         self.faults: tuple[str, ...] = ()
         """Rules that failed, which is a bug in mcpproxy."""
         self.forgotten: tuple[str, ...] = ()
-        """What the rules had to forget because too much was open at once, in sentences."""
+        """Sentences about what the rules had to forget because too much was open at the same time."""
         self.late = array("I")
         """Rows that got a finding after they had been checked, in the order of those findings."""
         self._index = index

@@ -12,7 +12,7 @@ from mcpproxy.tui.data.columns import OUTCOMES
 from mcpproxy.tui.data.reading import Reading
 
 AT_ONCE: Final = 5000
-"""Calls per step: a few milliseconds."""
+"""How many calls are processed per step: a few milliseconds."""
 OUTLIERS: Final = 5
 """How many of the slowest calls get a bar each."""
 KINDS: Final = 100

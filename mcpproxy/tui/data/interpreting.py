@@ -1,4 +1,4 @@
-"""Interpreting, in the worker: fills the columns of a capture from the steps of its reading, and says what has changed.
+"""Interpreting, in the worker: fills the columns of a capture from the steps of its reading, and reports changes.
 
 The cells of calls and of messages are written by modules of their own. Facts about a capture as a whole are sent as
 JSON, if they have changed.

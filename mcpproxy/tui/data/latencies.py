@@ -1,8 +1,8 @@
 """Latencies: how long the responses to each kind of request took; a thread counts them from the columns of a reading.
 
-It counts what the SQL views count: a response counts unless it is interim or its request was cancelled before; an error
+It counts as the SQL views do: a response counts unless it is interim or its request was cancelled before; an error
 is a JSON-RPC error, a tool error, or a failed HTTP exchange. Nothing is counted twice, so a growing capture costs only
-what is new.
+the new calls.
 """
 
 import time
@@ -20,11 +20,11 @@ from mcpproxy.tui.data.reading import Reading
 
 REQUESTS_AT_ONCE: Final = 20_000
 SETTLED_AT_ONCE: Final = 3000
-"""Calls per step: a few milliseconds."""
+"""How many calls are counted per step: a few milliseconds."""
 ROWS_AT_ONCE: Final = 50
-"""Rows written per step."""
+"""How many rows are written per step."""
 REPORT_S: Final = 0.25
-"""Seconds between updates of rows while there is more to count."""
+"""The seconds between updates of rows while there is more to count."""
 
 _ANSWERED: Final = frozenset(OUTCOMES.index(one) for one in ERRORS | {Outcome.RESULT})
 _FAILED: Final = OUTCOMES.index(Outcome.FAILED)

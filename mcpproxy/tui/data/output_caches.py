@@ -1,4 +1,4 @@
-"""Which captures are read only once, and what the files of `analysis.output_cache` with their output depend on."""
+"""Output caches: which captures are read only once, and the keys of their files in `analysis.output_cache`."""
 
 from collections.abc import Iterable
 from pathlib import Path

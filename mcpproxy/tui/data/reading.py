@@ -3,7 +3,8 @@
 A thread indexes the position of everything (`captures.index`), so that all rows can be shown after a few seconds per
 million. The worker reads the capture as well, interprets it as all commands do (`analysis.reading`), and sends the
 results, which are kept in columns here (`Columns`). The rest of a row is read from the file again when the row is
-shown, so this process keeps no messages. The positions in a large closed capture are kept in a file (`cache_of.py`).
+shown, so this process keeps no messages. The positions in a large closed capture are kept in a file
+(`output_caches.py`).
 """
 
 import re
@@ -233,9 +234,10 @@ class Reading:
         return None if abandoned_ns < 0 else abandoned_ns
 
     def waited_ns(self, number: int) -> int | None:
-        """How long a request waited in vain: until it was abandoned or cancelled, until its server ended, or to now.
+        """How long a request waited without a response.
 
-        Returns None if a response came in time, or if it does not wait or that is unknown.
+        It waits until it is abandoned or cancelled, or its server ends; otherwise, until now. Returns None if a response
+        came in time, or if it does not wait or that is unknown.
         """
         capture = self.conversation.capture
         if self.is_answered_in_time(number):
@@ -467,7 +469,7 @@ class Reading:
         self._news.set()
 
     def on_news(self, news: dict[str, Any]) -> None:
-        """Process what the worker reports in words.
+        """Process a report of the worker that is JSON.
 
         Raises:
             LookupError, TypeError, ValueError: it is invalid.

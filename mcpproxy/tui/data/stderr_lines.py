@@ -15,7 +15,7 @@ from mcpproxy.wording import units
 from mcpproxy.wording.spans import Span
 
 AT_ONCE: Final = 300
-"""Lines searched per step."""
+"""How many lines are searched per step."""
 BESIDE: Final = 150
 """How many frames are shown next to a line, before it and after it."""
 LOOKED_AT: Final = 5000
@@ -93,7 +93,7 @@ class LogSearch:
 
 
 def beside(reading: Reading, row: int) -> tuple[Sequence[int], int]:
-    """The rows of traffic around a line of stderr, without other such lines; and the place of the first after it."""
+    """The rows around a line of stderr, without other such lines, and the place of the first row after it."""
     rows = reading.shown
     at = bisect_left(rows, row)
     before = _others(reading, range(at - 1, max(-1, at - 1 - LOOKED_AT), -1))

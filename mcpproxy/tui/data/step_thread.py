@@ -1,6 +1,6 @@
 """Threads that read while the screen is drawn, because the screen never waits for a file.
 
-A thread takes steps of some milliseconds, as long as there is work. It reports news at most ten times a second, or
+A thread takes steps of a few milliseconds while there is work. It reports news at most ten times a second, or
 twice a second while it is not finished. Without work, it looks again every tenth of a second, as `show --follow` does.
 Its results are append-only, so the screen may read them at any time.
 """

@@ -30,11 +30,11 @@ LOOKED_AT: Final = 5000
 INSIDE: Final = 300
 """How many requests after the start of a call are examined to find how long it waited."""
 MAX_TIMELINES: Final = 24
-"""The maximum number of captures shown: those that began nearest to the open capture."""
+"""The maximum number of captures shown: the ones that began nearest to the open capture."""
 MAX_TIMELINE_ENTRIES: Final = ROWS
 """How many entries of all captures together are kept in memory; beyond that, only the open capture is read further."""
 FIND_S: Final = 2.0
-"""Seconds between searches for more captures."""
+"""The pause between two searches for more captures."""
 
 _RESULT: Final = OUTCOMES.index(Outcome.RESULT)
 

@@ -28,7 +28,7 @@ MAX_TOOLS: Final = 5000
 VERSIONS: Final = 50
 """How many definitions of one tool are distinguished; further ones are only counted."""
 LISTS_AT_ONCE: Final = 2000
-"""Calls searched for a list per step."""
+"""How many calls are searched for a list per step."""
 
 _RESULT: Final = OUTCOMES.index(Outcome.RESULT)
 

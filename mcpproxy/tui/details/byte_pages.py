@@ -66,7 +66,7 @@ class BytePage(OnDemand[Sequence[Span]]):
         """Find a text in all pages; in each `MatchPosition`, `start` counts from the beginning of the page.
 
         Args:
-            text: what was typed; not empty.
+            text: the text that was typed; not empty.
             is_wanted: returns False once the result is no longer needed.
         """
         pattern, places = self._pattern(text), list[MatchPosition]()

@@ -11,7 +11,7 @@ from mcpproxy.wording.spans import Role, Span, fit_spans
 from mcpproxy.wording.wrapping import wrapped
 
 SIDE_BY_SIDE: Final = 96
-"""The width, in cells, from which request and response are side by side: that of a terminal with 100 columns."""
+"""The width, in cells, from which request and response are side by side: the room in a terminal with 100 columns."""
 LEAST: Final = 8
 """The least width of a wrapped text, in cells."""
 

@@ -46,7 +46,7 @@ class KeyQueue:
         self._work: Future[None] | None = None
 
     def wait_for(self, work: Future[None]) -> None:
-        """Pass on no more keys until some work is done: it opens a box, or loads what the next key is for."""
+        """Pass on no more keys until some work is done, such as opening a box or loading what the next key is for."""
         self._work = work
 
     async def enqueue(self, event: events.Key | events.Paste) -> None:

@@ -30,7 +30,7 @@ PATIENCE_S: Final = 0.025
 MAX_CACHED_ROWS: Final = 2000
 """How many rows are kept."""
 NOTE: Final = 24
-"""Cells that a note needs."""
+"""How many cells a note needs."""
 MARK: Final = "◆"
 """The sign before the time of a marked row."""
 
@@ -165,7 +165,7 @@ class TrafficRows:
         return 0 if response is None else self.reading.index.entry(response).size
 
     def _status_cell(self, number: int | None, answer: RowText, *, is_answer: bool) -> tuple[Span, ...]:
-        """How a request ended, or what a response means; over HTTP, with the status and the events of its stream."""
+        """How a request ended, or what a response means; over HTTP, with the status and the stream's events."""
         status = answer.status
         if status is None or (number is not None and not (is_answer and self.reading.calls.response[number] != NONE)):
             return (self._open(number),)
@@ -184,7 +184,7 @@ class TrafficRows:
         return tuple(parts)
 
     def _latency_cell(self, number: int | None, *, is_answer: bool) -> Span:
-        """How long a response took, or how long a request waited in vain."""
+        """How long a response took, or how long a request waited without one."""
         if number is None:
             return Span("")
         calls = self.reading.calls

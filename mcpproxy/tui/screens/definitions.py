@@ -168,7 +168,7 @@ class ToolsScreen(CaptureScreen):
         return descending(values.get(self.order, 0), tool.name)
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now."""
+        """Update the title to match the screen."""
         rows = self._rows.items
         listed = [tool for tool in rows if tool.last is not None]
         size = sum(tool.last.size for tool in listed if tool.last is not None)

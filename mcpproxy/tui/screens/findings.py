@@ -162,7 +162,7 @@ class FindingsScreen(ListScreen):
         self._show()
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now."""
+        """Update the title to match the screen."""
         findings, tally = self.findings, self.findings.tally
         spans = list[Span]()
         if sum(tally):

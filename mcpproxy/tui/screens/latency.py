@@ -181,7 +181,7 @@ class LatencyScreen(CaptureScreen):
         return descending(values.get(self.order, 0), figures.call.text)
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now."""
+        """Update the title to match the screen."""
         rows, reading = self._rows.items, self.reading
         answered, late = sum(figures.answered for figures in rows), sum(figures.late for figures in rows)
         responses = f"{count_text(answered, 'response')}{_in_time(late)}{_late(late)}"

@@ -106,7 +106,7 @@ class PeersScreen(TitledScreen):
         self.query_one(Pane).renew_lines(lines or [[Span(nothing, "dim")]])
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now."""
+        """Update the title to match the screen."""
         revisions = revisions_text(self.reading.conversation.capture.revisions)
         spans = list[Span]()
         if revisions:

@@ -367,7 +367,7 @@ class SessionsScreen(ListScreen):
         return not capture.is_live, keys[self.order]
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now."""
+        """Update the title to match the screen."""
         live = sum(capture.is_live for capture in self._listed)
         spans = [
             Span(f"  {live} live · {len(self._listed) - live:,} recorded"),

@@ -144,7 +144,7 @@ class StderrScreen(CaptureScreen):
         self._show_beside()
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now."""
+        """Update the title to match the screen."""
         reading, table = self.reading, self.table
         spans = list[Span]()
         if reading.is_live and table.following and table.cursor >= len(self._rows) - 1:

@@ -175,7 +175,7 @@ class TimelineScreen(CaptureScreen):
         self.query_one("#legend", SafeText).show([Span(legend(signs, self.size.width - 2), "dim")])
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now."""
+        """Update the title to match the screen."""
         speaker, timelines = self.reading.conversation.capture.client, self.timelines
         client = fit(peer_text(speaker), NAME) if speaker is not None else None
         host = timelines.captures.client
@@ -305,7 +305,7 @@ class TimelineScreen(CaptureScreen):
 
     @on(Table.RowSelected)
     def _choose(self) -> None:
-        """Show the traffic at the cursor; on a row of the heat map, that of its kind."""
+        """Show the traffic at the cursor; on a row of the heat map, the traffic of its kind."""
         place = self.selected
         if place is None:
             return

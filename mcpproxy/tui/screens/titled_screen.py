@@ -76,7 +76,7 @@ class TitledScreen(Screen[None]):
         return is_named or is_name_due
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now."""
+        """Update the title to match the screen."""
         raise NotImplementedError
 
     @on(events.Resize)
@@ -88,7 +88,7 @@ class TitledScreen(Screen[None]):
         """Show the title.
 
         Args:
-            spans: what the screen shows, after the place.
+            spans: a description of what the screen shows, placed after the breadcrumb.
             fill: returns more of it, for the cells that are left.
         """
         try:

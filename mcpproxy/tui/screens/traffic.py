@@ -210,7 +210,7 @@ class TrafficScreen(CaptureScreen):
         self.detail.show()
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now."""
+        """Update the title to match the screen."""
         listing, now = self.listing, self.filter
         place = TitleState(
             listing.paused, now.scan, now.is_searching, listing.beside, listing.order_text, self.exporting.progress

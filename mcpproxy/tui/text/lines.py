@@ -1,7 +1,7 @@
 """Lines of readable text: wrapped, safe, and drawn on demand.
 
 A text of 5 MB has 100,000 lines or more, so a line is one string, and its spans are made when it is drawn. Together,
-the lines of a paragraph are exactly its text, so a search finds what is split over two lines.
+the lines of a paragraph are exactly its text, so a search finds text that is split over two lines.
 """
 
 import re
@@ -18,7 +18,7 @@ MAX_TEXT_LINES: Final = 200_000
 MAX_TEXT_CHARS: Final = 8 << 20
 """The maximum number of characters of one text; the rest is in the raw bytes."""
 TAB: Final = 4
-"""Cells between tab stops."""
+"""How many cells are between tab stops."""
 
 _ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "bad")
 _JSON: Final = len(_ROLES)

@@ -1,4 +1,4 @@
-"""Columns: what a table shows of its rows, and how wide each column is drawn."""
+"""Columns: the columns in which a table shows its rows, and how wide each is drawn."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence

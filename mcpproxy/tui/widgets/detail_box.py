@@ -82,7 +82,7 @@ class DetailBox(Vertical):
         """The last reading; keys for the detail wait for it."""
 
     def compose(self) -> ComposeResult:
-        """The tabs, the detail, and what is next to it."""
+        """The tabs, the detail, and the pane next to it."""
         yield ClickableLine(id="tabs")
         with Horizontal():
             yield Reader(id="reader", pane="text")

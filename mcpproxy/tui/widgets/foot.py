@@ -72,7 +72,7 @@ class Foot(Widget):
 
     @property
     def texts(self) -> list[str]:
-        """The keys that it shows, each with what it does."""
+        """The keys that it shows, each with its action."""
         return [key.text for key in self._keys]
 
     def on_mount(self) -> None:
@@ -138,7 +138,7 @@ class Foot(Widget):
         return None
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Do what the key does."""
+        """Run the action of the key that was clicked."""
         key = self._at(event.x)
         if key is not None:
             self.app.simulate_key(key.key)

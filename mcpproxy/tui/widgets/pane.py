@@ -142,7 +142,7 @@ class Pane(ScrollView, can_focus=True):
             self._go(0 if which < 0 else last)
 
     def action_fold(self, fold: bool) -> None:
-        """Fold or unfold what the line opens or belongs to; if nothing folds, leave."""
+        """Fold or unfold the part that the line opens or belongs to; if nothing folds, leave the pane."""
         if fold and self.branching is None:
             self.post_message(self.LeaveRequested())
         self._toggle(fold)

@@ -301,7 +301,7 @@ class Table(ScrollView, can_focus=True):
         return marked_strip(drawn, text, [(*match.span(), style) for match in self._found.finditer(text)])
 
     def mark(self, pattern: re.Pattern[str] | None) -> None:
-        """Mark what a pattern finds in the rows."""
+        """Mark the matches of a pattern in the rows."""
         if pattern != self._found:
             self._found = pattern
             self.refresh()

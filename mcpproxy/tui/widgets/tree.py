@@ -16,7 +16,7 @@ MAX_STRING_CHARS: Final = 4096
 """How many characters of one string are shown."""
 _INDENT: Final = 2
 _UNKNOWN: Final = 80
-"""Cells of a line whose width is unknown."""
+"""How many cells a line is assumed to have if its width is unknown."""
 
 
 class Branch(NamedTuple):
@@ -111,7 +111,7 @@ class Tree:
     def __init__(self, lines: list[Branch]) -> None:
         self.lines = lines
         self.width = 0
-        """Cells of a line; 0 if unknown. A string that does not fit unfolds."""
+        """The width of a line in cells; 0 if unknown. A string that does not fit unfolds."""
         self.folded: set[int] = set()
         self.unfolded: dict[int, TextLines] = {}
         """By line: the text of its string, with its line ends."""
