@@ -190,7 +190,7 @@ def _todo(
 
 
 def _used(servers: list[Server], machine: Machine) -> dict[int, Server]:
-    """For every server, by its `id()`, the one that its client uses; an untrusted one overrides no other."""
+    """For every server, by its `id()`, the entry that its client uses; an untrusted entry overrides no other."""
     trusted = [server for server in servers if not trust_in(server, machine).distrust]
     return {id(server): server for server in servers} | effective(trusted, machine)
 

@@ -117,6 +117,6 @@ def _details(diagnosis: Diagnosis, width: int) -> Iterator[str]:
 
 def _times(result: Result) -> str:
     """When each step was done. All times are from the start, so each says "after": durations would seem to add up."""
-    # A server without tools is not asked for their list; its time is then that of `initialize`.
+    # A server without tools is not asked for their list; its time is then the time of `initialize`.
     steps = {name: ms for name, ms in result.timings_ms.items() if name != "tools_list" or result.tools is not None}
     return ", ".join(f"{_STEPS[name]} after {duration(nanoseconds(ms))}" for name, ms in steps.items())
