@@ -11,7 +11,7 @@ from mcpproxy.clients.documents.edits import Path
 from mcpproxy.clients.machine import System
 
 Scope = Literal["user", "project"]
-"""Whose file it is: the user's own, or the project's, which is usually in a repository and shared."""
+"""The owner of a file: the user, or the project, whose file is usually in a repository and shared."""
 
 
 @dataclass(frozen=True, slots=True)

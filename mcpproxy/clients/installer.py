@@ -230,7 +230,7 @@ def apply_plan(plan: Plan, decide: Decide, state: InstallState) -> list[Change]:
         state: makes the backup first.
 
     Returns:
-        The changes that were made: those of the plan, or those that fit the file's content at the moment of writing.
+        The changes that were made: the planned ones, or others that fit the file's content at the moment of writing.
 
     Raises:
         CannotChange: the file is unchanged.

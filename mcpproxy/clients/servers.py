@@ -143,7 +143,7 @@ def find(client: Client, machine: Machine) -> ClientInventory:
 
 
 def _own_file(client: Client, machine: Machine, path: Path) -> Path:
-    """The file itself, or on Windows that of the store's package."""
+    """The file itself, or, on Windows, the file of the store's package."""
     if machine.system != "windows" or client.store_package is None:
         return path
     folders, inside = client.store_package

@@ -1,4 +1,4 @@
-"""The records of `install`: a backup of every file that it changed, and what it wrote into it.
+"""The records of `install`: a backup of every file that it changed, and a record of what it wrote there.
 
 They are in the user's state directory (0700, files 0600), because clients' files can contain secrets. The records are
 kept twice, the second copy in the configuration directory, with a number that grows: if one copy could not be written,
@@ -56,7 +56,7 @@ class FileRecord:
     added: list[str] = field(default_factory=list)
     """The places of members that mcpproxy added, as JSON."""
     bridged: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The places of the entries whose URL became a command, and what they were."""
+    """The places of the entries whose URL became a command, with their original content."""
     routed: list[str] | None = None
     """The places of the commands that `install` wrapped; None if they were wrapped by a version that does not record
     them.
@@ -273,7 +273,7 @@ class InstallState:
             OSError: they cannot be written.
         """
         self.listeners = [listener for listener in self.listeners if listener.users]
-        # The number comes from the clock, because that of an unreadable copy is not known.
+        # The number comes from the clock, because the number of an unreadable copy is not known.
         self._serial = max(time.time_ns(), self._serial + 1)
         stored = {
             "version": _VERSION,

@@ -54,7 +54,7 @@ def write_timer(machine: Machine, job: Job, command: Sequence[str], variables: M
         machine: whose user runs them.
         job: what the timer runs.
         command: the words of the command.
-        variables: what is added to its environment.
+        variables: variables to add to its environment.
 
     Raises:
         NoService: this system has no systemd.

@@ -1,8 +1,8 @@
 """JSON, with or without comments and trailing commas, as text with the position of every value that an edit concerns.
 
 The grammar is that of VS Code's settings: RFC 8259 with `//` and `/* */` comments, and with a comma before a closing
-bracket. In a strict file, neither is allowed. No library edits such a file in place: those that read comments reformat
-it.
+bracket. In a strict file, neither is allowed. No library edits such a file in place: the libraries that read comments
+reformat it.
 
 Python's parser does the reading, because some files hold megabytes of a client's history: comments are blanked first,
 so that every position stays, and a value that no edit concerns is only skipped.
