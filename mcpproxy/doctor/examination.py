@@ -76,7 +76,7 @@ def examine(
         server: the entry.
         machine: where the client runs.
         recorder: the command of mcpproxy.
-        url: the server's own URL, if it is routed to one of mcpproxy's listeners; by default, that of the entry.
+        url: the server's own URL, if it is routed to one of mcpproxy's listeners; by default, the URL of the entry.
         is_named: whether the user has named this server, and so agreed to start it.
     """
     trust = trust_in(server, machine)

@@ -266,7 +266,7 @@ def _send(process: subprocess.Popen[bytes], message: dict[str, Any], until: floa
     data, fd = json.dumps(message).encode() + b"\n", process.stdin.fileno()
     if len(data) > select.PIPE_BUF:
         return  # it would be a response to an id that is longer than a page
-    # A pipe accepts so few bytes all at once or not at all.
+    # A pipe accepts so few bytes either as a whole or not at all.
     with contextlib.suppress(OSError, ValueError):
         os.set_blocking(fd, False)
         while True:

@@ -28,7 +28,7 @@ class Missing(NamedTuple):
 
 
 def values_of(machine: Machine) -> dict[str, str]:
-    """The values of variables, as written in an entry: the client's environment, and what it defines itself."""
+    """The values of variables in an entry: from the client's environment, and those that the client itself defines."""
     return {
         **machine.environment,
         "${userHome}": str(machine.home),
