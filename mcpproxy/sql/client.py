@@ -91,7 +91,7 @@ class SqlClient:
 
         Args:
             paths: the captures.
-            sql: statements; the result is that of the last.
+            sql: the statements; the result is that of the last one.
             anew: reload captures that have grown, however long that takes.
         """
         self.stop()

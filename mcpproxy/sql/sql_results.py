@@ -69,7 +69,7 @@ def names_of(columns: Iterable[Column]) -> list[str]:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[Value]], width: int, style: Style) -> Iterator[str]:
-    """Lines of an aligned table that fits, with what it leaves out named below; of few wide rows, a line per value."""
+    """The lines of a table that fits, with left-out columns named below; few wide rows get a line per value."""
     write = [cell_formatter(column) for column in columns]
     shown = ([to(cell) for to, cell in zip(write, row, strict=True)] for row in rows)
     probe = list(islice(shown, _most_probed(columns)))
@@ -114,7 +114,7 @@ class _Layout(NamedTuple):
     """Which columns a table shows, and how wide."""
 
     widths: dict[int, int]
-    """Cells of each shown column, by its position in the result."""
+    """The width of each shown column in cells, by its position in the result."""
     right: set[int]
     """Right-aligned columns: numbers, which are never cut; their names may be."""
     short: dict[int, Callable[[str], str]]

@@ -1,7 +1,7 @@
 """Splits SQL into strings, names and comments, to find where a statement ends and to write it on one line.
 
 Nothing here understands SQL. It covers as much of DuckDB's lexer as is needed to determine which semicolons and line
-ends are quoted. Time is linear in the text, whatever it contains.
+ends are quoted. Time is linear in the length of the text, regardless of its content.
 """
 
 import re
