@@ -30,7 +30,7 @@ def create_views(
 ) -> list[str]:
     """Create the tables and views of `query` as temporary views, over captures or over a data set of `ship`.
 
-    Over captures, the table of those that cannot be read is called `unreadable`, as `errors` is a view about calls. In
+    Over captures, the table of unreadable captures is called `unreadable`, because `errors` is a view about calls. In
     a data set without findings, the views about findings are left out.
 
     Args:
