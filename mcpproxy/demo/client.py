@@ -3,9 +3,9 @@
     python -P -m mcpproxy.demo.client -- COMMAND [ARGUMENT...]
 
 It uses the handshake era first and then the modern one, over one connection. It waits for each response before it
-continues (except for the one that a faulty server never sends), so that the order of a recording is the order of the
-script. Nothing waits for ever: a server that does not respond is abandoned at the deadline, a server that does not end
-is killed.
+continues (except for the response that a faulty server never sends), so that the order of a recording is the order of
+the script. Nothing waits for ever: a server that does not respond is abandoned at the deadline, a server that does not
+end is killed.
 """
 
 import contextlib

@@ -237,7 +237,7 @@ class Server:
         return {"resultType": "complete", **result, **hints, "_meta": {SERVER_INFO_KEY: INFO}}
 
     def _revision_of(self, call: Call) -> str:
-        """The revision that a request names; one that names none belongs to the session, if there is one."""
+        """The revision that a request names; a request that names none belongs to the session, if there is one."""
         named = call.meta.get(VERSION_KEY)
         bare = named is None and call.method != "server/discover"
         if bare and (self.revision is not None or call.method in {"initialize", "ping"}):
