@@ -91,7 +91,7 @@ class Bucket:
             self._obstore.put(self._store, name, data, use_multipart=False)
 
     def replace(self, name: str, data: bytes, before: StoredContent | None) -> bool:
-        """Put a small file if the name still has what was read before, by a conditional request."""
+        """Put a small file if the name still has the content read before, by a conditional request."""
         mode: Any = "create" if before is None else before.version
         with self._translated_errors("write", name):
             try:

@@ -208,13 +208,13 @@ def _fetched(files: list[File], to: Destination, folder: Path) -> tuple[dict[Pat
 
 
 def _delete(files: Iterable[File], to: Destination) -> None:
-    """Delete files, those of the table `captures` last: it shows what is left after a kill."""
+    """Delete files, the files of the table `captures` last, because they show what a kill has left."""
     for file in sorted(files, key=lambda file: file.table == CAPTURES):
         to.delete(file.name)
 
 
 def _delete_leftovers(day: str, known: Day | None, manifests: list[Manifest], to: Destination) -> None:
-    """Delete what a killed compaction left: files that no manifest named yet, or that it had just replaced."""
+    """Delete files that a killed compaction left: files that no manifest named yet, or that it had just replaced."""
     named = {file.name for file in known.files} if known is not None else set()
     held = known.captures if known is not None else {}
     replaced = {

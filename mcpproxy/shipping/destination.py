@@ -62,7 +62,7 @@ class Destination(Protocol):
         """Put a small file under a name, in place of the file that has it."""
 
     def replace(self, name: str, data: bytes, before: StoredContent | None) -> bool:
-        """Put a small file if the name still has what was read before (None: no file); returns whether it was put."""
+        """Put a small file if the name still has this content (None: no file); returns whether it was put."""
 
     def read(self, name: str) -> StoredContent | None:
         """A small file, or None if there is none of this name. One above `MAX_SMALL_FILE_BYTES` counts as broken."""

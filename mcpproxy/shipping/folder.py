@@ -72,7 +72,7 @@ class Folder:
         self._put(name, lambda target: target.write(data))
 
     def replace(self, name: str, data: bytes, before: StoredContent | None) -> bool:
-        """Put a small file if the name still has what was read before; a lock keeps others out."""
+        """Put a small file if the name still has the content read before; a lock keeps others out."""
         with self._translated_errors("write", name), self._locked():
             now = self.read(name)
             if (now and now.data) != (before and before.data):

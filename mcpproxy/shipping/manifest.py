@@ -82,7 +82,7 @@ class Manifest:
     day: str
     state: ShippedState
     is_damaged: bool
-    """Whether the capture is damaged, so that the files hold only what is intact."""
+    """Whether the capture is damaged, so that the files hold only its intact part."""
     files: tuple[File, ...]
     replaced: tuple[str, ...] = ()
     """The names of an earlier shipment's files that may still be there."""
