@@ -1,4 +1,4 @@
-"""Events of an examination, with their steps, as messages: from processes that examine to the one that reports.
+"""Events of an examination, with their steps, as messages from the processes that examine to the reporting process.
 
 Decoding an encoded event returns an equal one, so a report does not depend on where a capture was examined.
 """

@@ -86,7 +86,7 @@ def examined_in_shares(path: Path, wanted: CheckOptions, count: int) -> Iterator
 
 
 class _Stream(Worker):
-    """A worker and its events: the next one, its place in the order of all, and those that wait for their turn."""
+    """A worker and its events: the next one, its place in the order of all events, and the waiting ones."""
 
     def __init__(self, picked: Iterable[str], wanted: CheckOptions) -> None:
         super().__init__(picked, wanted)

@@ -116,7 +116,7 @@ class RecordLocations:
         self._at, self._offset, self._line = self._files.index(path), -1, 0
 
     def _file_of(self, first: Frame | Record) -> Path:
-        """The segment that begins with a record: the one that its header names, otherwise the next."""
+        """The segment that begins with a record: the segment that its header names, otherwise the next one."""
         number = first.members.get("segment") if isinstance(first, Record) and first.rec == "header" else None
         for path in segments(self._files[0]) if type(number) is int else ():
             if segment_number(path) == number:

@@ -83,7 +83,7 @@ class CheckOutcome(NamedTuple):
     nothing: str = ""
     """Why there was nothing to check; empty if there was."""
     forgotten: Sequence[Forgotten] = ()
-    """What had to be forgotten because too much was open at once."""
+    """What had to be forgotten because too much was open at the same time."""
     frames: int = 0
     sessions: int = 0
     missing: int = 0
