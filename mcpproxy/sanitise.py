@@ -47,7 +47,7 @@ def sanitise(text: str, limit: int | None = MAX_CELL_CHARS) -> str:
 
     Args:
         text: any string, lone surrogates included.
-        limit: characters of the result, at least 1, counting the `…` that stands for what was cut off; None for
+        limit: characters of the result, at least 1, counting the `…` in place of the text that was cut off; None for
             all. It bounds the cost, not the length of the text.
     """
     # Each character gives at least one, so no more than limit + 1 of them can matter.
