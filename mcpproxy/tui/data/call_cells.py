@@ -84,7 +84,7 @@ class CallCells:
             filler.mark(calls.request[number], BAD)
 
     def _end_of(self, call: Call, row: int) -> int:
-        """The row with which a call ended: the first of its response, its cancellation and its failure over HTTP.
+        """The row with which a call ended: its response, cancellation or failure over HTTP, whichever came first.
 
         Args:
             call: the call.

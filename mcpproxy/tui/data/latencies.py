@@ -49,7 +49,7 @@ class Figures(NamedTuple):
     """Its distribution: counts by power of two."""
     abandoned: int = 0
     slowest: int | None = None
-    """The call with the longest latency, the first of equals; None without responses."""
+    """The call with the longest latency, the first of several with the same latency; None without responses."""
     late: int = 0
     """Requests that were answered after they had been cancelled."""
 

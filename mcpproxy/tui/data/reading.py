@@ -225,7 +225,7 @@ class Reading:
         return self.calls.response[number] != NONE and not self.calls.is_cancelled[number]
 
     def outcome_without_response(self, number: int) -> Outcome | None:
-        """How a call ended that was not answered in time; None while that is unknown."""
+        """How a call that was not answered in time ended, or None while that is unknown."""
         return Outcome.CANCELLED if self.calls.response[number] != NONE else self.outcome(number)
 
     def abandoned_ns(self, number: int) -> int | None:
@@ -236,8 +236,8 @@ class Reading:
     def waited_ns(self, number: int) -> int | None:
         """How long a request waited without a response.
 
-        It waits until it is abandoned or cancelled, or its server ends; otherwise, until now. Returns None if a response
-        came in time, or if it does not wait or that is unknown.
+        It waits until it is abandoned or cancelled, or its server ends; otherwise, until now. Returns None if a
+        response came in time, or if the request does not wait or that is unknown.
         """
         capture = self.conversation.capture
         if self.is_answered_in_time(number):

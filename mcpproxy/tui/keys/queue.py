@@ -91,7 +91,7 @@ class KeyQueue:
             self._rise(event, front, at._parent, rounds)
 
     async def _back(self, event: events.Event, front: MessagePump, rounds: int) -> None:
-        """The probe has passed all queues on the path."""
+        """Handle the arrival of the probe, which has passed all queues on the path."""
         if event is not self._at:
             return
         if rounds > 1:

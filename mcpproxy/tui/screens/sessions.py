@@ -268,14 +268,14 @@ class SessionsScreen(ListScreen):
         self._deletion.close()
 
     def on_screen_resume(self) -> None:
-        """The list is visible again."""
+        """Continue the search, as the list is visible again."""
         self.capture_list.is_paused = False
         for timer in self._ticks:
             timer.resume()
         self.update_rows()
 
     def on_screen_suspend(self) -> None:
-        """The list is hidden; leave the processor to the screen on top."""
+        """Pause, to leave the processor to the screen that hides the list."""
         self.capture_list.is_paused = True
         for timer in self._ticks:
             timer.pause()
