@@ -79,7 +79,7 @@ def _print_texts(path: Path, frames: tuple[int, int]) -> int:
 
 
 def _text_of(entry: Frame | Record) -> str | None:
-    """The text of a message or of a line of stderr, without what could act on a terminal; None for other records."""
+    """The text of a message or a line of stderr, escaped for a terminal, or None for other records."""
     if isinstance(entry, Frame):
         return pretty(entry.raw) or raw_text(entry.raw)
     raw = raw_bytes(entry.members) if entry.rec == "stderr" else None
