@@ -40,7 +40,7 @@ def line_start(text: str, at: int) -> int:
 
 
 def line_end(text: str, at: int) -> int:
-    """The position after the line break of the line that contains this one, or the end of the text."""
+    """The position after the line break of the line that contains a position, or the end of the text."""
     end = text.find("\n", at)
     return len(text) if end < 0 else end + 1
 
