@@ -156,7 +156,7 @@ def _sse(url: str, headers: Mapping[str, str], limit_s: float, began: float, rep
 
 
 def _other_transport(diagnosis: Diagnosis, url: str, headers: Mapping[str, str], limit_s: float) -> Diagnosis | None:
-    """The diagnosis if a server that refuses a POST opens the older transport's stream; None if it does not."""
+    """The diagnosis if a server that refuses a POST opens the older transport's stream, or None."""
     if diagnosis.verdict is not NotMcp:
         return None
     try:
