@@ -149,7 +149,7 @@ class Server:
             self._take(message)
 
     def end(self) -> None:
-        """The client has closed its side: open calls no longer matter."""
+        """Cancel the open calls, because the client has closed its side, and wait for their threads."""
         for call in list(self._open.values()):
             call.cancelled.set()
         for thread in self._threads:
