@@ -126,7 +126,7 @@ class RecordLocations:
 
 
 def _line_feeds(damage: Damage) -> int:
-    """The line feeds in damaged bytes, so that the records after them still have line numbers."""
+    """The number of line feeds in damaged bytes, so that the records after them still have line numbers."""
     count, at, end = 0, damage.offset, damage.offset + damage.size
     try:
         with open_capture(damage.path) as file:
