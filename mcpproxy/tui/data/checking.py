@@ -61,7 +61,7 @@ class Checking:
         return self._worker.pid if self._worker is not None and self._worker.is_alive else None
 
     def read(self, reading: Reading, *, with_rules: bool = True) -> None:
-        """Read a capture that is shown from its beginning, and follow it.
+        """Read a capture that is shown: from its beginning, and then as it grows.
 
         Args:
             reading: receives what its messages mean, and the findings.
@@ -70,7 +70,7 @@ class Checking:
         self._order(reading.path, reading.findings, reading, with_rules=with_rules, most=reading.most)
 
     def check(self, path: Path, findings: Findings, *, in_full: bool = True) -> None:
-        """Check a capture that is not shown from its beginning, and follow it.
+        """Check a capture that is not shown: from its beginning, and then as it grows.
 
         Args:
             path: the capture.

@@ -116,7 +116,7 @@ class ColumnFiller:
             self.change_row(row)
 
     def join(self, first: int, last: int, *, is_counted: bool) -> bool:
-        """Record that the rows from one to another are one message; returns whether there was room for that.
+        """Record that the rows from one to another are one message; returns whether there was room for it.
 
         Args:
             first: its first row.

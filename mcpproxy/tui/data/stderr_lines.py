@@ -43,7 +43,7 @@ class LogRows(TrafficRows):
     """The rows: lines of stderr, read from the file when they are drawn."""
 
     def __init__(self, reading: Reading, ready: Callable[[], None]) -> None:
-        """Show all of them.
+        """Show all lines of stderr.
 
         Args:
             reading: the capture.

@@ -69,7 +69,7 @@ class CaptureScreen(ListScreen):
         self._is_on_top = False
 
     def draw_later(self, draw: Callable[[], None]) -> None:
-        """Draw after the next layout, unless the screen is closed before."""
+        """Draw after the next layout, unless the screen is closed before that."""
 
         def drawn() -> None:
             try:

@@ -118,7 +118,7 @@ class LatencyScreen(CaptureScreen):
         self._shares_axis = False
         self._shown: object = None
         self._distributed: Future[None] | None = None
-        """What keys for the histogram wait for, while there is none yet for the row at the cursor."""
+        """The future that keys for the histogram wait for, while the row at the cursor has no histogram yet."""
         bind_switches(self._bindings, "latency")
 
     def compose(self) -> ComposeResult:

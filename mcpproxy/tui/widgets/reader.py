@@ -52,7 +52,7 @@ class Reader(Vertical):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("slash", "find", "find", id="filter")]
 
     class Searched(Message):
-        """The thread has searched."""
+        """The thread has finished a search."""
 
         def __init__(self, number: int, found: Matches, *, is_new: bool) -> None:
             super().__init__()

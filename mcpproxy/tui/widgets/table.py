@@ -74,7 +74,8 @@ class Table(ScrollView, can_focus=True):
             return self.table
 
         def can_replace(self, message: Message) -> bool:
-            """If keys arrive faster than screens are drawn, only the last position counts."""
+            """Whether another message may replace this one: if keys come faster than screens, the last position
+            counts."""
             return isinstance(message, Table.RowHighlighted) and message.table is self.table
 
     class RowSelected(Message):
