@@ -82,12 +82,12 @@ class EditableText(ABC):
         return self._spelled(item)
 
     def _spelled_key(self, key: str) -> str:
-        """The name of a member."""
+        """The name of a member as this format writes it."""
         return key
 
     @abstractmethod
     def _spelled(self, item: Item) -> str:
-        """A word in an inline list."""
+        """A word as this format writes it in an inline list."""
 
     @abstractmethod
     def _value_span(self, path: Path) -> Span:

@@ -96,7 +96,7 @@ def prepend_inline(splices: Splices, span: Span, items: list[Span], words: list[
 
 
 def drop_inline(splices: Splices, items: list[Span], end: int, count: int, comments: tuple[str, ...]) -> None:
-    """Remove the first items of an inline list, and what separates them; comments between them stay.
+    """Remove the first items of an inline list, with their separators; comments between them stay.
 
     Args:
         splices: receives the removals.
