@@ -52,7 +52,7 @@ def is_id(value: object) -> bool:
 
 
 class RefusalError(Exception):
-    """The request gets a JSON-RPC error."""
+    """The request is answered with a JSON-RPC error."""
 
     def __init__(self, code: int, message: str, data: Json | None = None) -> None:
         super().__init__(message)
