@@ -31,7 +31,7 @@ _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _LINK: Final = "a symbolic link, which is not followed"
 _OF_ONE: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENOTEMPTY})
-"""The system's errors if a name belongs to something that is not a file, or a file is in the place of a folder."""
+"""The system's errors if a name belongs to something other than a file, or a file is in the place of a folder."""
 
 
 class Folder:

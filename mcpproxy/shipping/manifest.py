@@ -41,7 +41,7 @@ class Name(NamedTuple):
     table: str
     day: str
     capture: str | None
-    """None for a file of a compacted day."""
+    """The id of its capture; None for a file of a compacted day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,13 @@ class File:
     name: str
     size: int
     rows: int | None
-    """None for `raw`."""
+    """The number of its rows; None for `raw`."""
     sha256: str
 
 
 @dataclass(frozen=True, slots=True)
 class ShippedState:
-    """What was shipped of a capture. The same state is never shipped twice."""
+    """The state in which a capture was shipped. The same state is never shipped twice."""
 
     segments: tuple[tuple[int, int], ...]
     """The number of each segment, and its size in bytes."""
