@@ -28,7 +28,7 @@ class CallKind(NamedTuple):
 
     @classmethod
     def from_worker(cls, side: Any, method: Any, name: Any, is_rest: Any) -> Self:
-        """Read a kind that the worker has sent, which may be anything.
+        """Read a kind that the worker has sent, which may be invalid.
 
         Raises: ValueError: it is not a kind.
         """

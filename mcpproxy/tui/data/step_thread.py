@@ -17,7 +17,7 @@ BUSY_S: Final = 0.5
 from the reading thread, which then falls behind a capture that grows quickly."""
 BUSY_REPORT_S: Final = 0.5
 FIRST_S: Final = 0.02
-"""When the first news is reported: the first screen waits for it."""
+"""After how many seconds the first news is reported: the first screen waits for it."""
 
 
 class StepThread:

@@ -42,7 +42,7 @@ class ListScreen(TitledScreen):
     """The orders of the list; the first is the default."""
 
     SORT_COLUMNS: ClassVar[Mapping[str, str]] = {}
-    """The orders by the columns whose headings give them."""
+    """The orders, by the columns whose headings select them."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -74,8 +74,7 @@ class Table(ScrollView, can_focus=True):
             return self.table
 
         def can_replace(self, message: Message) -> bool:
-            """Whether another message may replace this one: if keys come faster than screens, the last position
-            counts."""
+            """Whether another message may replace this one: if keys come quickly, only the last position counts."""
             return isinstance(message, Table.RowHighlighted) and message.table is self.table
 
     class RowSelected(Message):
