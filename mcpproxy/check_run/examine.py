@@ -28,7 +28,7 @@ from mcpproxy.check_run.record_locations import RecordLocations
 from mcpproxy.check_run.result import CheckOutcome, CheckProgress, Event, LocatedFinding
 
 REACHED_EVERY: Final = 4096
-"""Items of a capture between two progress events: about a fifth of a second."""
+"""How many items of a capture are between two progress events: about a fifth of a second."""
 _MAX_FACTS: Final = 10_000
 _FACTS_BYTES: Final = 8 << 20
 

@@ -27,11 +27,11 @@ class _Stretch(NamedTuple):
     """Records on neighbouring lines of one file whose numbers follow each other."""
 
     seq: int
-    """Number of the first."""
+    """The number of the first record."""
     at: int
     """The index of its offset among all offsets."""
     line: int
-    """Number of its line."""
+    """The number of its line."""
     file: int
     """The index of its file."""
 
