@@ -2,7 +2,7 @@
 
 The clock's 0 is the start of the open capture. The cost of a query depends on what is shown, not on the size of the
 captures: times are looked up by bisection, and among the calls that began before a stretch, only blocks with a call
-    that was still running are searched.
+that was still running are searched.
 """
 
 import time
