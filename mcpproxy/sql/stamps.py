@@ -93,7 +93,7 @@ def _walk(text: str, at: int, inside: TimestampPaths | None, pieces: list[str]) 
     """Write the value that begins there, with its timestamps converted; returns where it ends.
 
     Everything else stays unchanged: decoding would lose digits of numbers, and all but the last of members with the
-        same name.
+    same name.
     """
     if inside is None or inside is _HERE or text[at] not in "[{":
         value, end = _DECODER.raw_decode(text, at)
