@@ -41,7 +41,7 @@ NOISE_LINES: Final = 5
 """How many lines on stdout that are not messages are kept."""
 _LINE: Final = 16 << 20
 _TEXT: Final = 1000
-"""How many characters of a line are kept for display."""
+"""How much of a line is kept for display, in bytes or characters."""
 _STDERR_LINE: Final = 4096
 _LINES: Final = 100
 _END_S: Final = 5.0
