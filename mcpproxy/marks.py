@@ -23,11 +23,11 @@ from captures.paths import SUFFIX
 VERSION: Final = 1
 MARKS_SUFFIX: Final = ".marks.json"
 MAX_MARKS_FILE_BYTES: Final = 4 << 20
-"""Bytes of the file."""
+"""The maximum size of the file, in bytes."""
 MAX_MARKS: Final = 10_000
-"""Rows that can be marked."""
+"""The maximum number of marked rows."""
 MAX_NOTE_CHARS: Final = 1000
-"""Characters of a note."""
+"""The maximum length of a note, in characters."""
 
 
 class CannotMark(Exception):

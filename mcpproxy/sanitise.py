@@ -1,8 +1,9 @@
 r"""Makes untrusted text safe to show on a screen.
 
 Everything that mcpproxy shows but did not write itself goes through here: payloads, stderr of a server, file names,
-errors. The promise: the result moves no cursor but forward, sets no title, colour or clipboard, hides nothing, reverses
-nothing, and encodes to UTF-8. What could do any of that becomes a visible escape: `\x1b`, `\n`, `\u202e`, `\U000e0041`.
+errors. The promise: the result moves the cursor only forward, sets no title, colour or clipboard, hides nothing,
+reverses nothing, and encodes to UTF-8. Anything that could do so becomes a visible escape: `\x1b`, `\n`, `\u202e`,
+`\U000e0041`.
 
 A backslash itself stays as it is, so that paths and JSON remain readable; so the four characters `\x1b` in a payload
 look like an escaped ESC. This is for the eye; the exact bytes are in the capture.
@@ -19,21 +20,21 @@ if TYPE_CHECKING:
     from typing import Final
 
 MAX_CELL_CHARS: Final = 1024
-"""Characters that one cell, line or message shows of an untrusted text."""
+"""How many characters of an untrusted text one cell, line or message shows."""
 MARKS_IN_A_ROW: Final = 8
 """Combining marks allowed on one character; ten thousand of them would paint over the lines above."""
 
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 # str.isprintable() refuses Cc, Cf, Co, Cs, Cn, Zl and Zp: controls, format characters (bidi, zero-width, tags), private
-# use, surrogates, unassigned, line separators. These it lets pass although they show nothing
+# use, surrogates, unassigned, line separators. It lets these pass, although they show nothing
 # (Default_Ignorable_Code_Point, and the blank Braille pattern).
 _INVISIBLE: Final = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
     "\ufe00\ufe01\ufe02\ufe03\ufe04\ufe05\ufe06\ufe07\ufe08\ufe09\ufe0a\ufe0b\ufe0c\ufe0d"
 )
 _SELECTORS: Final = ("\U000e0100", "\U000e01ef")
-# Text or emoji presentation: ordinary once after a symbol, a hidden alphabet anywhere else.
+# Selectors of text or emoji presentation: ordinary once after a symbol, a hidden alphabet anywhere else.
 _PRESENTATION: Final = frozenset("\ufe0e\ufe0f")
 # Spaces (Zs) that isprintable() refuses although they are only blank.
 _SPACES: Final = frozenset(
@@ -42,11 +43,11 @@ _SPACES: Final = frozenset(
 
 
 def sanitise(text: str, limit: int | None = MAX_CELL_CHARS) -> str:
-    """`text` with everything that is not plainly visible as an escape.
+    """Returns `text` with everything that is not plainly visible replaced by escapes.
 
     Args:
         text: any string, lone surrogates included.
-        limit: characters of the result, at least 1, counting the `…` that stands for what was cut off; None for
+        limit: characters of the result, at least 1, counting the `…` in place of the text that was cut off; None for
             all. It bounds the cost, not the length of the text.
     """
     # Each character gives at least one, so no more than limit + 1 of them can matter.
@@ -85,10 +86,10 @@ def _clipped(pieces: Sequence[str], limit: int | None) -> str:
 
 
 def _pieces(text: str) -> list[str]:
-    """Each character of `text`, or what is shown for it."""
+    """Each character of `text`, or the escape that is shown for it."""
     pieces: list[str] = []
-    # Marks that may still join the character before: none at the start; none after a space, as a line may begin after
-    # it; and none after an escape, as its last digit would carry them.
+    # How many marks may still join the previous character: none at the start; none after a space, because a line may
+    # begin after it; and none after an escape, because its last digit would carry them.
     room = 0
     before = ""
     for char in text:

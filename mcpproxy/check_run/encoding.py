@@ -1,6 +1,6 @@
-"""Events of an examination, with their steps, as messages: from processes that examine to the one that reports.
+"""Events of an examination, with their steps, as messages from the processes that examine to the reporting process.
 
-Encoding and decoding give an equal event, so a report does not depend on where a capture was examined.
+Decoding an encoded event returns an equal one, so a report does not depend on where a capture was examined.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def decoded(message: bytes) -> tuple[int, Event | CaptureError]:
 
 
 def is_last(message: bytes) -> bool:
-    """Whether no event of the same capture follows that in a message."""
+    """Whether a message holds the last event of its capture."""
     return message.startswith((b'["ended"', b'["unreadable"'))
 
 

@@ -28,7 +28,7 @@ from mcpproxy.check_run.record_locations import RecordLocations
 from mcpproxy.check_run.result import CheckOutcome, CheckProgress, Event, LocatedFinding
 
 REACHED_EVERY: Final = 4096
-"""Items of a capture between two progress events: a fifth of a second."""
+"""How many items of a capture are between two progress events: about a fifth of a second."""
 _MAX_FACTS: Final = 10_000
 _FACTS_BYTES: Final = 8 << 20
 
@@ -54,7 +54,7 @@ class CheckOptions(NamedTuple):
 
 
 def examined(path: Path, wanted: CheckOptions) -> Iterator[Event]:
-    """Examine a capture up to its present end.
+    """Examine a capture up to its current end.
 
     Args:
         path: the capture.
@@ -113,7 +113,7 @@ class CaptureCheck:
 
     @property
     def sessions(self) -> int:
-        """How many sessions there were so far."""
+        """The number of sessions so far."""
         return self.reading.capture.sessions
 
     @property
@@ -122,7 +122,7 @@ class CaptureCheck:
         return self.reading.fold
 
     def to_end(self) -> Iterator[tuple[Step, list[LocatedFinding]]]:
-        """Examine the capture up to its present end: each step of its reading, with the findings that are reported."""
+        """Examine the capture up to its current end; yields each step of reading it, with the findings to report."""
         for step in self.reading:
             yield step, self._taken(step)
         yield from self.finish(self.reading.end)

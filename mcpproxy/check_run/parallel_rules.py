@@ -34,9 +34,9 @@ WORTH: Final = 64 << 20
 their start takes.
 """
 MAX_PROCESSES: Final = 4
-"""Processes."""
+"""The maximum number of processes for one capture."""
 MAX_WAITING_EVENT_BYTES: Final = 64 << 20
-"""Bytes of events that wait for their turn."""
+"""The maximum size of the events that wait for their turn, in bytes."""
 
 
 class _Dead(Exception):
@@ -44,12 +44,12 @@ class _Dead(Exception):
 
 
 def processes_of_one(path: Path, wanted: CheckOptions) -> int:
-    """How many processes to start for one capture: none if this one is as quick, or the capture may still grow."""
+    """How many processes to start for one capture: none if this one is as quick alone, or the capture may grow."""
     if len(rules_for(wanted.picks)) < len(rules()) / 2:
         return 0
     try:
         capture = Capture(path)
-        # Each worker would stop at a different end.
+        # Each worker would find a different end.
         if capture.size < WORTH or is_live(capture.segments[-1]):
             return 0
     except (CaptureError, OSError):
@@ -86,7 +86,7 @@ def examined_in_shares(path: Path, wanted: CheckOptions, count: int) -> Iterator
 
 
 class _Stream(Worker):
-    """A worker and its events: the next one, its place in the order of all, and those that wait for their turn."""
+    """A worker and its events: the next one, its place in the order of all events, and the waiting ones."""
 
     def __init__(self, picked: Iterable[str], wanted: CheckOptions) -> None:
         super().__init__(picked, wanted)

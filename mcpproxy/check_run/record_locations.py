@@ -1,4 +1,4 @@
-"""Sites: the position of each record in a capture, so that a finding can show it and cite it by file and line.
+"""Record locations: where each record of a capture is, so that a finding can show it and cite it by file and line.
 
 They are collected while the capture is read: 8 bytes per record, as only the offsets of consecutive records are stored.
 The record itself is read from the file again when needed, and must then be the requested one.
@@ -27,11 +27,11 @@ class _Stretch(NamedTuple):
     """Records on neighbouring lines of one file whose numbers follow each other."""
 
     seq: int
-    """Number of the first."""
+    """The number of the first record."""
     at: int
     """The index of its offset among all offsets."""
     line: int
-    """Number of its line."""
+    """The number of its line."""
     file: int
     """The index of its file."""
 
@@ -40,7 +40,7 @@ class RecordLocations:
     """The places of the records of one capture."""
 
     def __init__(self, path: Path) -> None:
-        """`path`: as the capture was named."""
+        """Start without records; `path` is the capture as the user named it."""
         self._files = segments(path)
         self._at = -1
         self._offset = -1
@@ -116,7 +116,7 @@ class RecordLocations:
         self._at, self._offset, self._line = self._files.index(path), -1, 0
 
     def _file_of(self, first: Frame | Record) -> Path:
-        """The segment that begins with a record: the one that its header names, otherwise the next."""
+        """The segment that begins with a record: the segment that its header names, otherwise the next one."""
         number = first.members.get("segment") if isinstance(first, Record) and first.rec == "header" else None
         for path in segments(self._files[0]) if type(number) is int else ():
             if segment_number(path) == number:
@@ -126,7 +126,7 @@ class RecordLocations:
 
 
 def _line_feeds(damage: Damage) -> int:
-    """The line feeds in damaged bytes, so that the records after them still have line numbers."""
+    """The number of line feeds in damaged bytes, so that the records after them still have line numbers."""
     count, at, end = 0, damage.offset, damage.offset + damage.size
     try:
         with open_capture(damage.path) as file:
@@ -139,7 +139,7 @@ def _line_feeds(damage: Damage) -> int:
 
 
 def payload_at(place: RecordLocation) -> bytes | None:
-    """The traffic in the record at a place, or None if it has none, or is another record."""
+    """The traffic in the record at a place, or None if there is none, or another record is there."""
     values = _members_at(place)
     return raw_bytes(values) if values is not None and values.get("rec") in _HOLDING else None
 

@@ -55,7 +55,7 @@ class LocatedFinding(NamedTuple):
 
     @property
     def where(self) -> str:
-        """Its record, and which of several messages in it."""
+        """Its record, and the message if the record holds several."""
         finding = self.finding
         return f"frame {finding.frame}" if finding.item is None else f"frame {finding.frame} item {finding.item}"
 
@@ -83,7 +83,7 @@ class CheckOutcome(NamedTuple):
     nothing: str = ""
     """Why there was nothing to check; empty if there was."""
     forgotten: Sequence[Forgotten] = ()
-    """What had to be forgotten because too much was open at once."""
+    """What had to be forgotten because too much was open at the same time."""
     frames: int = 0
     sessions: int = 0
     missing: int = 0
@@ -99,7 +99,7 @@ class CheckOutcome(NamedTuple):
 
 
 class CheckProgress(NamedTuple):
-    """How far the examination of a capture has got, from time to time."""
+    """How far the examination of a capture has got; reported from time to time."""
 
     frames: int
 

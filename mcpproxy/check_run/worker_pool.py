@@ -24,9 +24,9 @@ from mcpproxy.check_run.result import CheckOutcome, Event
 from mcpproxy.check_run.workers import Worker
 
 WORTH: Final = 4 << 20
-"""Bytes of captures that justify another process: starting it takes as long as examining 2 MB."""
+"""The size of the captures, in bytes, that justifies another process: starting it takes as long as examining 2 MB."""
 MAX_WAITING_EVENT_BYTES: Final = 64 << 20
-"""Bytes of events that wait for their turn."""
+"""The maximum size of the events that wait for their turn, in bytes."""
 
 
 def processes(paths: Sequence[Path], wanted: CheckOptions) -> int:

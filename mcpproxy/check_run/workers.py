@@ -17,14 +17,14 @@ from mcpproxy.check_run.examine import CheckOptions, numbered
 from mcpproxy.check_run.result import CheckProgress
 
 MAX_EVENT_BYTES: Final = 16 << 20
-"""Bytes of an event; the text of a finding is truncated long before."""
+"""The maximum size of an event, in bytes; the text of a finding is truncated long before."""
 
 
 class Worker(PythonChild):
     """One process."""
 
     def __init__(self, picked: Iterable[str], wanted: CheckOptions) -> None:
-        """Start it.
+        """Start the process.
 
         Args:
             picked: the rules whose findings it reports, by id.

@@ -40,7 +40,7 @@ def add_machine(parser: argparse.ArgumentParser, help_text: str) -> None:
     """Add `--machine NAME`: a name that the user chooses for this machine.
 
     Args:
-        parser: of the command.
+        parser: the command's parser.
         help_text: the help text.
     """
     parser.add_argument("--machine", type=_machine, metavar="NAME", help=help_text)
@@ -168,7 +168,7 @@ def add_json(parser: argparse.ArgumentParser, help_: str = "print one JSON objec
     """Add `--json`.
 
     Args:
-        parser: of the command.
+        parser: the command's parser.
         help_: the help text; `SHORT_FORM` for a command that also has `--format`.
     """
     parser.add_argument("--json", action="store_const", const="json", dest="format", help=help_)

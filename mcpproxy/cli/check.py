@@ -46,7 +46,7 @@ from mcpproxy.wording.spans import Style
 
 _LEVELS = {**{str(level): level for level in reversed(Level)}, "never": None}
 _WIDEST = 120
-"""Columns of the text output; longer lines are hard to read."""
+"""The maximum width of the text output, in columns; longer lines are hard to read."""
 
 
 def parser() -> argparse.ArgumentParser:

@@ -16,7 +16,7 @@ def say_damage(damage: Damage, name: Path) -> None:
 
 
 def say_ended(ended: CheckOutcome) -> bool:
-    """Report what a capture lacks and which rules failed; returns whether all of it could be checked."""
+    """Report what a capture lacks and which rules failed; returns whether the whole capture could be checked."""
     name = sanitise(str(ended.capture))
     if ended.begins_at:
         say(f"{name} {begins_text(ended.begins_at)}")

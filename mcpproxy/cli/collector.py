@@ -35,11 +35,11 @@ METRICS_S: Final = 10.0
 PATIENCE_S: Final = 10.0
 """How long, at the end, to wait for a collector that does not answer."""
 HURRY_S: Final = 2.0
-"""The same after Ctrl-C or another signal."""
+"""How long to wait for it after Ctrl-C or another signal."""
 
 
 def send(options: argparse.Namespace) -> int:
-    """Send; returns 2 if something could not be read, or did not arrive."""
+    """Send the spans; returns 2 if something could not be read, or did not arrive."""
     problem = _wrong_url(options.to)
     if problem is not None:
         return fail(problem)

@@ -79,7 +79,7 @@ def _print_texts(path: Path, frames: tuple[int, int]) -> int:
 
 
 def _text_of(entry: Frame | Record) -> str | None:
-    """The text of a message or of a line of stderr, without what could act on a terminal; None for other records."""
+    """The text of a message or a line of stderr, escaped for a terminal, or None for other records."""
     if isinstance(entry, Frame):
         return pretty(entry.raw) or raw_text(entry.raw)
     raw = raw_bytes(entry.members) if entry.rec == "stderr" else None
@@ -87,7 +87,7 @@ def _text_of(entry: Frame | Record) -> str | None:
 
 
 def _not_found(source: "_Source", frames: tuple[int, int], form: str) -> int:
-    """The error for something other than a frame that was named."""
+    """Report that the named frames do not exist, or have no such form; returns the exit code."""
     number, last = frames
     if number != last:
         return fail(f"none of the records from {number} to {last} is a message or a line of stderr")

@@ -92,7 +92,7 @@ class Progress:
     """A line on stderr that the next one replaces; nothing is shown unless stderr is a terminal."""
 
     def __init__(self) -> None:
-        """Nothing is shown yet."""
+        """Start without a line."""
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._is_shown = False
 
@@ -126,7 +126,7 @@ def guarded(command: Callable[[list[str]], int], arguments: list[str], name: str
     Args:
         command: what to run.
         arguments: what to pass to it.
-        name: what errors call it.
+        name: its name in errors.
 
     Raises:
         SystemExit: the process must end, after SIGTERM or because its terminal is gone. Private files are deleted.

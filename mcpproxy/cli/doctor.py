@@ -52,7 +52,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.nearest import hint, nearest
 
 AT_ONCE: Final = 4
-"""Servers that are started at the same time."""
+"""How many servers are started at the same time."""
 _INSTEAD: Final = "to examine a command, run mcpproxy doctor -- COMMAND"
 _RECORDER: Final = (sys.executable, "-P", "-m", "mcpproxy")
 _OPTIONS: Final = frozenset({"--json", "--explain", "--help", "-h"})
@@ -190,7 +190,7 @@ def _todo(
 
 
 def _used(servers: list[Server], machine: Machine) -> dict[int, Server]:
-    """For every server, by its `id()`, the one that its client uses; an untrusted one overrides no other."""
+    """For every server, by its `id()`, the entry that its client uses; an untrusted entry overrides no other."""
     trusted = [server for server in servers if not trust_in(server, machine).distrust]
     return {id(server): server for server in servers} | effective(trusted, machine)
 
@@ -252,7 +252,7 @@ class _Routes(NamedTuple):
 
     listeners: list[Listener]
     lost: list[Server]
-    """Entries that may lead to one of mcpproxy's ports, of which nothing is known any longer."""
+    """Entries that may lead to one of mcpproxy's ports, of which there is no record."""
 
 
 def _examination(server: Server, machine: Machine, routes: _Routes, *, is_named: bool = False) -> DoctorTarget:
@@ -268,7 +268,7 @@ def _examination(server: Server, machine: Machine, routes: _Routes, *, is_named:
 
 
 def _examined(todo: list[DoctorTarget]) -> Generator[tuple[int, Result]]:
-    """Examine several servers in parallel; yields each result with its place in the list, as soon as it is complete."""
+    """Examine servers in parallel; yields each result, with its position in the list, as soon as it is complete."""
     orphans.adopt()
     progress = Progress()
     try:

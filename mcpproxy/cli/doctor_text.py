@@ -33,7 +33,7 @@ def result_lines(result: Result, place: str) -> Iterator[str]:
     """The lines about a server.
 
     Args:
-        result: of its examination.
+        result: the result of its examination.
         place: which entry of this name it is; empty if the name is unique.
     """
     width = width_of_stdout(_WIDEST)
@@ -117,6 +117,6 @@ def _details(diagnosis: Diagnosis, width: int) -> Iterator[str]:
 
 def _times(result: Result) -> str:
     """When each step was done. All times are from the start, so each says "after": durations would seem to add up."""
-    # A server without tools is not asked for their list; its time is then that of `initialize`.
+    # A server without tools is not asked for their list; its time is then the time of `initialize`.
     steps = {name: ms for name, ms in result.timings_ms.items() if name != "tools_list" or result.tools is not None}
     return ", ".join(f"{_STEPS[name]} after {duration(nanoseconds(ms))}" for name, ms in steps.items())

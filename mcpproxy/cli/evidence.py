@@ -19,9 +19,9 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 
 SHOWN: Final = 5
-"""Findings of a rule that are shown for each capture."""
+"""How many findings of a rule are shown for each capture."""
 PROOFS: Final = 3
-"""Other messages that are shown with a finding; a flood is proved by hundreds."""
+"""How many other messages are shown with a finding; a flood has hundreds that prove it."""
 
 
 class Evidence:

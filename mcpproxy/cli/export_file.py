@@ -19,7 +19,7 @@ from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size
 
 TOLD_BYTES: Final = 1 << 20
-"""How often progress is shown."""
+"""After how many further bytes the progress is shown again."""
 
 
 class Input:
@@ -35,7 +35,7 @@ class Input:
         self._done = self._told = 0
 
     def each(self) -> Iterator[Source]:
-        """Yield the captures that can be read. Those that cannot, or only in part, are reported."""
+        """Yield the captures that can be read; reports any that cannot be read, or only in part."""
         for path in self.paths:
             try:
                 source = Source(path, self._tell)

@@ -28,9 +28,9 @@ SWITCH_S: Final = 0.0002
 QUEUED_LINES: Final = 1000
 """How many lines may wait for stderr."""
 FLUSH_S: Final = 1.0
-"""How long these lines may delay the end."""
+"""How long these lines may delay the exit."""
 REPEAT_S: Final = 10.0
-"""When the same line may be printed again: a client may retry a dead upstream a hundred times a second."""
+"""The seconds between two prints of the same line: a client may retry a dead upstream a hundred times a second."""
 _PORTS: Final = {"http": 80, "https": 443}
 
 

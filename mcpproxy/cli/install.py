@@ -228,7 +228,7 @@ def _say_of_proxy(written: list[Plan]) -> None:
 
 
 def _listened_for(plans: list[Plan], *, before: bool) -> dict[int, str]:
-    """The servers that `up` listens for, by port: those that were routed before, or those that are routed now."""
+    """The servers that `up` listens for, by port: the ones that were routed before, or the ones that are routed now."""
     changes = (change for plan in plans for change in plan.changes if (change.action == "keep") is before)
     return {change.listener.port: change.server.name for change in changes if change.listener is not None}
 

@@ -32,11 +32,11 @@ from mcpproxy.wording.counts import abandoned_text, begins_text, count_text, los
 from mcpproxy.wording.units import duration, local_time, size, utc
 
 TAIL = 64 << 10
-"""Bytes at the end of a capture in which to look for its last record."""
+"""How many bytes at the end of a capture are searched for its last record."""
 READ_BYTES = 8 << 20
-"""Bytes of captures without a summary that are read to make one; this takes about a second."""
+"""How many bytes of captures without a summary are read to make summaries; this takes about a second."""
 MUCH_BYTES = 10_000_000_000
-"""Bytes of captures above which `prune` is named."""
+"""The total size of captures, in bytes, above which `prune` is mentioned."""
 
 ListMark = Literal["live", "closed", "killed"]
 
@@ -50,7 +50,7 @@ class CaptureListRow:
     mark: ListMark
     wall_ns: int | None
     lasted_ns: int | None
-    """Up to its last record, or up to now while it is being recorded; None if it has no whole record at its end."""
+    """The time up to its last record, or up to now while it is being recorded; None if no whole record ends it."""
     frames: int | None
     """None if the capture was not closed: counting them would mean reading the whole file."""
     size: int

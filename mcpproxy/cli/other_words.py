@@ -53,4 +53,4 @@ SERVED_BY: Final = {
     "push": "to copy captures to a directory or object store: mcpproxy ship",
     "version": "to see the version: mcpproxy --version",
 }
-"""For each word, what it may be for, with the command."""
+"""For each word, what the user may want, with the command for it."""

@@ -15,7 +15,7 @@ from mcpproxy.wording.units import size
 
 
 def check_output(output: str | Path, paths: Iterable[Path]) -> None:
-    """Refuse to write over what is being read, also under another name of the same file.
+    """Refuse to write over a capture that is being read, even under another name of the same file.
 
     Args:
         output: the file to write.

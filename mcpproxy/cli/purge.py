@@ -70,7 +70,7 @@ _OTHER: Final = (
     "is not as it was recorded (copied, imported, renamed or moved), and stays",
     "are not as they were recorded (copied, imported, renamed or moved), and stay",
 )
-"""Why captures stay: for one, and for several."""
+"""The reasons why captures stay, worded for one capture and for several."""
 _BACKUPS: Final = "backups of clients' files, with their tokens in plain text"
 
 

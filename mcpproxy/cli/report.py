@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcpproxy.html_report.report import Report
 
 MEMORY: Final = 1 << 30
-"""Bytes that the database may hold."""
+"""How many bytes the database may hold."""
 
 
 def parser() -> argparse.ArgumentParser:

@@ -24,7 +24,7 @@ class Review:
         self._is_sure = False
 
     def __call__(self, kind: str, secret: str, path: Path) -> bool:
-        """Whether a secret is replaced.
+        """Ask whether to replace a secret; returns the answer.
 
         Raises:
             Stopped: the user quits, or stdin has ended.

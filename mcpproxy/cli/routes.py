@@ -60,7 +60,7 @@ def chosen_clients(options: argparse.Namespace) -> list[Client]:
 
 
 def client_named(name: str) -> Client:
-    """The client of a name.
+    """The client with this name.
 
     Raises:
         ValueError: it is not known; the text is for the user.
@@ -78,7 +78,7 @@ def find_all(clients: Iterable[Client], machine: Machine) -> list[ClientInventor
 
 
 def find_used(clients: Sequence[Client], machine: Machine) -> list[ClientInventory]:
-    """The same, but a project's file that several clients share counts for a client only if clients were named."""
+    """As `find_all`, but a project's file that several clients share counts for a client only if clients were named."""
     inventories = find_all(clients, machine)
     if len(clients) < len(CLIENTS):
         return inventories
@@ -125,7 +125,7 @@ class RoutePrinter:
         """Print a file and its servers.
 
         Args:
-            plan: of the file.
+            plan: the plan of the file.
             changes: what happens to its servers.
             done: whether it has happened.
         """
@@ -262,10 +262,10 @@ def stops_before_writing(
     """Show the changes, and ask if no client was named; returns the exit code, or None if the files are to be written.
 
     Args:
-        plans: of all files.
+        plans: the plans of all files.
         listing: prints them.
-        options: of the command.
-        verb: for the question: `Route`.
+        options: the options of the command.
+        verb: the verb of the question, such as `Route`.
         done: its participle.
     """
     if not options.dry_run and (options.client or options.all):

@@ -42,7 +42,7 @@ from mcpproxy.wording.spans import Span, Style
 from mcpproxy.wording.wrapping import wrapped
 
 _LEVELS: Final = 11
-"""Columns before the id of a rule in a list."""
+"""How many columns precede the id of a rule in a list."""
 _NARROWEST: Final = 30
 """The least width of a summary next to the id; with less room, it goes below."""
 

@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from captures.writer import Fsync, Policy
 
 STACK: Final = 2 << 20
-"""Bytes of a thread's stack. Seven of the usual 8 MiB are a fifth of an address space that is limited to 300 MiB. The
-rest is then not enough for glibc's arenas, and an allocation fails where C does not expect it.
+"""The size of a thread's stack, in bytes. Seven stacks of the usual 8 MiB take a fifth of an address space that is
+limited to 300 MiB; the rest is not enough for glibc's arenas, and an allocation fails where C does not expect it.
 """
 FILES: Final = 24
 """How many files may have to be open at a time, standard streams included."""
@@ -79,7 +79,7 @@ class Options:
     """The options of a run, parsed by hand because argparse would cost 12 ms of every start."""
 
     def __init__(self, arguments: list[str]) -> None:
-        """Parse.
+        """Parse the arguments.
 
         Raises:
             UsageError: an option is unknown or malformed, or there is no command.
@@ -158,7 +158,7 @@ def _shown(text: str) -> str:
 
 
 def _hint(text: str, known: Iterable[str]) -> str:
-    # Loaded for mistakes only: an MCP client waits for a run.
+    # Loaded only for mistakes, because an MCP client waits for `run`.
     from mcpproxy.wording.nearest import hint
 
     return hint(text, known)

@@ -124,7 +124,7 @@ def add_captures(parser: argparse.ArgumentParser, *, every: bool = False, stdin:
     """Add the operand that names captures, and the options that widen what it means.
 
     Args:
-        parser: of a command that reads captures.
+        parser: the parser of a command that reads captures.
         every: a server's name means all of its captures by default.
         stdin: the command also accepts `-`.
     """

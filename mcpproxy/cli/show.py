@@ -191,7 +191,7 @@ class _Following:
         self._followed = Followed(options.capture, scope_of(options))
         self._column = _Column()
         self._left: int | None = options.limit
-        """Lines that may still be printed."""
+        """How many lines may still be printed."""
         self._code = int(Exit.FINE)
         self._selection = _Selection()
 
@@ -262,9 +262,9 @@ class _Column:
     """The column of labels, as wide as the longest so far: constant if all are known from the start."""
 
     MAX_LABEL_CELLS: Final = 24
-    """Cells of the widest label."""
+    """The maximum width of a label, in cells."""
     LEAST: Final = 8
-    """Cells that a label may always have: the end of a capture's name, and the beginning of a server's."""
+    """How many cells a label may always have: the end of a capture's name, and the beginning of a server's."""
 
     def __init__(self) -> None:
         # Messages need the room more than long names do.
@@ -276,7 +276,7 @@ class _Label:
     """The label before each line of a capture that is followed with others: its server, and the end of its name."""
 
     GAP: Final = 2
-    """Cells between a label and its line."""
+    """How many cells are between a label and its line."""
 
     def __init__(self, path: Path, column: _Column) -> None:
         end = sanitise(path.stem[-4:])
@@ -344,7 +344,7 @@ class _Printer(Protocol):
         """The rows that a step adds; in the last one, those about the end of the capture."""
 
     def catch_up(self) -> Iterator[Row]:
-        """The rows held back, once everything in the capture so far was fed."""
+        """The rows held back, once everything that the capture holds so far has been fed."""
 
     def text(self, row: Row) -> str:
         """A row as it is printed."""
@@ -494,7 +494,7 @@ class _Json:
         return for_stdout(self._capture + str(row).removesuffix("\n").removeprefix("{")) + "\n"
 
     def waiting(self) -> Iterator[str]:
-        """Nothing: the lines are for programs."""
+        """No lines: the output is for programs."""
         yield from ()
 
 

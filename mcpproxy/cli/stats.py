@@ -26,7 +26,7 @@ WIDEST: Final = 120
 
 _BY: Final = ("call", "server", "client", "tool", "day")
 MEMORY: Final = 1 << 30
-"""Bytes that the database may hold; the process itself takes up to 300 MiB more."""
+"""How many bytes the database may hold; the process itself takes up to 300 MiB more."""
 _SORT: Final = ("n", "errors", "p95", "max", "total")
 
 

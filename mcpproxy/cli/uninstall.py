@@ -167,7 +167,7 @@ def _used_files(state: InstallState) -> Iterator[tuple[Path, Listener]]:
 
 
 def _absent(state: InstallState, machine: Machine) -> Iterator[str]:
-    """Yields advice for files that led to mcpproxy's ports and may come back: afterwards, nothing knows of them."""
+    """Yields advice for files that led to mcpproxy's ports and may come back, because no record of them remains."""
     for path, listener in _used_files(state):
         yield (
             f"{machine.shown(path)}, which led to mcpproxy, is missing or empty; if it comes back, write "
@@ -176,7 +176,7 @@ def _absent(state: InstallState, machine: Machine) -> Iterator[str]:
 
 
 def _written_elsewhere(state: InstallState, inventories: list[ClientInventory]) -> Path | None:
-    """A file that leads to one of mcpproxy's ports, or is as `install` wrote it, such as that of another project.
+    """A file that leads to one of mcpproxy's ports, or is as `install` wrote it, such as the file of another project.
 
     The files in the inventories are left out, as it is known which of their entries are routed.
     """
@@ -241,7 +241,7 @@ def _nothing(
 
 
 def _say_of_unit(machine: Machine, state: InstallState) -> None:
-    """Name the unit of `mcpproxy up`, if nothing needs it any longer."""
+    """Name the unit of `mcpproxy up`, if it is no longer needed."""
     unit = unit_path(machine)
     if unit.exists() and not state.listeners:
         how = "systemctl --user disable --now mcpproxy" if machine.system == "linux" else f"launchctl unload {unit}"

@@ -43,7 +43,7 @@ from mcpproxy.relay.http.upstream import Upstream
 LOOK_S: Final = 1.0
 """How often the listeners are compared with what `install` has written."""
 AGAIN_S: Final = 5.0
-"""How long after a failure to create a capture it is tried again."""
+"""How long to wait after a failure to create a capture before trying again."""
 _OWN: Final = 2
 """How many connections' worth of descriptors a listener needs for itself."""
 
@@ -169,7 +169,7 @@ class _Running:
             self._note.close()
 
     def _record(self) -> str | None:
-        """Begin a capture; returns why that is not possible."""
+        """Begin a capture; returns why that is not possible, or None."""
         listener, proxy = self._listener, self._upstream.proxy
         place = f"{HOST}:{listener.port}"
         try:

@@ -31,8 +31,8 @@ def loopback_proxy(name: str, variables: Mapping[str, str]) -> str:
     """The variable that sends requests for a host on this machine to a proxy, or an empty text if none does.
 
     Args:
-        name: of the host.
-        variables: of the client.
+        name: the host.
+        variables: the environment of the client.
     """
     kept = (variables.get("NO_PROXY") or variables.get("no_proxy") or "").replace(" ", "").split(",")
     if name not in _LOOPBACK or {"*", name, f"[{name}]", "127.0.0.1"} & {*kept}:

@@ -1,6 +1,6 @@
-"""Every client that `install` knows: a row each, with the sources of its facts; "seen with" means that it was run.
+"""Every client that `install` knows, one row each, with the sources of its facts; "seen with" means that it was run.
 
-A row is the only place that knows a client. `docs/clients.md` is made from these rows.
+Everything that mcpproxy knows about a client is in its row. `docs/clients.md` is made from these rows.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from mcpproxy.clients.documents.edits import Path
 from mcpproxy.clients.machine import System
 
 Scope = Literal["user", "project"]
-"""Whose file it is: the user's own, or the project's, which is usually in a repository and shared."""
+"""The owner of a file: the user, or the project, whose file is usually in a repository and shared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class UneditableServers:
     what: str
     """`plugin`, `extension`, …"""
     place: str
-    """For `Machine.resolve`; each match is one of them."""
+    """Where they are, for `Machine.resolve`; each match is one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ SDK: Final = Environment(("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Client:
-    """One MCP client; each is one object, in the catalogue."""
+    """One MCP client; the catalogue has an object for each."""
 
     id: str
     """Its name on the command line."""
@@ -113,7 +113,7 @@ class Client:
     env_variables: tuple[str, ...] | None = None
     """The same for `env`, if it uses other variables."""
     own_variables: tuple[str, ...] = ()
-    """Regular expressions for variables whose values only the client knows, such as what the user enters."""
+    """Regular expressions for variables whose values only the client knows, such as values that the user enters."""
     misplaced: tuple[str, ...] = ()
     """Files that are mistaken for this client's configuration, but that it does not read; for `Machine.resolve`."""
     starts_in_file_folder: bool = False

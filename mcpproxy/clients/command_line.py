@@ -11,7 +11,7 @@ def command_words(command: str, folder: Path) -> tuple[str, ...]:
 
     Args:
         command: the whole command line.
-        folder: of the configuration file, from which mcporter resolves a relative path.
+        folder: the folder of the configuration file, from which mcporter resolves a relative path.
     """
     return (command,) if _is_file(command, folder) else tuple(_split(command)) or (command,)
 

@@ -17,11 +17,11 @@ from typing import Final
 
 POLL_S: Final = 0.025
 STALE_S: Final = 10.0
-"""A lock that is older was left by a process that was killed."""
+"""The age, in seconds, from which a lock counts as left by a killed process."""
 WAIT_S: Final = 15.0
 ABANDONED_S: Final = 60.0
-"""A folder made by mcpproxy that is older and has not become the lock was left by a kill: no process waits that
-long.
+"""The age, in seconds, from which a folder that mcpproxy made and that has not become the lock counts as left by a
+kill: no process waits that long.
 """
 _TOKEN: Final = re.compile(r"[0-9a-f]{16}")
 

@@ -104,7 +104,7 @@ def plans(inventories: Iterable[ClientInventory], decide: Decide, wanted: Callab
 
 
 def routing(wrapper: Wrapper, state: InstallState, probes: Mapping[str, Probe], ways: Collection[Way] = ()) -> Decide:
-    """Routes a server: mcpproxy's words in front of its command, or a listener in front of its URL.
+    """Returns a decision that routes servers: mcpproxy's words in front of a command, or a listener in front of a URL.
 
     Args:
         wrapper: writes mcpproxy's words.
@@ -140,7 +140,7 @@ def routing(wrapper: Wrapper, state: InstallState, probes: Mapping[str, Probe], 
 
 
 def unrouting(state: InstallState, *, is_named: bool) -> Decide:
-    """Removes what routes a server.
+    """Returns a decision that restores servers.
 
     Args:
         state: what mcpproxy wrote.
@@ -200,7 +200,7 @@ def is_routed(server: Server, state: InstallState) -> bool:
 def remove_stale_users(state: InstallState) -> bool:
     """Remove from each listener the users that no longer lead to it; returns whether any were removed.
 
-    Files that cannot be read, are missing or are empty keep theirs: their old content may be back in a moment.
+    Files that cannot be read, are missing or are empty still count: their old content may be back in a moment.
     """
     struck = False
     for listener in state.listeners:
@@ -230,10 +230,10 @@ def apply_plan(plan: Plan, decide: Decide, state: InstallState) -> list[Change]:
         state: makes the backup first.
 
     Returns:
-        The changes that were made: those of the plan, or those that fit the file's content at the moment of writing.
+        The changes that were made: the planned ones, or others that fit the file's content at the moment of writing.
 
     Raises:
-        Refused: the file is unchanged.
+        CannotChange: the file is unchanged.
     """
     if not plan.client.locks_with_folder:
         return _carried_out(plan, decide, state)

@@ -99,7 +99,7 @@ class ServerCaptures:
         """List the folders again.
 
         Args:
-            places: of all servers. Some may have the same name, and thus the same folder: a capture that
+            places: the locations of all servers. Some may have the same name, and thus the same folder: a capture that
                 certainly belongs to another server does not count.
         """
         self._listed.clear()
@@ -109,7 +109,7 @@ class ServerCaptures:
         """The last frame that a client exchanged with a server, or None if there is none.
 
         Args:
-            place: of the server.
+            place: the location of the server.
             speaks_as: prefixes of the names that the client gives; empty if they are not known.
         """
         own = self._origin_of(place)

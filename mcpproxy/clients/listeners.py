@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 HOST: Final = "127.0.0.1"
 FIRST_PORT: Final = 16000
 PORTS: Final = 4000
-"""Below the ports that systems give to outgoing connections, and apart from those that mcp-remote uses for logins, so
-that a port written into a file stays free.
+"""The number of ports. All are below those that systems give to outgoing connections, and apart from those that
+mcp-remote uses for logins, so that a port written into a file stays free.
 """
 
 _PORT_OF: Final = {"http": 80, "https": 443}
@@ -88,14 +88,14 @@ def split_origin(url: str) -> tuple[str, str]:
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     origin = f"{parts.scheme}://{host}" + (f":{port}" if port and port != _PORT_OF[parts.scheme] else "")
     _, _, rest = url.partition("://")
-    # It has characters that are left out when it is read, or half of a character.
+    # It has characters that are dropped when a URL is parsed, or a lone surrogate.
     if not rest.startswith(parts.netloc) or not _is_text(url):
         raise NotRoutable("its URL is malformed")
     return origin, rest[len(parts.netloc) :]
 
 
 def _is_text(text: str) -> bool:
-    """Whether a string can be written at all: JSON can hold half of a character as `\\ud800`."""
+    """Whether a string can be written at all: JSON can hold a lone surrogate, such as `\\ud800`."""
     try:
         text.encode()
     except UnicodeEncodeError:

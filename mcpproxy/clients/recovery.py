@@ -1,4 +1,4 @@
-"""Recovers what is missing from the records of `install`, or was lost, from the clients' files and from the backups.
+"""Recovers missing or lost records of `install` from the clients' files and from the backups.
 
 A routed command contains the server's own command. A routed URL contains only one of mcpproxy's ports. Which server has
 that port follows from the backups, in which the entry still has the server's own URL: a port is derived from the
@@ -50,8 +50,8 @@ def recover(state: InstallState, machine: Machine, *, is_sure: bool = False) -> 
         is_sure: whether there were records, even if no trace of them is left.
 
     Returns:
-        The entries with a port that may be mcpproxy's, if nothing shows which server it belongs to. If the records are
-        complete, only a port on which `up` listens is.
+        The entries whose port may be mcpproxy's, but cannot be assigned to a server. If the records are complete, only
+        the ports on which `up` listens count as mcpproxy's.
     """
     is_lost = not state.is_read or state.is_partial
     servers = [server for client in CLIENTS for server in find(client, machine).servers]

@@ -29,7 +29,7 @@ def replace(path: Path, old: bytes, new: bytes) -> None:
     """Replace a file's content with new bytes.
 
     Args:
-        path: of the file; a link is followed.
+        path: the file; a link is followed.
         old: the content that was read from it.
         new: its new content.
 
@@ -68,7 +68,7 @@ def remove_left(path: Path) -> None:
 
 
 def create(path: Path, data: bytes) -> None:
-    """Write one of mcpproxy's private files, whole or not at all, over an older one if there is one.
+    """Write one of mcpproxy's private files, whole or not at all, replacing an older one if there is one.
 
     Raises:
         OSError: the system refuses.
@@ -101,7 +101,7 @@ def _copy_attributes(like: Path, fd: int) -> None:
     if not hasattr(os, "listxattr"):
         return
     for name in os.listxattr(like):
-        # Some attributes, such as those of SELinux, only the system may set.
+        # Only the system may set some attributes, such as those of SELinux.
         with suppress(OSError):
             os.setxattr(fd, name, os.getxattr(like, name))
 

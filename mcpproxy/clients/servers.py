@@ -36,7 +36,7 @@ class Server:
 
     @property
     def scope(self) -> str:
-        """`user`, `project`, or `local`: the user's own, for one project."""
+        """`user`, `project`, or `local` (in the user's own file, but for one project)."""
         return "local" if self.project else self.config.scope
 
     @property
@@ -95,7 +95,7 @@ class Server:
 
     @property
     def routed(self) -> WrappedCommand | None:
-        """The words of mcpproxy in front of its command, if they are there."""
+        """The words of mcpproxy in front of its command, if any."""
         return routed(self.words)
 
     @property
@@ -143,7 +143,7 @@ def find(client: Client, machine: Machine) -> ClientInventory:
 
 
 def _own_file(client: Client, machine: Machine, path: Path) -> Path:
-    """The file itself, or on Windows that of the store's package."""
+    """The file itself, or, on Windows, the file of the store's package."""
     if machine.system != "windows" or client.store_package is None:
         return path
     folders, inside = client.store_package

@@ -1,6 +1,6 @@
 """The unit that starts `mcpproxy up` with the user's session: for systemd on Linux, for launchd on macOS.
 
-It has the command and nothing else: addresses and ports are read from the records of `install` when it runs.
+It contains only the command: addresses and ports are read from the records of `install` when it runs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Unit(NamedTuple):
 
 
 def write_unit(machine: Machine, command: Sequence[str]) -> Unit:
-    """Write the unit that runs a command, `mcpproxy up`, over an older one if there is one.
+    """Write the unit that runs a command, `mcpproxy up`, replacing an older one if there is one.
 
     Raises:
         NoService: there is neither systemd nor launchd on this system.
@@ -59,12 +59,12 @@ def unit_path(machine: Machine) -> Path:
 
 
 def quoted(word: str) -> str:
-    """A word as systemd reads it: quotes as in a shell, but `%` has another meaning."""
+    """A word, quoted for systemd, which reads quotes as a shell does but gives `%` another meaning."""
     return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
 
 
 def command_line(words: Sequence[str]) -> str:
-    """Words as `ExecStart` reads them, where `$` has another meaning, too."""
+    """Words, quoted for `ExecStart`, in which `$` has another meaning, too."""
     return " ".join(map(quoted, words)).replace("$", "$$")
 
 

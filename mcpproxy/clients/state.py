@@ -1,9 +1,9 @@
-"""The records of `install`: a backup of every file that it changed, and what it wrote into it.
+"""The records of `install`: a backup of every file that it changed, and a record of what it wrote there.
 
-It is in the user's state directory (0700, files 0600), because clients' files can contain secrets. The records are kept
-twice, the second time in the configuration directory, with a number that grows: if one copy could not be written, the
-other is the newer one. What neither copy contains is recovered as far as possible (`mcpproxy.clients.recovery`),
-because mcpproxy's words in a client's file can be recognised.
+They are in the user's state directory (0700, files 0600), because clients' files can contain secrets. The records are
+kept twice, the second copy in the configuration directory, with a number that grows: if one copy could not be written,
+the other has the higher number. What neither copy contains is recovered as far as possible
+(`mcpproxy.clients.recovery`), because mcpproxy's words in a client's file can be recognised.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mcpproxy.clients.listeners import PORTS, Listener, free_port, read_listener
 from mcpproxy.clients.replace import create, remove_left
 
 _VERSION: Final = 1
-"""The version of the records. Members may be added to it: unknown members are dropped."""
+"""The version of the records. Members may be added without a new version: unknown members are dropped."""
 _MAX_BYTES: Final = 4 << 20
 """Larger records were not written by mcpproxy, and reading them would take minutes."""
 _LATEST_S: Final = 1e12
@@ -56,7 +56,7 @@ class FileRecord:
     added: list[str] = field(default_factory=list)
     """The places of members that mcpproxy added, as JSON."""
     bridged: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The places of the entries whose URL became a command, and what they were."""
+    """The places of the entries whose URL became a command, with their original content."""
     routed: list[str] | None = None
     """The places of the commands that `install` wrapped; None if they were wrapped by a version that does not record
     them.
@@ -209,7 +209,7 @@ class InstallState:
         yield from self.backups.glob(".*")
 
     def listener(self, name: str, upstream: str, capture: str) -> Listener:
-        """The listener for a server, an existing one if there is one; a new one is saved with the next write.
+        """Returns the listener for a server, and creates it if there is none; a new one is saved with the next write.
 
         Raises:
             OSError: no port is free.
@@ -232,7 +232,7 @@ class InstallState:
         """Back up a file that is about to change, and record its new content; `save` writes the record to disk.
 
         Args:
-            path: of the file.
+            path: the file.
             client: the name of its client, for the name of the copy.
             old: its current content.
             new: its new content.
@@ -273,7 +273,7 @@ class InstallState:
             OSError: they cannot be written.
         """
         self.listeners = [listener for listener in self.listeners if listener.users]
-        # The number comes from the clock, because that of an unreadable copy is not known.
+        # The number comes from the clock, because the number of an unreadable copy is not known.
         self._serial = max(time.time_ns(), self._serial + 1)
         stored = {
             "version": _VERSION,

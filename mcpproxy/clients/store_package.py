@@ -1,6 +1,6 @@
 """Which file Claude Desktop reads on Windows: as a package of the Microsoft Store, it has a separate folder.
 
-The rules are those of neon-solutions/add-mcp#114, which nine reports of edits to the wrong file led to.
+The rules are those of neon-solutions/add-mcp#114, which followed nine reports of edits to the wrong file.
 """
 
 from __future__ import annotations

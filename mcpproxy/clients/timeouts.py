@@ -12,16 +12,16 @@ T = TypeVar("T")
 
 
 def run_with_timeout(limit_s: float, work: Callable[[], T], given_up: threading.Event | None = None) -> T:
-    """The result of some work, which is done in a separate thread and abandoned there if it takes too long.
+    """Run a function in a separate thread, and abandon it there if it takes too long; returns its result.
 
     Args:
         limit_s: how long it may take, in seconds.
-        work: what to do.
+        work: the function.
         given_up: ends the wait at once when it is set.
 
     Raises:
         TimeoutError: it took too long, or was given up.
-        Exception: what the work raises.
+        Exception: as raised by the function.
     """
     results: list[T] = []
     errors: list[BaseException] = []

@@ -1,7 +1,7 @@
 """The systemd units that run a command regularly: a service, and the timer that starts it.
 
-They hold the command, and where captures are if variables of the user's shell say so, as a unit does not inherit
-these. Credentials come from files or from an environment that the user adds to the service.
+They hold the command and, if variables of the user's shell name the directory of captures, those variables, because a
+unit does not inherit them. Credentials come from files or from an environment that the user adds to the service.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,9 +52,9 @@ def write_timer(machine: Machine, job: Job, command: Sequence[str], variables: M
 
     Args:
         machine: whose user runs them.
-        job: which units.
+        job: what the timer runs.
         command: the words of the command.
-        variables: what is added to its environment.
+        variables: variables to add to its environment.
 
     Raises:
         NoService: this system has no systemd.

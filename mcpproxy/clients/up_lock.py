@@ -88,7 +88,7 @@ def running_up(folder: Path) -> RunningUp | None:
 
 
 def listening_up(folder: Path, ports: Collection[int], within_s: float) -> RunningUp | None:
-    """Waits until the running `mcpproxy up` listens on these ports, or that time is over; returns it, or None."""
+    """Waits until the running `mcpproxy up` listens on these ports, or until the time is over; returns it, or None."""
     until_s = time.monotonic() + within_s
     while True:
         up = running_up(folder)

@@ -1,6 +1,6 @@
 """The `mcpproxy run` prefix of a server's command: adds, recognises and removes it.
 
-It carries everything: it relies on no variable and no directory, because clients strip the environment. None of its
+It is complete in itself: it relies on no variable and no directory, because clients strip the environment. None of its
 words contains a blank or a shell metacharacter, unless the path of this installation does: one client joins the words
 for `/bin/sh -c`.
 """
@@ -24,8 +24,8 @@ _INTERPRETER: Final = re.compile(r"(?:.*/)?(?:python|pypy)[^/]*")
 _OPTIONS: Final = re.compile(r"((-[XW] ?\S+|-[^XWm-]\S*)( |$))*(-m)?")
 """Options of an interpreter before mcpproxy's name, joined by blanks."""
 PASSES: Final = "--if-unrecordable=pass"
-"""The option that `install` writes for `run`: a full disk, or a lost home directory, must not take the servers of all
-clients away.
+"""The option that `install` writes for `run`: a full disk, or a lost home directory, must not leave clients without
+their servers.
 """
 _FLAGS: Final = frozenset({"--summary", "--help", "-h"})
 _BEFORE: Final = 8
@@ -74,7 +74,7 @@ class Wrapper:
     """Writes mcpproxy's words."""
 
     program: tuple[str, ...]
-    """The command of this installation, absolute."""
+    """The command of this installation, with an absolute path."""
     capture: Path | None = None
     """The directory below which captures go; None for the default."""
     machine: str = ""
@@ -101,7 +101,7 @@ class Wrapper:
 
 
 def is_plain(word: str) -> bool:
-    """Whether a shell passes a word on as it is."""
+    """Whether a shell passes a word on unchanged."""
     return _SAFE.fullmatch(word) is not None
 
 

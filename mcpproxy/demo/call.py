@@ -1,4 +1,4 @@
-"""An open request, the ways it can end, and the protocol's words that all parts of the demo server share."""
+"""An open request, the ways it can end, and the protocol terms that all parts of the demo server share."""
 
 import json
 import threading
@@ -52,7 +52,7 @@ def is_id(value: object) -> bool:
 
 
 class RefusalError(Exception):
-    """The request gets a JSON-RPC error."""
+    """The request is answered with a JSON-RPC error."""
 
     def __init__(self, code: int, message: str, data: Json | None = None) -> None:
         super().__init__(message)

@@ -3,9 +3,9 @@
     python -P -m mcpproxy.demo.client -- COMMAND [ARGUMENT...]
 
 It uses the handshake era first and then the modern one, over one connection. It waits for each response before it
-continues (except for the one that a faulty server never sends), so that the order of a recording is the order of the
-script. Nothing waits for ever: a server that does not respond is abandoned at the deadline, a server that does not end
-is killed.
+continues (except for the response that a faulty server never sends), so that the order of a recording is the order of
+the script. Nothing waits for ever: a server that does not respond is abandoned at the deadline, a server that does not
+end is killed.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ class SilentError(Exception):
 
 
 class Conversation:
-    """Requests out, messages in; over a pair of pipes."""
+    """Sends requests and receives messages over a pair of pipes."""
 
     def __init__(
         self, there: IO[bytes], back: IO[bytes], answer_s: float, pace: Callable[[], None] | None = None
@@ -80,7 +80,7 @@ class Conversation:
         """Returns the next wanted message, and skips the others.
 
         Raises:
-            SilentError: it did not come.
+            SilentError: it did not arrive.
         """
         deadline = time.monotonic() + self._answer_s
         while True:
@@ -131,7 +131,7 @@ def _handshake_era(server: Conversation) -> None:
     server.ask("resources/read", {"uri": "note://holidays"})
     server.ask("prompts/list")
     server.ask("prompts/get", {"name": "summarise", "arguments": {"note": "zoo"}})
-    # A faulty server leaves this unanswered. The next response shows that none is on its way.
+    # A faulty server leaves this unanswered. The response to the next request shows that none is coming.
     server.request("resources/templates/list")
     server.ask("ping")
 

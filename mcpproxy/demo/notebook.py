@@ -128,7 +128,7 @@ def _argument_problem(tool: Tool, arguments: object) -> str | None:
 
 
 def is_slow(call: Call) -> bool:
-    """Whether it calls a slow tool."""
+    """Whether a request calls a slow tool."""
     tool = TOOLS.get(str(call.params.get("name")))
     return tool is not None and tool.slow
 

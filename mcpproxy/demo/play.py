@@ -1,7 +1,7 @@
 """Plays the demo at the pace of a person at work: `python -P -m mcpproxy.demo.play DIRECTORY`.
 
 One session exists from the start; then others are recorded live, one after the other, into captures below the
-directory. It goes on until its stdin ends, however that ends, and then removes the directory.
+directory. It continues until its stdin ends for any reason, and then removes the directory.
 """
 
 import os

@@ -44,7 +44,7 @@ from mcpproxy.demo.call import (
 from mcpproxy.demo.faults import FAULTS
 
 Method: TypeAlias = Callable[[Call], Json]
-"""Call → result; raises RefusalError for an error, CancelledError for silence."""
+"""Call → result; raises RefusalError for an error response, CancelledError for no response."""
 
 Deliver: TypeAlias = Callable[[Call, Json], None]
 """Delivers the response to a call."""
@@ -124,7 +124,7 @@ class Server:
     level: str = LEVELS[1]
 
     def __init__(self, write: Callable[[bytes], None], *, faulty: bool = False) -> None:
-        """Serve.
+        """Start serving a connection.
 
         Args:
             write: receives whole lines; called by several threads, one at a time.
@@ -149,7 +149,7 @@ class Server:
             self._take(message)
 
     def end(self) -> None:
-        """The client has closed its side: open calls no longer matter."""
+        """Cancel the open calls, because the client has closed its side, and wait for their threads."""
         for call in list(self._open.values()):
             call.cancelled.set()
         for thread in self._threads:
@@ -237,7 +237,7 @@ class Server:
         return {"resultType": "complete", **result, **hints, "_meta": {SERVER_INFO_KEY: INFO}}
 
     def _revision_of(self, call: Call) -> str:
-        """The revision that a request names; one that names none belongs to the session, if there is one."""
+        """The revision that a request names; a request that names none belongs to the session, if there is one."""
         named = call.meta.get(VERSION_KEY)
         bare = named is None and call.method != "server/discover"
         if bare and (self.revision is not None or call.method in {"initialize", "ping"}):

@@ -1,4 +1,4 @@
-"""Why a server does not work in a client: it is started as the client would start it, and the first fault is named.
+"""Finds out why a server does not work in a client: starts it as the client would, and names the first fault.
 
     client's files ─→ config_checks ─→ trust ─┬─→ process_attempt (a command, through the recorder) ─┬─→ Diagnosis
                                               └─→ http_attempt (a URL) ──────────────────────────────┘

@@ -94,8 +94,8 @@ def check_environment(server: Server, variables: Mapping[str, str], given: Mappi
 
     Args:
         server: the entry.
-        variables: of the client.
-        given: what the server gets.
+        variables: the environment of the client.
+        given: the environment of the server.
     """
     for verdict, names in ((ProxyLost, addresses.PROXIES), (AuthorityLost, AUTHORITIES)):
         lost = [name for name in names if variables.get(name) and name not in given]

@@ -30,7 +30,7 @@ def obstacle(
     Args:
         capture: the value of `--capture`; empty if it is missing.
         name: the value of `--name`; empty if it is missing.
-        command: of the server.
+        command: the command of the server.
         variables: the environment of the recorder.
         folder: where the recorder starts.
     """
@@ -80,7 +80,7 @@ def _check_lengths(existing: str, missing: str) -> None:
     """Refuse names that are too long for the file system: such a directory looks as if it only had to be created.
 
     Raises:
-        CannotCreate: one of them is.
+        CannotCreate: a name is too long.
     """
     longest = os.pathconf(existing if os.path.isdir(existing) else os.path.dirname(existing), "PC_NAME_MAX")
     if any(len(os.fsencode(name)) > longest for name in missing.split(os.sep)):

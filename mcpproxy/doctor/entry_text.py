@@ -9,11 +9,11 @@ from mcpproxy.clients.servers import Server
 
 
 def split_entry_text(server: Server, words: Sequence[str]) -> str:
-    """What to write into an entry instead of a command line in one word.
+    """What to write into an entry in place of a command line that is a single word.
 
     Args:
         server: the entry.
-        words: of that command line.
+        words: the words of that command line.
     """
     form = server.form
     if form is None:

@@ -1,4 +1,4 @@
-"""Examines one server: the checks of its entry, then the attempt, then what was slow or odd about it."""
+"""Examines one server: checks its entry, then tries to use it, then reports what was slow or odd about it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Result(NamedTuple):
     client: str | None
     """The name of its client; None for a command or URL that was named."""
     diagnoses: tuple[Diagnosis, ...]
-    """What fails first, if anything does; the rest are remarks."""
+    """The first fault, if there is one; the rest are remarks."""
     timings_ms: Mapping[str, float]
     """For an answered attempt: `first_byte`, `initialize`, `tools_list`, each counted from the start."""
     tools: int | None = None
@@ -76,7 +76,7 @@ def examine(
         server: the entry.
         machine: where the client runs.
         recorder: the command of mcpproxy.
-        url: the server's own, if it is routed to one of mcpproxy's listeners; otherwise that of the entry is used.
+        url: the server's own URL, if it is routed to one of mcpproxy's listeners; by default, the URL of the entry.
         is_named: whether the user has named this server, and so agreed to start it.
     """
     trust = trust_in(server, machine)
@@ -105,7 +105,7 @@ def overridden(server: Server, used: Server, machine: Machine) -> Result:
 
 
 def lost_route(server: Server, machine: Machine) -> Result:
-    """The result for an entry that may lead to one of mcpproxy's ports, of which nothing is known any longer."""
+    """The result for an entry that may lead to one of mcpproxy's ports, of which there is no record."""
     port = urlsplit(server.url[1]).port if server.url is not None else None
     evidence = f"127.0.0.1:{port} may be a port of mcpproxy, but no record of `install` says of which server"
     advice = f"write the server's own URL into {machine.shown(server.file)}"
@@ -229,7 +229,7 @@ def examine_command(
     """Examine a command.
 
     Args:
-        name: of the server.
+        name: the name of the server.
         words: the command.
         given: its environment.
         folder: where it starts.
@@ -238,7 +238,8 @@ def examine_command(
         start_s: how long the client waits, in seconds.
         client: the name of the client.
         remarks: diagnoses so far.
-        apart: the advice if the first word turns out to contain the arguments as well; by default, how to type them.
+        apart: the advice if the first word turns out to contain the arguments as well; by default, how to type them as
+            separate words.
     """
     unfit = next(
         (text for text in (*words, str(folder), *given, *given.values()) if not programs.is_passable(text)), None

@@ -68,8 +68,8 @@ def attempt(url: str, headers: Mapping[str, str], *, is_sse: bool, limit_s: floa
     """Speak to a server: initialize, tools/list, and the end of the session; a redirect is followed as SDKs follow it.
 
     Args:
-        url: of the server.
-        headers: of its entry.
+        url: the URL of the server.
+        headers: the headers of its entry.
         is_sse: whether the entry names the older transport, HTTP+SSE.
         limit_s: how long each request may take, in seconds.
     """
@@ -138,7 +138,7 @@ def _tools(
 
 
 def _sse(url: str, headers: Mapping[str, str], limit_s: float, began: float, reply: _Reply) -> HttpAttempt:
-    """Whether the older transport's stream has begun with this reply."""
+    """The outcome of a conversation in the older transport, whose stream should begin with this reply."""
     if reply.status == 200 and b"event: endpoint" in reply.body.replace(b"event:endpoint", b"event: endpoint"):
         return HttpAttempt(None, time.monotonic() - began)
     diagnosis = _of_status(reply, url)
@@ -156,7 +156,7 @@ def _sse(url: str, headers: Mapping[str, str], limit_s: float, began: float, rep
 
 
 def _other_transport(diagnosis: Diagnosis, url: str, headers: Mapping[str, str], limit_s: float) -> Diagnosis | None:
-    """Whether a server that refuses a POST opens the older transport's stream."""
+    """The diagnosis if a server that refuses a POST opens the older transport's stream, or None."""
     if diagnosis.verdict is not NotMcp:
         return None
     try:
@@ -175,7 +175,7 @@ def _request(number: int, method: str, params: dict[str, Any]) -> bytes:
 
 
 def _ask(method: str, url: str, headers: Mapping[str, str], body: bytes | None, limit_s: float) -> _Reply:
-    """Send one request; of an event stream, only the first event is waited for."""
+    """Send one request; returns the reply, which for an event stream holds only the first event."""
     accept = {"Accept": "text/event-stream"} if method == "GET" else _ACCEPT
     request = urllib.request.Request(url, body, {**accept, **headers}, method=method)  # noqa: S310 # http and https only
     try:

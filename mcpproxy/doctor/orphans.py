@@ -1,7 +1,7 @@
 """Ends processes that servers leave behind, out of the reach of their recorder.
 
 A server may fork, call `setsid` and exit, so that its child has no parent. On Linux, such children become children of
-this process, so that they can be found. Other systems have no such way; there, a daemon stays.
+this process, so that they can be found. Other systems cannot do this; there, a daemon keeps running.
 """
 
 from __future__ import annotations

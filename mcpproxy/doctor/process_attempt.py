@@ -1,4 +1,4 @@
-"""Starts a server that has a command, through the recorder, and speaks to it as a client would, to its end.
+"""Starts a server that has a command, through the recorder, speaks to it as a client would, and ends it.
 
 The few messages are written here and not by the official SDK: it is not among mcpproxy's dependencies (it brings a
 dozen more packages), and it hides what doctor looks for, such as lines on stdout that are not messages and the time of
@@ -41,7 +41,7 @@ NOISE_LINES: Final = 5
 """How many lines on stdout that are not messages are kept."""
 _LINE: Final = 16 << 20
 _TEXT: Final = 1000
-"""How much of a line is kept to be shown."""
+"""How much of a line is kept for display, in bytes or characters."""
 _STDERR_LINE: Final = 4096
 _LINES: Final = 100
 _END_S: Final = 5.0
@@ -50,7 +50,7 @@ _END_S: Final = 5.0
 
 _running: Final[set[subprocess.Popen[bytes]]] = set()
 interrupted: Final = threading.Event()
-"""Set once nothing may be started any longer."""
+"""Set when no more servers may be started."""
 
 
 @dataclass(slots=True)
@@ -130,7 +130,7 @@ def attempt(
 
 
 def end_all() -> None:
-    """Terminate every server that runs, so that the threads which speak to them end, too."""
+    """Terminate all running servers, so that the threads that speak to them end, too."""
     interrupted.set()
     for process in list(_running):
         with contextlib.suppress(OSError):
@@ -266,7 +266,7 @@ def _send(process: subprocess.Popen[bytes], message: dict[str, Any], until: floa
     data, fd = json.dumps(message).encode() + b"\n", process.stdin.fileno()
     if len(data) > select.PIPE_BUF:
         return  # it would be a response to an id that is longer than a page
-    # A pipe accepts so few bytes all at once or not at all.
+    # A pipe accepts so few bytes either as a whole or not at all.
     with contextlib.suppress(OSError, ValueError):
         os.set_blocking(fd, False)
         while True:

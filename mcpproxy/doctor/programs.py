@@ -40,9 +40,9 @@ def diagnose(command: str, variables: dict[str, str], folder: Path, home: Path) 
 
     Args:
         command: the first word, as the client starts it.
-        variables: what the server gets.
+        variables: the environment of the server.
         folder: where it is started.
-        home: of the user.
+        home: the home directory of the user.
     """
     path = variables.get("PATH", _DEFAULT_PATH)
     if "/" in command:
@@ -64,9 +64,9 @@ def unsplit_command(command: str, variables: dict[str, str], folder: Path, home:
 
     Args:
         command: a word that names no program.
-        variables: what the server gets.
+        variables: the environment of the server.
         folder: where it is started.
-        home: of the user.
+        home: the home directory of the user.
     """
     first, *rest = split(command)
     if not rest:

@@ -39,7 +39,10 @@ def trust_in(server: Server, machine: Machine) -> Trust:
 
 
 def _claude(server: Server, machine: Machine) -> Trust:
-    """Approvals are in the user's file for each project, or in settings; those of the project need a trusted folder."""
+    """What Claude Code's files say about a server.
+
+    Approvals are in the user's file for each project, or in settings; those of the project need a trusted folder.
+    """
     own = value_or(_own_data(server, machine, "~/.claude.json", "json"), ("projects", str(machine.project)))
     names = ("settings.json", "settings.local.json")
     outside = [own, _own_data(server, machine, "~/.claude/settings.json")]
@@ -93,7 +96,10 @@ def _gemini(server: Server, machine: Machine) -> Trust:
 
 
 def _qwen(server: Server, machine: Machine) -> Trust:
-    """An approval is bound to a hash of the entry (seen with 0.24.4); variables are replaced first in its own file."""
+    """What Qwen Code's files say about a server.
+
+    An approval is bound to a hash of the entry (seen with 0.24.4); variables are replaced first in its own file.
+    """
     folder = server.file.parent
     is_own = folder.name == ".qwen"
     place = (str(folder.parent if is_own else folder), server.name)

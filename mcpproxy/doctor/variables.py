@@ -28,7 +28,7 @@ class Missing(NamedTuple):
 
 
 def values_of(machine: Machine) -> dict[str, str]:
-    """The values of variables, as written in an entry: the client's environment, and what it defines itself."""
+    """The values of variables in an entry: from the client's environment, and those that the client itself defines."""
     return {
         **machine.environment,
         "${userHome}": str(machine.home),
@@ -43,9 +43,9 @@ def expanded(text: str, client: Client, values: Mapping[str, str], member: str =
     """A text with the values of its variables; one without a value is empty.
 
     Args:
-        text: of the entry.
+        text: a text in the entry.
         client: whose entry it is.
-        values: of the variables.
+        values: the values of the variables.
         member: the member of the entry that holds the text; by default, any but its environment.
     """
     return _replaced(text, client, member, lambda match: _value(match, values) or "")

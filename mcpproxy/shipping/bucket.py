@@ -1,7 +1,7 @@
 """An object store as a destination: S3 and stores with the same protocol, Google Cloud Storage, Azure.
 
-`obstore`, bindings of Rust's object_store, does the requests, the retries and the search for credentials. Large files
-go in parts, so memory does not grow with them. A put appears whole or not at all; the parts of one that was killed stay
+`obstore`, bindings of Rust's object_store, handles requests, retries and the search for credentials. Large files are
+sent in parts, so memory does not grow with them. A put appears whole or not at all; the parts of a killed put stay
 invisible in the store until its lifecycle rule deletes them.
 """
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 PART: Final = 8 << 20
-"""Bytes of a part. S3 accepts 10,000 parts, so a file can have 80 GB."""
+"""The size of a part, in bytes. S3 accepts 10,000 parts, so a file can have 80 GB."""
 AT_ONCE: Final = 3
-"""Parts in flight, and so in memory."""
+"""How many parts are in flight, and so in memory."""
 REQUEST: Final = timedelta(minutes=5)
-"""The most that one request may take: a part of 8 MiB over a line of 30 kB/s."""
+"""The time limit of a request: enough for a part of 8 MiB at 30 kB/s."""
 _RETRIED: Final = timedelta(minutes=3)
 _CHUNK: Final = 1 << 20
 _METADATA: Final = "http://169.254.169.254"
@@ -91,7 +91,7 @@ class Bucket:
             self._obstore.put(self._store, name, data, use_multipart=False)
 
     def replace(self, name: str, data: bytes, before: StoredContent | None) -> bool:
-        """Put a small file if the name still has what was read before, by a conditional request."""
+        """Put a small file if the name still has the content read before, by a conditional request."""
         mode: Any = "create" if before is None else before.version
         with self._translated_errors("write", name):
             try:
@@ -121,7 +121,7 @@ class Bucket:
         Args:
             name: the name of the file.
             file: the new local one.
-            size: bytes that it must have; None for any number.
+            size: the size that it must have, in bytes; None for any size.
         """
         with self._translated_errors("read", name), file.open("wb") as target:
             try:
@@ -175,7 +175,7 @@ class Bucket:
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong, in a line: no address with a signature, no body of a response."""
+    """What went wrong, in one line, without signed addresses and response bodies."""
     text = str(error)
     if _METADATA in text:
         return _NO_CREDENTIALS

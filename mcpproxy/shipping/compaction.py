@@ -5,8 +5,9 @@ captures from the old files to the new ones at once: it is put only if it has no
 deleted last. A kill in between leaves files that no manifest names; a later compaction deletes them when they are a day
 old.
 
-A capture that is shipped again after the compaction of its day has new files, and a manifest that does not count yet:
-`withdraw` rewrites the files of the day without it, and the day's manifest switches it to its own again.
+A capture that is shipped again after the compaction of its day has new files, and a manifest that does not count yet.
+`withdraw` then rewrites the files of the day without that capture, and the day's new manifest switches it back to its
+own files.
 """
 
 import hashlib
@@ -36,7 +37,7 @@ from mcpproxy.shipping.manifest import (
 )
 
 LEAST: Final = 4
-"""How many captures have files of their own before a day is rewritten: each rewrite copies all of its files."""
+"""How many captures must have files of their own before a day is rewritten: each rewrite copies the whole day."""
 LEFT_S: Final = 86_400
 """The age from which a file that no manifest names counts as left by a kill; a younger one may be named soon."""
 _TRIES: Final = 5
@@ -57,7 +58,7 @@ def sha256_of(file: Path) -> str:
 
 
 def days_to_compact(before: str, to: Destination) -> list[str]:
-    """The days older than `before` whose files are worth a look, oldest first; not the unknown day.
+    """The days older than `before` that may need compaction, oldest first; not the unknown day.
 
     Every capture has a file of the table `captures`, which is deleted after its other files. So this table shows which
     days have many files of their own, and which have leftovers.
@@ -84,11 +85,11 @@ def compact(
         day: as in the names of its files.
         to: the destination.
         room: a private folder for copies of the files.
-        tell: called with what is wrong with a capture's manifest; the capture keeps its own files.
+        tell: called with a message if a capture's manifest is wrong; that capture keeps its own files.
 
     Raises:
         CannotShip: the destination cannot be read or written.
-        Broken: the manifest of the day is broken, or not ours, or a file of the day cannot be read.
+        BrokenFile: the manifest of the day is broken, or not mcpproxy's, or a file of the day cannot be read.
         CannotExport: the disk is full.
     """
     known, stored = day_at(day, to)
@@ -114,7 +115,7 @@ def withdraw(day: str, capture: str, shipment: str, to: Destination, room: Path)
 
     Raises:
         CannotShip: the destination cannot be read or written.
-        Broken: the manifest of the day is broken, or not ours, or a file of the day cannot be read.
+        BrokenFile: the manifest of the day is broken, or not mcpproxy's, or a file of the day cannot be read.
         CannotExport: the disk is full.
     """
     for _ in range(_TRIES):
@@ -141,7 +142,7 @@ def _rewritten(
     """Put new files for a day, and its manifest; returns None if a file or the manifest has changed since."""
     files = list(files)
     new: list[File] = []
-    # Another machine may just be deleting a file of the same rows that an earlier manifest has named.
+    # Another machine may be deleting a file with the same rows, which an earlier manifest named.
     held = "".join(f"{capture} {captures[capture]}\n" for capture in sorted(captures))
     for table in dict.fromkeys(file.table for file in files):
         with tempfile.TemporaryDirectory(prefix=COMPACT, dir=room) as folder:
@@ -149,7 +150,7 @@ def _rewritten(
             if fetched is None:
                 return None
             local, lost = fetched
-            # Named still, so that the machines of its captures see that it is gone, and ship them again.
+            # Still listed, so that the machines of its captures see that it is gone, and ship them again.
             new += lost if captures else []
             target = Path(folder, "compact.parquet")
             rows = _merged(local, target, without, to) if local else 0
@@ -169,10 +170,10 @@ def _has_files(manifest: Manifest, to: Destination) -> bool:
 
 
 def _merged(local: dict[Path, File], target: Path, without: list[str], to: Destination) -> int:
-    """Write the rows of local copies into one file; returns how many there are.
+    """Write the rows of local copies into one file; returns the number of rows.
 
     Raises:
-        Broken: a file is at fault, or all of them are.
+        BrokenFile: a file is at fault, or all of them are.
     """
     try:
         return merge([*local], target, without)
@@ -191,7 +192,7 @@ def _merged(local: dict[Path, File], target: Path, without: list[str], to: Desti
 def _fetched(files: list[File], to: Destination, folder: Path) -> tuple[dict[Path, File], list[File]] | None:
     """Returns local copies of files, and the compacted files that are gone or broken, which no machine replaces.
 
-    Returns None if another file is not what its manifest says: it is being replaced, or deleted.
+    Returns None if another file does not match its manifest: it is being replaced, or deleted.
     """
     local: dict[Path, File] = {}
     lost = []
@@ -207,13 +208,13 @@ def _fetched(files: list[File], to: Destination, folder: Path) -> tuple[dict[Pat
 
 
 def _delete(files: Iterable[File], to: Destination) -> None:
-    """Delete files, those of the table `captures` last: it shows what is left after a kill."""
+    """Delete files, the files of the table `captures` last, because they show what a kill has left."""
     for file in sorted(files, key=lambda file: file.table == CAPTURES):
         to.delete(file.name)
 
 
 def _delete_leftovers(day: str, known: Day | None, manifests: list[Manifest], to: Destination) -> None:
-    """Delete what a killed compaction left: files that no manifest named yet, or that it had just replaced."""
+    """Delete files that a killed compaction left: files that no manifest named yet, or that it had just replaced."""
     named = {file.name for file in known.files} if known is not None else set()
     held = known.captures if known is not None else {}
     replaced = {

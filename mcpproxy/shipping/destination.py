@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 from captures.errors import CannotCreate, CaptureError
 
 MAX_SMALL_FILE_BYTES: Final = 16 << 20
-"""Bytes of the largest small file that is read: a manifest of 100,000 captures has 11 MB."""
+"""The maximum size of a small file, in bytes; a manifest of 100,000 captures has 11 MB."""
 
 
 class CannotShip(CannotCreate):
@@ -22,7 +22,7 @@ class BrokenFile(CaptureError):
 
 
 def unusable(where: object, what: str) -> BrokenFile:
-    """The error for something that ship would not put in this place."""
+    """The error for something that `ship` would not put there."""
     return BrokenFile(f"cannot use {where}: it is {what}; move it away, and ship again")
 
 
@@ -62,10 +62,10 @@ class Destination(Protocol):
         """Put a small file under a name, in place of the file that has it."""
 
     def replace(self, name: str, data: bytes, before: StoredContent | None) -> bool:
-        """Put a small file if the name still has what was read before (None: nothing); returns whether it was put."""
+        """Put a small file if the name still has this content (None: no file); returns whether it was put."""
 
     def read(self, name: str) -> StoredContent | None:
-        """A small file, or None if there is no file of this name. One larger than `MAX_SMALL_FILE_BYTES` is broken."""
+        """A small file, or None if there is none of this name. One above `MAX_SMALL_FILE_BYTES` counts as broken."""
 
     def fetch(self, name: str, file: Path, size: int) -> bool:
         """Copy a file to a new local one; returns whether there is one of this name and size."""

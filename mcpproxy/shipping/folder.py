@@ -31,13 +31,13 @@ _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _LINK: Final = "a symbolic link, which is not followed"
 _OF_ONE: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENOTEMPTY})
-"""The system's errors if a name belongs to something that is not a file, or a file is in the place of a folder."""
+"""The system's errors if a name belongs to something other than a file, or a file is in the place of a folder."""
 
 
 class Folder:
     """A directory as a destination; it is created if it does not exist.
 
-    It may be a link. Below it, no link is followed: anyone else who may write there could lead us anywhere.
+    It may be a link. Below it, no link is followed: anyone else who may write there could point it anywhere.
     """
 
     def __init__(self, root: Path) -> None:
@@ -72,7 +72,7 @@ class Folder:
         self._put(name, lambda target: target.write(data))
 
     def replace(self, name: str, data: bytes, before: StoredContent | None) -> bool:
-        """Put a small file if the name still has what was read before; a lock keeps others out."""
+        """Put a small file if the name still has the content read before; a lock keeps others out."""
         with self._translated_errors("write", name), self._locked():
             now = self.read(name)
             if (now and now.data) != (before and before.data):
@@ -214,7 +214,7 @@ def _entered(part: str, parent: int, path: Path, *, create: bool) -> int:
     """Open one folder in another.
 
     Raises:
-        Broken: it is a link.
+        BrokenFile: it is a link.
         OSError: it cannot be opened or created.
     """
     if create:

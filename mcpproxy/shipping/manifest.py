@@ -25,7 +25,7 @@ CAPTURES: Final = "captures"
 COMPACT: Final = "compact-"
 """The prefix of the names of a compacted day's files."""
 MAX_COMPACTED_CAPTURES: Final = 100_000
-"""Captures of a compacted day, so that its manifest stays far below `MAX_SMALL_FILE_BYTES`."""
+"""The maximum number of captures in a compacted day, so that its manifest stays far below `MAX_SMALL_FILE_BYTES`."""
 _ID: Final = "[0-9a-f]{32}"
 _SHIPMENT: Final = "[0-9a-f]{16}"
 _DAY: Final = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}|{NO_DAY}"
@@ -41,7 +41,7 @@ class Name(NamedTuple):
     table: str
     day: str
     capture: str | None
-    """None for a file of a compacted day."""
+    """The id of its capture; None for a file of a compacted day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +53,16 @@ class File:
     name: str
     size: int
     rows: int | None
-    """None for `raw`."""
+    """The number of its rows; None for `raw`."""
     sha256: str
 
 
 @dataclass(frozen=True, slots=True)
 class ShippedState:
-    """What was shipped of a capture. The same state is never shipped twice."""
+    """The state in which a capture was shipped. The same state is never shipped twice."""
 
     segments: tuple[tuple[int, int], ...]
-    """Number and bytes of each segment."""
+    """The number of each segment, and its size in bytes."""
     last: int | None
     """Number of the last record; None if the end of the capture is not a record."""
     redacted: bool
@@ -82,7 +82,7 @@ class Manifest:
     day: str
     state: ShippedState
     is_damaged: bool
-    """Whether the capture is damaged, so that the files hold only what is intact."""
+    """Whether the capture is damaged, so that the files hold only its intact part."""
     files: tuple[File, ...]
     replaced: tuple[str, ...] = ()
     """The names of an earlier shipment's files that may still be there."""
@@ -102,7 +102,7 @@ class Day:
     files: tuple[File, ...]
 
     def has_another(self, capture: str, shipment: str) -> bool:
-        """Whether the files hold another shipment of a capture than this one."""
+        """Whether the files hold a different shipment of a capture."""
         return self.captures.get(capture, shipment) != shipment
 
     def encoded(self) -> bytes:
@@ -135,17 +135,17 @@ def manifest_at(capture: str, to: Destination) -> Manifest | None:
     """The manifest of a capture at a destination, if there is one.
 
     Raises:
-        Broken: it cannot be read, or is not a manifest of this capture, of a version that we know.
+        BrokenFile: it cannot be read, or is not a manifest of this capture, of a known version.
     """
     stored = to.read(manifest_name(capture))
     return None if stored is None else manifest_of(stored.data, capture, f"{to.shown}/{manifest_name(capture)}")
 
 
 def day_at(day: str, to: Destination) -> tuple[Day | None, StoredContent | None]:
-    """The manifest of a day at a destination, if there is one, and as it was read, for `replace`.
+    """The manifest of a day at a destination, if there is one, and its content as read, for `replace`.
 
     Raises:
-        Broken: it cannot be read, or is not a manifest of this day, of a version that we know.
+        BrokenFile: it cannot be read, or is not a manifest of this day, of a known version.
     """
     stored = to.read(day_name(day))
     return (None if stored is None else day_of(stored.data, day, f"{to.shown}/{day_name(day)}")), stored
@@ -155,7 +155,7 @@ def manifest_of(data: bytes, capture: str, where: str) -> Manifest:
     """Parse the manifest of a capture; `where` is what an error calls it.
 
     Raises:
-        Broken: it is not a manifest of this capture, of a version that we know.
+        BrokenFile: it is not a manifest of this capture, of a known version.
     """
     values = _decoded(data, where)
     try:
@@ -183,7 +183,7 @@ def day_of(data: bytes, day: str, where: str) -> Day:
     """Parse the manifest of a day; `where` is what an error calls it.
 
     Raises:
-        Broken: it is not a manifest of this day, of a version that we know.
+        BrokenFile: it is not a manifest of this day, of a known version.
     """
     values = _decoded(data, where)
     try:

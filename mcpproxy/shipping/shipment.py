@@ -3,9 +3,9 @@
 Everything is made in a private folder first, so the destination sees only complete files, and memory does not grow with
 the capture.
 
-A first shipment names its files after the capture. A later one, because the options have changed, gives them names of
-its own, the same again after a kill. So the files of the earlier shipment stay what their manifest says until the new
-manifest takes its place; it lists them until they are deleted.
+The first shipment of a capture names its files after the capture. A later one, made because the options have changed,
+uses other names, and the same ones again after a kill. So the files of the earlier shipment match their manifest until
+the new manifest replaces it; the new one lists them until they are deleted.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ class ShipmentResult(NamedTuple):
 
     manifest: Manifest
     put: tuple[File, ...]
-    """The files that were put; none if this state was at the destination already."""
+    """The files that were put; empty if the destination already had this state."""
 
 
 class ShippedListing:
@@ -99,7 +99,7 @@ def ship(
 
     Raises:
         CannotShip: the destination or the room cannot be written.
-        Broken: something of this capture at the destination is broken, or not ours.
+        BrokenFile: something of this capture at the destination is broken, or not mcpproxy's.
         CaptureError: the capture cannot be read.
     """
     files = segments(path)
@@ -152,17 +152,17 @@ def is_current(manifest: Manifest, to: Destination) -> bool:
 
 
 def _is_there(manifest: Manifest, to: Destination, there: ShippedListing) -> bool:
-    """Whether `is_complete`; checks single files only if the listing lacks one, as another machine may have put it."""
+    """As `is_complete`, but checks single files only if the listing lacks one, as another machine may have put it."""
     return is_complete(manifest, to, there.size) or is_complete(manifest, to)
 
 
 def is_complete(manifest: Manifest, to: Destination, size: Callable[[str], int | None] | None = None) -> bool:
-    """Whether the destination has every file of a shipment in its size, or of the day in which it was compacted.
+    """Whether the destination has every file of a shipment, or of its compacted day, in the right size.
 
     Args:
         manifest: the manifest of the shipment.
         to: the destination.
-        size: the bytes of a file; by default as the destination says now.
+        size: returns the size of a file in bytes; by default, the destination is asked.
     """
     size = size or to.size
     day, _ = day_at(manifest.day, to)

@@ -28,23 +28,23 @@ def register(spark: "SparkSession") -> None:
 def create_views(
     spark: "SparkSession", *, captures: str | None = None, data_set: str | None = None, cached: bool = False
 ) -> list[str]:
-    """Make the tables and views of `query` as temporary views, over captures or over a data set of `ship`.
+    """Create the tables and views of `query` as temporary views, over captures or over a data set of `ship`.
 
-    Over captures, the table of those that cannot be read is called `unreadable`, as `errors` is a view about calls. In
+    Over captures, the table of unreadable captures is called `unreadable`, because `errors` is a view about calls. In
     a data set without findings, the views about findings are left out.
 
     Args:
         spark: the session; `register` is not needed.
         captures: a capture, a folder, or the URL of an object store.
-        data_set: where `ship` has put a data set, as Spark names it: `s3a://…` for S3.
-        cached: keep what was read in the memory and on the disks of the workers. Otherwise each query reads the
-            captures again, as often as it names a table.
+        data_set: the location of a data set of `ship`, as Spark names it: `s3a://…` for S3.
+        cached: whether to keep the rows in the memory and on the disks of the workers. Otherwise each query reads the
+            captures again for each table that it names.
 
     Returns:
-        The names of everything that was made. Temporary views with these names are replaced.
+        The names of all tables and views that were created. Temporary views with these names are replaced.
 
     Raises:
-        TypeError: not exactly one place is given.
+        TypeError: not exactly one of `captures` and `data_set` is given.
         FileNotFoundError: there is no data set.
     """
     from mcpproxy.spark import views

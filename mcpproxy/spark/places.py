@@ -1,8 +1,8 @@
 """Where captures are, for Spark: finds them in a folder or an object store, and brings one to a worker.
 
 The driver plans: it lists the files, and reads the first record of each capture, so it knows ids, days and names before
-any task starts. Copies count once, as in `query`: of files with the same id and the same bytes one is kept; a capture
-with the id of another and other bytes gets an id of its own, and the largest keeps the one they share.
+any task starts. Copies count once, as in `query`: of files with the same id and the same bytes one is kept; of captures
+with the same id and different bytes, the largest keeps the id, and each of the others gets a new one.
 """
 
 import os
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _HEADS: Final = (1 << 16, 1 << 20)
 """How many bytes at the start of an object are searched for its first record, before all of it is fetched."""
 _AT_ONCE: Final = 16
-"""Requests for headers at a time."""
+"""How many headers are requested at a time."""
 _PRIVATE: Final = "mcpproxy-spark-"
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - days are UTC, without a zone
 
@@ -46,9 +46,9 @@ class RemoteCapture:
     """One capture, or what looked like one."""
 
     shown: str
-    """Its path or URL: of its first segment that is there."""
+    """The path or URL of its first segment that exists."""
     files: tuple[tuple[int, str], ...]
-    """The number and the path or URL of each segment; of a local capture only the one given, as others may appear."""
+    """The number and the path or URL of each segment; for a local capture, only the given one, as more may appear."""
     id: str | None = None
     """The value of the column `capture`; None if it cannot be read."""
     day: date | None = None
@@ -91,7 +91,7 @@ def plan(path: str) -> list[RemoteCapture]:
         path: a capture, a folder with captures below it, or `s3://BUCKET/PREFIX`, `gs://…` or `az://…`.
 
     Raises:
-        NotACapture: there is no capture at all, or the scheme of the URL is unknown here.
+        NotACapture: there is no capture, or the URL has an unknown scheme.
         CannotShip: the object store cannot be read.
     """
     scheme, is_named, _ = path.partition("://")
@@ -113,7 +113,7 @@ def described(capture: Capture) -> dict[str, Any]:
 
 @contextmanager
 def task_folder() -> Iterator[Path]:
-    """A private folder for one task, deleted afterwards; those that killed tasks have left are deleted first."""
+    """A private folder for one task, deleted afterwards; folders left by killed tasks are deleted first."""
     root = Path(tempfile.gettempdir())
     sweep(root, _PRIVATE)
     with private_folder(root, _PRIVATE) as folder:
@@ -176,7 +176,7 @@ def _place(path: Path, state: CaptureState | None, refused: str | None = None) -
 
 
 def _opened(url: str) -> "tuple[Bucket, str]":
-    """The store of an object, and the name there."""
+    """The store of an object, and the object's name in it."""
     from mcpproxy.shipping.bucket import Bucket  # the extra is loaded for URLs only
 
     folder, _, name = url.rpartition("/")
@@ -203,7 +203,7 @@ def _remote(url: str) -> list[RemoteCapture]:
 
 
 def _head(bucket: "Bucket", segments: tuple[tuple[int, _Object], ...], scratch: Path) -> _Head:
-    """What the header of a capture says; no more than its first bytes are fetched unless they hold no record."""
+    """The capture as its header describes it; only its first bytes are fetched, unless they hold no record."""
     first = segments[0][1]
     url = f"{bucket.shown}/{first.name}"
     for count in (*(count for count in _HEADS if count < first.size), first.size):
@@ -221,7 +221,7 @@ def _head(bucket: "Bucket", segments: tuple[tuple[int, _Object], ...], scratch: 
 
 
 def _settled(bucket: "Bucket", heads: list[_Head]) -> Iterator[RemoteCapture]:
-    """The captures that count, each with its id: the rules of `analysis.store.open.deduplicate`."""
+    """The captures that count, each with its id, by the rules of `analysis.store.open.deduplicate`."""
     known: dict[str, list[_Head]] = {}
     for head in heads:
         if head.header is None:
@@ -245,14 +245,14 @@ def _files(bucket: "Bucket", head: _Head) -> tuple[tuple[int, str], ...]:
 
 
 def _id(head: _Head) -> str:
-    """The id in the header, else one of the URL: the path of a copy on this machine differs each time."""
+    """The id in the header, or else one derived from the URL, because the path of a local copy differs each time."""
     assert head.header is not None
     own = head.header.header.members.get("capture")
     return own if isinstance(own, str) and capture_id(head.header) == own else place_id(head.url)
 
 
 def _is_copy(bucket: "Bucket", head: _Head, other: _Head) -> bool:
-    """Whether all objects of two captures have the same bytes; they are read only if neither size nor tag says so."""
+    """Whether two captures have the same bytes; reads their objects only if sizes and tags do not decide it."""
     if [one.size for _, one in head.segments] != [one.size for _, one in other.segments]:
         return False
     pairs = zip(head.segments, other.segments, strict=True)

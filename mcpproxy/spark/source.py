@@ -3,8 +3,8 @@
     spark.read.format("mcpcap").option("table", "exchanges").load("s3://bucket/captures")
 
 A capture is never split, not even by segment: a response in one segment belongs to a request in another, and numbers of
-sessions run through all of them. Small captures share a partition, because a task of its own would cost each of them
-several times what loading it does.
+sessions run through all of them. Small captures share a partition, because a separate task for each would cost several
+times as much as loading it.
 
 A capture that cannot be read is a row in the table `errors`, and never fails a job. Faults outside the capture do: a
 full disk, a store that does not answer, a folder that a worker lacks. Spark then retries the task, which yields the
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "mcpcap"
 PARTITION_BYTES: Final = 4 << 20
-"""Bytes of the captures that share a partition, unless the option `partitionBytes` says otherwise."""
+"""The maximum size of the captures that share a partition, in bytes, unless `partitionBytes` is given."""
 MAX_CAPTURES_PER_PARTITION: Final = 64
-"""The most captures that share one."""
+"""The maximum number of captures that share a partition."""
 _MAX_ERROR_CHARS: Final = 2000
 
 # The test that each filter makes on the one value in all rows of a capture; a comparison with NULL is never true.
@@ -81,7 +81,7 @@ class Captures(InputPartition):  # type: ignore[misc, unused-ignore]  # Any wher
 class CaptureSource(DataSource):  # type: ignore[misc, unused-ignore]
     """Tables of captures; the option `table` says which, by default `exchanges`.
 
-    The option `partitionBytes` is the size up to which small captures share a partition; 0 gives each one of its own.
+    The option `partitionBytes` is the size up to which small captures share a partition; 0 gives each capture its own.
     """
 
     @classmethod

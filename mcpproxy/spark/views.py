@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 UNREADABLE: Final = "unreadable"
-"""The name here of the source's table `errors`, because the view `errors` is about calls."""
+"""The view's name for the source's table `errors`, because the view `errors` is about calls."""
 
 
 def create(spark: "SparkSession", tables: "dict[str, DataFrame]") -> list[str]:
-    """Make the tables, and every view that needs no others.
+    """Create the tables, and every view that needs no other tables.
 
     Args:
         spark: the session.
         tables: the tables by name.
 
     Returns:
-        The names of everything that was made.
+        The names of all tables and views that were created.
     """
     made = []
     for name, frame in tables.items():
@@ -50,9 +50,9 @@ def of_captures(spark: "SparkSession", path: str) -> "dict[str, DataFrame]":
 
 
 def of_data_set(spark: "SparkSession", path: str) -> "dict[str, DataFrame]":
-    """All tables of a shipped data set. `findings` is left out if it has none: an empty table would look clean.
+    """All tables of a shipped data set. A set without findings gets no table `findings`: an empty one would look clean.
 
-    Columns have their current names even in rows from files that were shipped when they had others.
+    Columns have their current names even in rows from files that were shipped with older names.
 
     Args:
         spark: the session.

@@ -1,7 +1,8 @@
 """SqlClient: sends SQL from the screens to the worker process; a thread receives its replies.
 
-The app has one. Its process (`mcpproxy.sql.worker`) starts with the first query and ends when the app does, however
-that ends; if it dies, that is reported, and the next query starts another. No database is loaded here.
+The app has one SqlClient. Its process (`mcpproxy.sql.worker`) starts with the first query and ends with the app, even
+if the app is killed. If the process dies, that is reported, and the next query starts another. No database is loaded
+here.
 """
 
 import os
@@ -17,7 +18,7 @@ from analysis.child_process import PythonChild, as_json
 GRACE_S: Final = 3.0
 """How long a process may take to stop a query before it is killed."""
 MAX_WORKER_MESSAGE_BYTES: Final = 256 << 20
-"""Bytes of one message."""
+"""The maximum size of a message, in bytes."""
 
 
 class Relation(NamedTuple):
@@ -68,7 +69,7 @@ class SqlClient:
         self.progress: tuple[int, int] | None = None
         """Bytes loaded, and the total."""
         self.notes: list[str] = []
-        """What is missing in the results."""
+        """Messages about what is missing from the results."""
         self.answer: ResultTable | None = None
         self.written: WrittenResult | None = None
         """The last result that was written; None until then."""
@@ -90,7 +91,7 @@ class SqlClient:
 
         Args:
             paths: the captures.
-            sql: statements; the result is that of the last.
+            sql: the statements; the result is that of the last one.
             anew: reload captures that have grown, however long that takes.
         """
         self.stop()
@@ -104,8 +105,8 @@ class SqlClient:
             paths: the captures.
             sql: as for `ask`.
             form: `csv` or `json`.
-            place: a file, which must not exist; None for a text.
-            most: bytes of a text; the rows that do not fit are left out.
+            place: the file to create, which must not exist; None to return the lines as text.
+            most: the maximum size of the text, in bytes; rows that do not fit are left out.
         """
         self.stop()
         self.written = None

@@ -38,13 +38,13 @@ class SqlSession:
         hear: Callable[[str], None],
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Prepare; the first query loads the captures.
+        """Prepare a session; the first query loads the captures.
 
         Args:
             paths: the captures.
             limits: the resource limits of a query.
             hear: called with a line for each capture that could not be read, or whose rows are incomplete.
-            progress: called with how much is loaded; None for a line on a terminal.
+            progress: called with the progress of loading; None to show it as a line on the terminal.
         """
         self._paths = list(paths)
         self._limits = limits
@@ -233,7 +233,7 @@ def relation_of(name: str, listed_by: str) -> Relation:
     """The view or table of that name.
 
     Args:
-        name: in any case.
+        name: its name, in upper or lower case.
         listed_by: the command that lists them all, for the error message.
 
     Raises:

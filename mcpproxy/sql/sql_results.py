@@ -27,7 +27,7 @@ from mcpproxy.wording.units import ms_figure, ms_text, nanoseconds
 from mcpproxy.wording.wrapping import wrapped
 
 PROBE: Final = 1000
-"""Rows that decide how wide the columns of a table are."""
+"""How many rows decide the widths of a table's columns."""
 PROBED: Final = 1_000_000
 """The maximum number of cells in these rows, which are in memory at the same time."""
 NARROWEST: Final = 12
@@ -49,7 +49,7 @@ _PATH: Final = re.compile(r"[^\s{\[]\S*/\S*|/\S*")
 _NUMBERS: Final = ("decimal", "float", "integer")
 _GAP: Final = 2
 _CELL: Final = 200
-"""Characters of a cell that a table may show, however wide the terminal is."""
+"""How many characters of a cell a table may show, however wide the terminal is."""
 
 
 def names_of(columns: Iterable[Column]) -> list[str]:
@@ -69,7 +69,7 @@ def names_of(columns: Iterable[Column]) -> list[str]:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[Value]], width: int, style: Style) -> Iterator[str]:
-    """Lines of an aligned table that fits, with what it leaves out named below; of few wide rows, a line per value."""
+    """The lines of a table that fits, with left-out columns named below; few wide rows get a line per value."""
     write = [cell_formatter(column) for column in columns]
     shown = ([to(cell) for to, cell in zip(write, row, strict=True)] for row in rows)
     probe = list(islice(shown, _most_probed(columns)))
@@ -114,7 +114,7 @@ class _Layout(NamedTuple):
     """Which columns a table shows, and how wide."""
 
     widths: dict[int, int]
-    """Cells of each shown column, by its place in the answer."""
+    """The width of each shown column in cells, by its position in the result."""
     right: set[int]
     """Right-aligned columns: numbers, which are never cut; their names may be."""
     short: dict[int, Callable[[str], str]]
@@ -130,7 +130,7 @@ def _all(probe: list[list[Span]], rest: Iterator[list[Span]]) -> Iterator[list[S
 
 
 def _laid_out(columns: Sequence[Column], head: list[Span], probe: list[list[Span]], width: int) -> _Layout:
-    """All columns if they fit, with times and hashes shortened first; otherwise only the most important ones.
+    """The layout with all columns, if necessary with shortened times and hashes, or with the most important ones.
 
     A value that is the same in all rows goes below the table, where dropped columns are named as well.
     """
@@ -198,7 +198,7 @@ def _beginning(text: str) -> str:
 
 
 def _missed(name: str, at: int) -> tuple[int, int]:
-    """How important a column is, as a sort key: later columns less than earlier ones."""
+    """How important a column is, as a sort key: later columns are less important than earlier ones."""
     if name in _LEAST_MISSED:
         return 0, _LEAST_MISSED.index(name)
     return 2 if name == _MOST_MISSED else 1, -at
@@ -217,7 +217,7 @@ def _left_out(places: list[int], least: dict[int, int], head: list[Span], width:
 
 
 def _excess(places: list[int], least: dict[int, int], width: int) -> int:
-    """By how many cells the columns do not fit."""
+    """How many cells too wide the columns are."""
     return sum(least[at] for at in places) + _GAP * (len(places) - 1) - width
 
 

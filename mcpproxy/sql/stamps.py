@@ -22,9 +22,9 @@ class TimestampPaths(NamedTuple):
     """The positions of timestamps in the JSON of a type."""
 
     members: "Mapping[str, TimestampPaths | None]"
-    """Those in members, by name, or in elements, by number."""
+    """The positions in members, by name, or in elements, by number."""
     each: "TimestampPaths | None" = None
-    """Those in all others."""
+    """The positions in all other members or elements."""
     are_keys: bool = False
     """Whether the names of members are timestamps."""
 
@@ -46,7 +46,7 @@ def inside_of(type_: str) -> TimestampPaths | None:
 
 
 def _read_type(words: list[str]) -> TimestampPaths | None:
-    """The same for the type at the end of the words, which are removed from there."""
+    """Read the type at the end of the words, and remove those words; returns where timestamps are in its values."""
     name = words.pop()
     zone = _HERE if name.startswith("TIMESTAMP") else None
     while words and words[-1] not in ("(", ")", ",", "["):
@@ -92,7 +92,8 @@ def stamped(text: str, inside: TimestampPaths) -> str:
 def _walk(text: str, at: int, inside: TimestampPaths | None, pieces: list[str]) -> int:
     """Write the value that begins there, with its timestamps converted; returns where it ends.
 
-    All else stays unchanged: decoding would lose digits of numbers, and all but the last of members with the same name.
+    Everything else stays unchanged: decoding would lose digits of numbers, and all but the last of members with the
+    same name.
     """
     if inside is None or inside is _HERE or text[at] not in "[{":
         value, end = _DECODER.raw_decode(text, at)

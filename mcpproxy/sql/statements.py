@@ -1,7 +1,7 @@
-"""Splits SQL into text, names and comments: decides where a statement ends, and how it reads on one line.
+"""Splits SQL into strings, names and comments, to find where a statement ends and to write it on one line.
 
 Nothing here understands SQL. It covers as much of DuckDB's lexer as is needed to determine which semicolons and line
-ends are quoted. Time is linear in the text, whatever it contains.
+ends are quoted. Time is linear in the length of the text, regardless of its content.
 """
 
 import re
@@ -36,7 +36,7 @@ class _Piece(NamedTuple):
 
 
 def is_whole(text: str) -> bool:
-    """Whether a statement is complete: ended by a semicolon outside texts, names and comments."""
+    """Whether a statement is complete: ended by a semicolon outside strings, quoted names and comments."""
     if ";" not in text:
         return False
     has_ended = False
@@ -54,9 +54,9 @@ def in_one_line(text: str) -> str | None:
     """A statement on one line, without the comments that need a line end.
 
     Returns:
-        None if it would not be the same statement. That is so if a line ends inside a text or a name, which cannot be
-        written in another way that is valid everywhere; and if a text continues on another line, as `'a'` and `'b'`
-        below it are one text, but not valid SQL on one line.
+        The statement, or None if it would not be the same one. That is so if a line ends inside a string or a quoted
+        name, for which no other spelling is valid everywhere, and if a string continues on another line: `'a'` with
+        `'b'` on the line below is one string, but the two are not valid SQL on one line.
     """
     parts: list[str] = []
     outside, before = "", ""
@@ -110,6 +110,6 @@ def _end(text: str, token: re.Match[str]) -> int | None:
         return None
     if opening in ("e'", "E'"):
         return next((match.end() for match in _OF_ESCAPES.finditer(text, at) if match[0] == "'"), None)
-    # A quote within quotes is written twice. Here, that is the same as two adjacent texts.
+    # A quote within quotes is written twice. Here, that is the same as two adjacent strings.
     end = text.find(opening, at)
     return end + len(opening) if end >= 0 else None

@@ -7,8 +7,8 @@ outlives the screens, however they end.
 Requests: `{"turn": N, "paths": […], "sql": "…"}`; `"anew": true` reloads captures that have grown. With `write`, the
           result is written: `{"form": "csv" or "json", "place": a new file, or null for a text, "most": its bytes}`.
           `{"stop": N}` stops that turn, even if it has not begun, and leaves everything else unchanged.
-Answers:  `{"relations": […], "keywords": […]}` once; then, with the `turn` that they belong to: `progress`
-          [done, total], `note` (a text), and at the end `answer`, `written` or `error` (lines). An answer is bounded:
+Replies: `{"relations": […], "keywords": […]}` once; then, with the `turn` that they belong to: `progress`
+          [done, total], `note` (a text), and at the end `answer`, `written` or `error` (lines). A result is bounded:
           `more` says that rows were left out.
 """
 
@@ -36,9 +36,9 @@ from mcpproxy.sql.statements import KEYWORDS
 
 MAX_RESULT_ROWS: Final = 10_000
 MAX_RESULT_CHARS: Final = 8 << 20
-"""Characters of all cells of a result together."""
+"""The maximum number of characters in all cells of a result."""
 CELL: Final = 4000
-"""Characters of a cell."""
+"""The maximum number of characters in a cell."""
 QUICK_S: Final = 2.0
 """If loading took no longer than this and a capture has grown, each query loads again."""
 TELL_S: Final = 0.1
@@ -169,7 +169,7 @@ class SqlWorker:
         return {"rows": count - heads, "text": "", "is_cut": False}
 
     def _about(self, paths: list[Path], *, anew: bool) -> SqlSession:
-        """The loaded captures; those that have grown are reloaded if that is quick or requested."""
+        """Returns the loaded captures; reloads those that have grown if that is quick or requested."""
         if self._session is not None and paths == self._paths:
             is_due = anew or self._load_s <= QUICK_S
             if not is_due or self._loaded == _state(paths):
@@ -216,6 +216,6 @@ def _fitting(lines: Iterable[str], most: int) -> tuple[str, int, bool]:
 
 
 def _state(paths: list[Path]) -> list[tuple[str, int]]:
-    """The paths and sizes that grow when a capture does."""
+    """The paths and sizes of the captures; the sizes change when a capture grows."""
     files = [file for path in paths for file in segments(path)]
     return [(str(file), file.stat().st_size) for file in files if file.exists()]

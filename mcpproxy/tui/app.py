@@ -95,7 +95,7 @@ LIGHT: Final = Theme(
     variables={"dim": "#5f646e", **_scroll_bar("#ebebe6")},
 )
 MAX_SCREEN_DEPTH: Final = 12
-"""The maximum depth of the stack of screens; at this depth, all above the list of sessions are closed first."""
+"""The maximum depth of the stack of screens; at this depth, all screens above the list of sessions are closed first."""
 MOVES: Final = frozenset({"up", "down", "page-up", "page-down", "first", "last"})
 """The keys that the palette does not list."""
 ELSEWHERE: Final = ("app.", "palette")
@@ -144,7 +144,7 @@ class TuiApp(Host):
         first: Path | None = None,
         routed: Callable[[], Sequence[RoutedServer]] | None = None,
     ) -> None:
-        """The app.
+        """Create the app.
 
         Args:
             find: returns the captures to list, newest first.

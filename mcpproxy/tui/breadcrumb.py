@@ -10,14 +10,14 @@ from mcpproxy.wording.spans import Span
 SEPARATOR: Final = " › "
 LEFT_OUT: Final = "…"
 LEAST: Final = 12
-"""Cells that a name keeps until a crumb is left out instead."""
+"""How many cells a name keeps before a crumb is left out instead."""
 
 
 class Crumb(NamedTuple):
     """A place on the way to where the user is."""
 
     text: str
-    """Sanitised."""
+    """The sanitised text."""
     target: object = None
     """Where a click on it leads; None if nowhere."""
     is_name: bool = False

@@ -1,4 +1,4 @@
-"""The app as its screens and widgets know it: what they may use of it.
+"""The host: the part of the app that its screens and widgets may use.
 
 Screens and widgets import this module and never the app, which imports them.
 """

@@ -1,4 +1,4 @@
-"""The user's layout: how large the detail is, and the theme, kept for the next start.
+"""The user's layout: the size of the detail, and the theme, kept for the next start.
 
 A line for each of them, in a file in the state directory that only the user can read. It is a convenience: damaged
 lines are ignored, and if the file cannot be written, the screens continue without it.
@@ -14,7 +14,7 @@ from mcpproxy.history import history_path, lines_of, write_lines
 SMALLEST: Final = 20
 MAX_DETAIL_PERCENT: Final = 80
 STEP: Final = 5
-"""Percent of the screen."""
+"""By how many percent of the screen a key resizes the detail."""
 
 _FILE: Final = "tui_layout"
 _NAMES: Final = ("below", "beside", "full", "theme")
@@ -24,7 +24,7 @@ _writing: Final = Lock()
 
 @dataclass(frozen=True)
 class Layout:
-    """How large the detail is."""
+    """The size of the detail."""
 
     below: int = 45
     """Its share of the height if it is below the list, in percent."""

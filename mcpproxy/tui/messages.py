@@ -14,7 +14,7 @@ class CaptureGrown(Message):
     bubble = True
 
     def can_replace(self, message: Message) -> bool:
-        """A burst becomes one."""
+        """Whether another message may replace this one: a burst becomes one message."""
         return isinstance(message, CaptureGrown)
 
 
@@ -24,7 +24,7 @@ class Checked(Message):
     bubble = True
 
     def can_replace(self, message: Message) -> bool:
-        """A burst becomes one."""
+        """Whether another message may replace this one: a burst becomes one message."""
         return isinstance(message, Checked)
 
 
@@ -32,7 +32,7 @@ class Progressed(Message):
     """The thread of a screen has more results, or has reached the end. Only the newest counts."""
 
     def can_replace(self, message: Message) -> bool:
-        """A burst becomes one."""
+        """Whether another message may replace this one: a burst becomes one message."""
         return isinstance(message, Progressed)
 
 
@@ -40,7 +40,7 @@ class ListChanged(Message):
     """The list of captures, or the summary of one, has changed. Only the newest counts."""
 
     def can_replace(self, message: Message) -> bool:
-        """A burst becomes one."""
+        """Whether another message may replace this one: a burst becomes one message."""
         return isinstance(message, ListChanged)
 
 
@@ -48,7 +48,7 @@ class RowsRead(Message):
     """Rows that a table waits for have been read."""
 
     def can_replace(self, message: Message) -> bool:
-        """A burst becomes one."""
+        """Whether another message may replace this one: a burst becomes one message."""
         return isinstance(message, RowsRead)
 
 
@@ -56,7 +56,7 @@ class Sorted(Message):
     """The thread that sorts rows has got further, or has finished."""
 
     def can_replace(self, message: Message) -> bool:
-        """A burst becomes one."""
+        """Whether another message may replace this one: a burst becomes one message."""
         return isinstance(message, Sorted)
 
 
@@ -88,7 +88,7 @@ class SqlReplied(Message):
     """The SQL process has sent something. Only the newest counts."""
 
     def can_replace(self, message: Message) -> bool:
-        """A burst becomes one."""
+        """Whether another message may replace this one: a burst becomes one message."""
         return isinstance(message, SqlReplied)
 
 

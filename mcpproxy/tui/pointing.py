@@ -18,7 +18,7 @@ class Term(NamedTuple):
 
     text: str
     about: str
-    """Its subject, in a word."""
+    """Its subject, in one word."""
 
 
 def terms_of(reading: Reading, row: int, answer: int | None = None) -> list[Term]:
@@ -27,7 +27,7 @@ def terms_of(reading: Reading, row: int, answer: int | None = None) -> list[Term
     Args:
         reading: the capture.
         row: the row.
-        answer: the row of the response, if the row is that of an exchange: then its outcome is offered too.
+        answer: the row of the response, if the row is that of an exchange: then terms for its outcome are offered, too.
     """
     terms = list(dict.fromkeys(_terms(reading, row)))
     if answer is None:

@@ -2,7 +2,7 @@
 
 Nearly every widget of Textual reads markup, and passes ESC, C1 and bidi characters on to the terminal. So no other
 module of this package creates a `Content`, a `Segment`, a notification or a title; a test searches the sources for
-them. All text that passes through here is sanitised, whatever its origin: sanitising twice does no harm, but not
+them. All text that passes through here is sanitised, regardless of its origin: sanitising twice does no harm, but not
 sanitising does.
 """
 
@@ -67,7 +67,7 @@ def segments(spans: Iterable[Span], width: int, styles: dict[Role, Style], *, ri
 
 
 def strip(parts: Sequence[Segment], width: int) -> Strip:
-    """Segments of this module as a line; those of one style are joined, as each costs some twenty bytes to draw."""
+    """Segments of this module as a line; joins neighbours of one style, as each costs some twenty bytes to draw."""
     return Strip(Segment.simplify(parts), width)
 
 
@@ -76,7 +76,7 @@ def marked_strip(line: Strip, text: str, marks: Iterable[tuple[int, int, Style]]
 
     Args:
         line: the line.
-        text: what it was drawn from.
+        text: the text from which it was drawn.
         marks: the first character in the text, the one after the last, and the style; ascending.
     """
     parts: list[Segment] = []

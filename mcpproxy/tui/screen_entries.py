@@ -22,7 +22,7 @@ class OpenCapture:
     """A capture that is open, and where the user is in it."""
 
     reading: Reading
-    """A thread reads on while it is shown; screens must not close it."""
+    """The reading of the capture. A thread continues it while it is shown; screens must not close it."""
     row: int | None = None
     """The entry at the cursor."""
     only: str | None = None
@@ -67,7 +67,7 @@ def entries() -> tuple[ScreenEntry, ...]:
 
 
 def word_of(screen: Screen[Any]) -> str:
-    """The word of a screen, such as `traffic` or `findings`; that of its module if it has no entry."""
+    """The word of a screen, such as `traffic` or `findings`; the name of its module if it has no entry."""
     module = type(screen).__module__
     return next((entry.word for entry in entries() if entry.make.__module__ == module), module.rpartition(".")[2])
 

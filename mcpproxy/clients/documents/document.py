@@ -25,7 +25,7 @@ MAX_BYTES: Final = 64 << 20
 """Larger files are refused: no client could use one, and reading it would take minutes."""
 
 MAX_SLOW_BYTES: Final = 1 << 20
-"""TOML and YAML that are larger are refused: their parsers take a minute for a few MiB."""
+"""Larger TOML and YAML files are refused: their parsers take a minute for a few MiB."""
 
 _BOM: Final = "\ufeff"
 
@@ -34,7 +34,7 @@ def read_file(path: Path, most: int = MAX_BYTES) -> bytes:
     """The bytes of a file.
 
     Args:
-        path: of the file.
+        path: the file.
         most: how large it may be, in bytes; the default is larger than any configuration.
 
     Raises:

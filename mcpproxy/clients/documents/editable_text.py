@@ -31,7 +31,7 @@ class EditableText(ABC):
     """The characters that begin a comment in this format."""
 
     text: str
-    """Without a byte-order mark."""
+    """The text of the file, without a byte-order mark."""
     data: Any
     """What the file says, as plain values."""
 
@@ -72,22 +72,22 @@ class EditableText(ABC):
         drop_inline(splices, items, span[1] - 1, edit.count, self.COMMENTS)
 
     def _written(self, value: Value, at: Path) -> str:
-        """A value as this format writes it at a place, which is that of the value before it or next to it."""
+        """A value as this format writes it; `at` is the place of the value that it replaces, or of one next to it."""
         if isinstance(value, tuple):
             return f"[{', '.join(self._spelled(item) for item in value)}]"
         return self._spelled_at(value, at)
 
     def _spelled_at(self, item: Item, _at: Path) -> str:
-        """A word as the value at a place."""
+        """A word as this format writes it as the value at a place."""
         return self._spelled(item)
 
     def _spelled_key(self, key: str) -> str:
-        """The name of a member."""
+        """The name of a member as this format writes it."""
         return key
 
     @abstractmethod
     def _spelled(self, item: Item) -> str:
-        """A word in an inline list."""
+        """A word as this format writes it in an inline list."""
 
     @abstractmethod
     def _value_span(self, path: Path) -> Span:

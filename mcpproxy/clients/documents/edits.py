@@ -111,7 +111,7 @@ def value_or(data: Any, path: Path, default: Any = None) -> Any:
 
 
 def expected(data: Any, edits: list[Edit]) -> Any:
-    """What a file must say after the edits; `data` is what it says before."""
+    """The data that a file must hold after the edits; `data` is its data before them."""
     after = copy.copy(data)
 
     def plain(value: Value) -> Any:

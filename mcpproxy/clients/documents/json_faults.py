@@ -1,7 +1,7 @@
 """Names the first place at which a text is not JSON, in words for the user.
 
 Python's parser is fast, but its words are for programmers, and it does not know comments. So a text that it refuses is
-read again here, character by character; for a large one, Python's place has to do.
+read again here, character by character; for a large one, the place that Python reports is used.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def fault(text: str, plain: str, *, strict: bool) -> ConfigError:
     """What is wrong with a text that does not parse.
 
     Args:
-        text: of the file.
-        plain: the text without comments and trailing commas, every character at its place.
+        text: the text of the file.
+        plain: the text without comments and trailing commas, with every character at its original position.
         strict: whether the client refuses comments and trailing commas.
     """
     if len(text) <= MAX_EXAMINED_CHARS:

@@ -1,8 +1,8 @@
 """JSON, with or without comments and trailing commas, as text with the position of every value that an edit concerns.
 
 The grammar is that of VS Code's settings: RFC 8259 with `//` and `/* */` comments, and with a comma before a closing
-bracket. In a strict file, neither is allowed. No library edits such a file in place: those that read comments reformat
-it.
+bracket. In a strict file, neither is allowed. No library edits such a file in place: the libraries that read comments
+reformat it.
 
 Python's parser does the reading, because some files hold megabytes of a client's history: comments are blanked first,
 so that every position stays, and a value that no edit concerns is only skipped.
@@ -48,7 +48,7 @@ class JsonText(EditableText):
         """Read a file.
 
         Args:
-            text: of the file, without a byte-order mark.
+            text: the text of the file, without a byte-order mark.
             strict: whether the client refuses comments and trailing commas.
 
         Raises:
@@ -123,7 +123,7 @@ class JsonText(EditableText):
         return start, _DECODER.raw_decode(self._plain, start)[1]
 
     def _members(self, start: int) -> dict[str, Member]:
-        """The members of the object at a position; of a name that occurs twice, the last, as readers do."""
+        """The members of the object at a position; of members with the same name, the last counts."""
         known = self._members_at.get(start)
         if known is not None:
             return known
@@ -148,7 +148,7 @@ class JsonText(EditableText):
         return items
 
     def _behind_comma(self, at: int) -> int:
-        """The next member or item, or the closing bracket."""
+        """The position of the next member or item, or of the closing bracket."""
         at = self._skip(at)
         return self._skip(at + 1) if self._plain[at] == "," else at
 

@@ -40,7 +40,7 @@ def line_start(text: str, at: int) -> int:
 
 
 def line_end(text: str, at: int) -> int:
-    """Just after the line break of the line that contains this position, or the end of the text."""
+    """The position after the line break of the line that contains a position, or the end of the text."""
     end = text.find("\n", at)
     return len(text) if end < 0 else end + 1
 
@@ -74,11 +74,11 @@ def blank_before(text: str, at: int) -> str:
 
 
 def prepend_inline(splices: Splices, span: Span, items: list[Span], words: list[str]) -> None:
-    """Put words in front of the items of an inline list, laid out as the list is: each on a line, or side by side.
+    """Put words in front of the items of an inline list, laid out as the list is: one on each line, or all on one line.
 
     Args:
         splices: receives the insertion.
-        span: of the list, brackets included.
+        span: the span of the list, brackets included.
         items: the spans of its items.
         words: as the format spells them.
     """
@@ -96,7 +96,7 @@ def prepend_inline(splices: Splices, span: Span, items: list[Span], words: list[
 
 
 def drop_inline(splices: Splices, items: list[Span], end: int, count: int, comments: tuple[str, ...]) -> None:
-    """Remove the first items of an inline list, and what separates them; comments between them stay.
+    """Remove the first items of an inline list, with their separators; comments between them stay.
 
     Args:
         splices: receives the removals.

@@ -190,6 +190,6 @@ def _places(edit: Edit) -> Iterator[Path]:
 
 
 def _reason(error: Exception) -> str:
-    """The place first, as in the other formats: `line 3, column 7: …`."""
+    """The reason with its place first, as in the other formats: `line 3, column 7: …`."""
     text, place, where = str(error).partition(" (at ")
     return f"{where.rstrip(')')}: {text}" if place else text

@@ -1,1 +1,1 @@
-"""What the user takes from the screen: text into the clipboard, rows and attachments into files."""
+"""What the user copies from the screen: text into the clipboard, rows and attachments into files."""

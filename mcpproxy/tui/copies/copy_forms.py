@@ -14,9 +14,9 @@ from mcpproxy.wording.resending import Posted, command, posted_by, pretty, raw_t
 from mcpproxy.wording.units import size
 
 MAX_CLIPBOARD_BYTES: Final = 74_000
-"""Bytes that common terminals accept into the clipboard at once."""
+"""How many bytes common terminals accept into the clipboard at once."""
 MAX_COPIED_ROW_BYTES: Final = 2 << 20
-"""Bytes of a row that goes to a file instead of the clipboard; a larger row needs an export."""
+"""The maximum size, in bytes, of a row that is copied to a file; a larger row needs an export."""
 
 _NO_SHELL: Final = "unsafe in a shell"
 """The remark on text that a shell could run."""

@@ -15,7 +15,7 @@ from captures.tail import Tail
 from mcpproxy.wording.json_lines import damage_of, harmless, row_of, wall_of
 
 STEP: Final = 256 << 10
-"""Bytes of the capture that are read at a time."""
+"""How many bytes of the capture are read at a time."""
 
 
 class Export:

@@ -1,4 +1,4 @@
-"""Cells of calls, in the worker: what a call has become, written into its columns.
+"""Cells of calls, in the worker: the current state of each call, written into its columns.
 
 A call is one object with its current state, so its cells are rewritten from it whenever a step names it.
 """
@@ -84,7 +84,7 @@ class CallCells:
             filler.mark(calls.request[number], BAD)
 
     def _end_of(self, call: Call, row: int) -> int:
-        """The row with which a call ended: the first of its response, its cancellation and its failure over HTTP.
+        """The row with which a call ended: its response, cancellation or failure over HTTP, whichever came first.
 
         Args:
             call: the call.
@@ -93,7 +93,7 @@ class CallCells:
         return row if call.over is None else self._filler.row_of(call.over.seq, row)
 
     def _note_meant(self, call: Call) -> None:
-        """Record which response was probably meant for a call: the first that was."""
+        """Record which response was probably meant for a call, the first if there are several."""
         answer, notes = call.guessed_response, self._filler.notes
         if answer is not None and not notes.has("probable", call.number):
             notes.add("probable", call.number, answer.seq, answer.id)

@@ -10,9 +10,9 @@ from analysis.conversation.call import Call
 from analysis.conversation.message import Side
 
 MAX_CALL_KINDS: Final = 5000
-"""Kinds that are distinguished; a side's other kinds count as one."""
+"""How many kinds are distinguished; a side's other kinds count as one."""
 MAX_CALL_NAME_CHARS: Final = 256
-"""Characters of a method or name that are kept."""
+"""How many characters of a method or name are kept."""
 
 
 class CallKind(NamedTuple):
@@ -28,7 +28,7 @@ class CallKind(NamedTuple):
 
     @classmethod
     def from_worker(cls, side: Any, method: Any, name: Any, is_rest: Any) -> Self:
-        """Read a kind that the worker has sent, which may be anything.
+        """Read a kind that the worker has sent, which may be invalid.
 
         Raises: ValueError: it is not a kind.
         """

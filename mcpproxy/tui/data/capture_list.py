@@ -21,7 +21,7 @@ FIND_S: Final = 1.0
 CLIENTS_S: Final = 3.0
 """The pause between two checks of the clients' configuration."""
 PATIENCE: Final = 20
-"""Steps for the visible captures alone; then all others get every second one."""
+"""How many steps only the visible captures get; after that, all others get every second step."""
 FIND_SHARE: Final = 4
 """The pause is at least this many times as long as the last search, which leaves most of the time for reading."""
 

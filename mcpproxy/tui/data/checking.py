@@ -44,7 +44,7 @@ class Checking:
     """Reads and checks captures in a process of its own."""
 
     def __init__(self, notify: Callable[[], None]) -> None:
-        """Start nothing yet.
+        """Prepare; the first capture starts the worker.
 
         Args:
             notify: called from a thread when results have come in, several times a second per capture.
@@ -61,7 +61,7 @@ class Checking:
         return self._worker.pid if self._worker is not None and self._worker.is_alive else None
 
     def read(self, reading: Reading, *, with_rules: bool = True) -> None:
-        """Read a capture that is shown from its beginning, and follow it.
+        """Read a capture that is shown: from its beginning, and then as it grows.
 
         Args:
             reading: receives what its messages mean, and the findings.
@@ -70,7 +70,7 @@ class Checking:
         self._order(reading.path, reading.findings, reading, with_rules=with_rules, most=reading.most)
 
     def check(self, path: Path, findings: Findings, *, in_full: bool = True) -> None:
-        """Check a capture that is not shown from its beginning, and follow it.
+        """Check a capture that is not shown: from its beginning, and then as it grows.
 
         Args:
             path: the capture.
@@ -144,7 +144,7 @@ class Checking:
 
 
 def add_report(report: dict[str, Any], findings: Findings) -> bool:
-    """Process what the worker reports of the rules; returns whether the screen should be redrawn.
+    """Process a report of the worker about the rules; returns whether the screen should be redrawn.
 
     Raises:
         LookupError, TypeError, ValueError: it is invalid.

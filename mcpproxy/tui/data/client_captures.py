@@ -1,8 +1,8 @@
 """Client captures: the captures of one client process, and how far apart they began, from their headers alone.
 
-A header names the processes above the recorder. The client is the nearest that is not a shell or launcher; two captures
-have the same client if pid, start time and boot of that process are equal. Over HTTP, any program can be a client, so
-an HTTP capture has no such process, and no other captures.
+A header names the processes above the recorder. The client is the nearest of them that is not a shell or launcher; two
+captures have the same client if pid, start time and boot of that process are equal. Over HTTP, any program can be a
+client, so an HTTP capture has no client process, and no related captures.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ from captures.reader import Capture, open_capture
 from captures.versions import FORMAT_VERSION
 
 AT_ONCE: Final = 20
-"""Headers read per step."""
+"""How many headers are read per step."""
 
 LAUNCHERS: Final = frozenset(
     (
@@ -42,7 +42,7 @@ LAUNCHERS: Final = frozenset(
 )
 """Programs through which a client may start a server."""
 _MAX_HEADER_BYTES: Final = 1 << 20
-"""Bytes of a header."""
+"""The maximum size of a header, in bytes."""
 _OF_LAUNCHERS: Final = ("npm ", "npm exec", "pnpm ", "yarn ")
 NO_CLIENTS: Final = frozenset(
     (
@@ -64,7 +64,7 @@ NO_CLIENTS: Final = frozenset(
 
 
 class Client(NamedTuple):
-    """A process, identified beyond the reuse of its pid."""
+    """A process, identified even if its pid is reused."""
 
     boot: str
     pid: int

@@ -31,11 +31,11 @@ from mcpproxy.tui.data.columns import (
 from mcpproxy.tui.data.notes import Notes
 
 MAX_UNUSUAL_MESSAGES: Final = 1_000_000
-"""Unusual messages that are remembered; a filter treats the others as ordinary."""
+"""How many unusual messages are remembered; a filter treats the others as ordinary."""
 
 
 class ColumnFiller:
-    """The columns of one capture, and what else is reported of its rows and calls."""
+    """The columns of one capture, and what else is reported about its rows and calls."""
 
     def __init__(self) -> None:
         """Start without rows."""
@@ -57,7 +57,7 @@ class ColumnFiller:
 
     @property
     def new_kinds(self) -> int:
-        """The first kind of requests that was not sent."""
+        """The first kind of request that has not been sent."""
         return self._sent[USUAL]
 
     def add_row(self, seq: int) -> None:
@@ -72,7 +72,7 @@ class ColumnFiller:
         self.columns.call_of.append(NONE)
 
     def row_of(self, seq: int, row: int) -> int:
-        """The row of a record that is at or before a given row; NONE as the given row means the last one."""
+        """The row of a record that is at or before a given row; a given row of NONE means the last one."""
         seqs = self.seqs
         if not seqs or seqs.last == seq:
             return row if row != NONE else len(seqs) - 1
@@ -116,12 +116,13 @@ class ColumnFiller:
             self.change_row(row)
 
     def join(self, first: int, last: int, *, is_counted: bool) -> bool:
-        """Record that the rows from one to another are one message; returns whether there was room for that.
+        """Record that the rows from one to another are one message; returns whether there was room for it.
 
         Args:
             first: its first row.
             last: its last row.
-            is_counted: whether to count it if there was no room: others of the same lines are counted already.
+            is_counted: whether to count the message if there was no room; other messages of the same lines are counted
+                already.
         """
         if len(self.columns._joined) >= SPANNING:
             self.unjoined += is_counted
@@ -160,7 +161,7 @@ class ColumnFiller:
             changed.clear()
 
     def _changed(self, group: int, earlier: Collection[int], length: int) -> Iterator[bytes]:
-        """The cells of a group that have changed, and those that are new."""
+        """The changed cells of a group, and its new ones."""
         for first, last in runs(chain(sorted(earlier), range(self._sent[group], length))):
             yield self.columns.part(group, first, last)
         self._sent[group] = length

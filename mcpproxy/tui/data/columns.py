@@ -94,8 +94,8 @@ class Calls:
         self.outcome = array("B")
         """Index into OUTCOMES, or OPEN."""
         self.settled = array("I")
-        """Numbers in the order in which their outcomes became known; at the end, those without a response. Twice if a
-        response came after the cancellation."""
+        """Numbers in the order in which their outcomes became known, those without a response last; twice if a response
+        came after the cancellation."""
 
     def __len__(self) -> int:
         # Written last, so that every counted call is complete.
@@ -112,7 +112,7 @@ class UnusualMessage(NamedTuple):
 
 
 class Columns:
-    """The columns of one capture. One process fills them, and one of the other's threads; all others only read."""
+    """The columns of one capture. In each process, one thread fills them; others only read."""
 
     def __init__(self) -> None:
         """Start without rows."""
@@ -297,7 +297,7 @@ def batch_in(message: bytes) -> Batch | None:
 
 
 def renumbered(message: bytes, job: int) -> bytes:
-    """What the worker has reported of a capture, under another number.
+    """A message from the worker about a capture, with another number for the capture.
 
     Raises:
         ValueError: it is invalid.

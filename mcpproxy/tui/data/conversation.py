@@ -1,6 +1,6 @@
 """Conversation: what is known about a capture as a whole: its two sides, its losses, and its HTTP exchanges.
 
-The worker reports it in words, a few times a second at most. An HTTP exchange is assembled from its records when it is
+The worker reports it as JSON, at most a few times a second. An HTTP exchange is assembled from its records when it is
 shown.
 """
 
@@ -18,7 +18,7 @@ from captures.record import Record
 from mcpproxy.tui.data.http_exchanges import HttpExchanges
 
 PEERS: Final = 10_000
-"""Sessions whose two sides are remembered."""
+"""How many sessions' two sides are remembered."""
 NOTED: Final = 100_000
 """The maximum number of notes of each sort; the worker sends no more."""
 _MAX_NUMBER: Final = 1 << 128
@@ -63,13 +63,13 @@ class Carrier(NamedTuple):
 
 
 class Conversation:
-    """What is known so far. Filled by one thread while others read."""
+    """What is known about a capture so far. One thread fills it while others read."""
 
     def __init__(self, index: Index, http: HttpExchanges) -> None:
-        """Start with what the header says.
+        """Start with the facts in the header.
 
         Args:
-            index: of the capture.
+            index: the index of the capture.
             http: where the records of its HTTP exchanges are.
         """
         first = Reading()
@@ -79,7 +79,7 @@ class Conversation:
         self.losses: Lost = first.losses
         """Losses that may include messages, which were never read."""
         self.forgotten: Sequence[str] = ()
-        """What had to be forgotten because too much was open at once, in sentences."""
+        """Sentences about what had to be forgotten because too much was open at the same time."""
         self.missing: Sequence[Loss] = ()
         """Where records are missing; beyond the maximum number, the last range includes all that follow."""
         self.unknown: tuple[int, int, int] = (0, 0, 0)
@@ -122,7 +122,7 @@ class Conversation:
         return made.known(number)
 
     def apply_news(self, news: dict[str, Any]) -> None:
-        """Process what the worker reports.
+        """Process a report of the worker.
 
         Raises:
             LookupError, TypeError, ValueError: it is invalid.
@@ -156,7 +156,7 @@ class Conversation:
 
 
 def _about(told: About) -> About:
-    """What is reported of the capture as a whole, if it is valid."""
+    """The report about the capture as a whole, if it is valid."""
     texts = told.name, told.id, told.transport, told.ending, *told.revisions
     numbers = told.begins_at, told.t_ns, told.sessions, told.guesses, told.wall_ns or 0, told.server_ended_ns or 0
     if not all(text is None or isinstance(text, str) for text in texts) or not all(map(_is_number, numbers)):
@@ -176,7 +176,7 @@ def as_number(told: object) -> int:
 
 
 def _is_number(told: object) -> bool:
-    # A header may say any time that a capture can hold.
+    # A header may contain any time that a capture can hold.
     return type(told) is int and abs(told) < 1 << 64
 
 

@@ -11,7 +11,7 @@ _SHORTEST_NS: Final = 1 << 20
 
 
 class DurationsOverTime:
-    """How durations changed: those of each time slice; the slices grow with the total time."""
+    """How durations changed: the durations in each time slice; the slices grow with the total time."""
 
     def __init__(self) -> None:
         self.slice_ns = _SHORTEST_NS

@@ -1,6 +1,6 @@
 """The findings of one capture so far, by row and by rule; a thread adds to them and the screen reads them.
 
-It keeps the texts of some thousand findings. Of all others it keeps only rule and row: 4 bytes each, and one byte for
+It keeps the texts of up to 25,000 findings. For all others it keeps only rule and row: 4 bytes each, and one byte for
 each row up to the last with a finding.
 """
 
@@ -39,7 +39,7 @@ class Findings:
         """Start empty.
 
         Args:
-            index: of the capture: maps records to rows; None if findings are only counted.
+            index: the index of the capture, which maps records to rows; None if findings are only counted.
         """
         self.kept: list[Finding] = []
         """The first `MAX_FINDINGS_WITH_TEXT`, in the order in which the rules reported them."""
@@ -58,7 +58,7 @@ class Findings:
         self.faults: tuple[str, ...] = ()
         """Rules that failed, which is a bug in mcpproxy."""
         self.forgotten: tuple[str, ...] = ()
-        """What the rules had to forget because too much was open at once, in sentences."""
+        """Sentences about what the rules had to forget because too much was open at the same time."""
         self.late = array("I")
         """Rows that got a finding after they had been checked, in the order of those findings."""
         self._index = index
@@ -133,8 +133,8 @@ class Findings:
                 self._place(*one)
 
     def _mark(self, rule: str, level: Level, frame: int, finding: Finding | None) -> None:
-        # Held from the search for the row to the end: otherwise the row could be found, and `settle` called, in
-        # between.
+        # The lock is held from the search for the row to the end: otherwise the row could be found, and `settle`
+        # called, in between.
         with self._placing:
             self._place(rule, level, frame, finding)
 

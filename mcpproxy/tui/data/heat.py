@@ -1,4 +1,4 @@
-"""Heat: the calls of a stretch with too many for a bar each: by kind and time, and the slowest of them.
+"""Heat: the calls of a stretch that has too many for one bar each: by kind and time, and the slowest.
 
 A thread computes it in steps: a stretch may hold a million calls.
 """
@@ -12,18 +12,18 @@ from mcpproxy.tui.data.columns import OUTCOMES
 from mcpproxy.tui.data.reading import Reading
 
 AT_ONCE: Final = 5000
-"""Calls per step: a few milliseconds."""
+"""How many calls are processed per step: a few milliseconds."""
 OUTLIERS: Final = 5
-"""The slowest calls that get a bar each."""
+"""How many of the slowest calls get a bar each."""
 KINDS: Final = 100
-"""Kinds that get a row each: the most frequent."""
+"""How many kinds get a row each: the most frequent ones."""
 SHARE: Final = 4
 """The next map of a capture that grows waits this many times as long as the last one took."""
 RUNNING: Final = -1
 BAD: Final = -2
 NOTHING: Final = -3
 ABANDONED: Final = -4
-"""Instead of a duration: a call that has not ended; an error, or no response; no call; an abandoned call."""
+"""Codes in place of a duration: a call that has not ended; an error, or no response; no call; an abandoned call."""
 
 _ERRORS: Final = frozenset(map(OUTCOMES.index, ERRORS))
 _FAILURES: Final = frozenset(map(OUTCOMES.index, FAILURES))
@@ -87,12 +87,12 @@ class HeatMap:
                 add = heappush if len(self._slowest) < OUTLIERS else heappushpop
                 add(self._slowest, (lasted_ns, -number))
             sign = RUNNING if lasted_ns is None else lasted_ns
-            # What `Reading.ended_as` says, from codes: this is done for each call of a stretch.
+            # As `Reading.ended_as`, but from codes, because this is done for each call of a stretch.
             is_bad = outcome in _FAILURES or (outcome in _ERRORS and not calls.is_cancelled[number])
             sign = ABANDONED if calls.abandoned_ns[number] >= 0 else BAD if is_bad else sign
             signs = row.worst_ns[cell], sign
-            # In a cell, an abandoned call hides errors, an error hides durations, and a duration hides what is still
-            # running.
+            # In a cell, an abandoned call hides errors, an error hides durations, and a duration hides calls that are
+            # still running.
             row.worst_ns[cell] = ABANDONED if ABANDONED in signs else BAD if BAD in signs else max(signs)
         self._at = end
         if end < key.last:

@@ -1,7 +1,7 @@
 """HTTP exchanges of one capture: the status, the events and the rows of each, by its number, in eighteen bytes.
 
-What a stream's own lines say of an ordinary response is in the row of that response too, so these lines can be left
-out: an HTTP session then reads like one over stdio.
+The row of an ordinary response also shows what the lines about its stream say, so those lines can be left out: an HTTP
+session then reads like one over stdio.
 """
 
 from array import array
@@ -12,7 +12,7 @@ from captures.record import Record
 from mcpproxy.wording.records import is_routine_stream
 
 MAX_STORED_EXCHANGES: Final = 1_250_000
-"""Numbers above are not stored."""
+"""Exchanges with a higher number are not stored."""
 OPEN: Final = 10_000
 """The maximum number of open GET requests that are remembered, and of open streams with a response."""
 _MAX_EVENTS: Final = (1 << 32) - 1
@@ -25,11 +25,11 @@ class HttpAnswer(NamedTuple):
 
     status: int
     events: int
-    """Of its stream; 0 if there was none, or it has not ended."""
+    """The number of events in its stream; 0 if there was none, or it has not ended."""
 
 
 class HttpExchanges:
-    """Filled by one thread while others read."""
+    """The HTTP exchanges of one capture. One thread fills them while others read."""
 
     def __init__(self) -> None:
         self.has_any = False
@@ -68,7 +68,7 @@ class HttpExchanges:
         return sorted(row for row in known if row != _NO_ROW)
 
     def on_record(self, row: int, record: Record) -> None:
-        """Record what the record in a row says of its exchange."""
+        """Record what the record in a row says about its exchange."""
         number = record.members.get("exchange")
         if type(number) is not int or number < 0:
             return

@@ -1,7 +1,7 @@
-"""Interpreting, in the worker: fills the columns of a capture from the steps of its reading, and says what has changed.
+"""Interpreting, in the worker: fills the columns of a capture from the steps of its reading, and reports changes.
 
-The cells of calls and of messages are written by modules of their own. What concerns a capture as a whole is sent in
-words, if it has changed.
+The cells of calls and of messages are written by modules of their own. Facts about a capture as a whole are sent as
+JSON, if they have changed.
 """
 
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ from mcpproxy.tui.data.conversation import PEERS, Loss
 from mcpproxy.tui.data.message_cells import MessageCells
 
 LOSSES: Final = 1000
-"""Ranges of missing records that are distinguished."""
+"""How many ranges of missing records are distinguished."""
 MAX_PEER_TEXT_CHARS: Final = 1000
-"""Characters of a name or version that are sent."""
+"""How many characters of a name or version are sent."""
 KINDS_AT_ONCE: Final = 100
-"""Kinds of requests in a message."""
+"""The maximum number of kinds of requests in a message."""
 
 
 class Interpreter:
@@ -102,7 +102,7 @@ class Interpreter:
             self._new_peers.append({"session": session.number, "peers": [_cut(what) for what in peers]})
 
     def news(self, job: int, read_bytes: int, *, has_ended: bool) -> Iterator[dict[str, Any] | Batch]:
-        """What has changed since the last time: what is sent in words, and then the cells.
+        """What has changed since the last time: the facts to send as JSON, and then the cells.
 
         Args:
             job: the number of the capture.
@@ -144,7 +144,7 @@ class Interpreter:
 
 
 def _cut(value: object) -> object:
-    """What a peer says of itself, cut to the limit."""
+    """What a peer says about itself, cut to the limit."""
     if isinstance(value, tuple):
         return [_cut(text) for text in value]
     return value[:MAX_PEER_TEXT_CHARS] if isinstance(value, str) else value

@@ -1,8 +1,8 @@
 """Latencies: how long the responses to each kind of request took; a thread counts them from the columns of a reading.
 
-It counts what the SQL views count: a response counts unless it is interim or its request was cancelled before; an error
+It counts as the SQL views do: a response counts unless it is interim or its request was cancelled before; an error
 is a JSON-RPC error, a tool error, or a failed HTTP exchange. Nothing is counted twice, so a growing capture costs only
-what is new.
+the new calls.
 """
 
 import time
@@ -20,11 +20,11 @@ from mcpproxy.tui.data.reading import Reading
 
 REQUESTS_AT_ONCE: Final = 20_000
 SETTLED_AT_ONCE: Final = 3000
-"""Calls per step: a few milliseconds."""
+"""How many calls are counted per step: a few milliseconds."""
 ROWS_AT_ONCE: Final = 50
-"""Rows written per step."""
+"""How many rows are written per step."""
 REPORT_S: Final = 0.25
-"""Seconds between updates of rows while there is more to count."""
+"""The seconds between updates of rows while there is more to count."""
 
 _ANSWERED: Final = frozenset(OUTCOMES.index(one) for one in ERRORS | {Outcome.RESULT})
 _FAILED: Final = OUTCOMES.index(Outcome.FAILED)
@@ -39,7 +39,7 @@ class Figures(NamedTuple):
     asked: int = 0
     errors: int = 0
     answered: int = 0
-    """Those whose latency counts: with a final response, and not cancelled before it."""
+    """Requests whose latency counts: with a final response, and not cancelled before it."""
     p50_ns: int | None = None
     p90_ns: int | None = None
     p95_ns: int | None = None
@@ -49,9 +49,9 @@ class Figures(NamedTuple):
     """Its distribution: counts by power of two."""
     abandoned: int = 0
     slowest: int | None = None
-    """The call with the longest latency, the first of equals; None without responses."""
+    """The call with the longest latency, the first of several with the same latency; None without responses."""
     late: int = 0
-    """Those that were answered after they had been cancelled."""
+    """Requests that were answered after they had been cancelled."""
 
 
 class Distribution(NamedTuple):
@@ -61,7 +61,7 @@ class Distribution(NamedTuple):
     octaves: dict[int, int]
     slice_ns: int
     p50_ns: Sequence[int | None]
-    """By time slice."""
+    """The medians, by time slice."""
     p95_ns: Sequence[int | None]
     is_whole: bool
     """Whether it includes everything counted."""
@@ -86,9 +86,9 @@ class Latencies:
         self._left: set[int] = set()
         """The errors whose exchange was cancelled."""
         self._given_up: set[int] = set()
-        """Those that were abandoned."""
+        """The calls that were abandoned."""
         self._late: set[int] = set()
-        """Those that were answered after their cancellation."""
+        """The calls that were answered after their cancellation."""
         self._late_of: Counter[int] = Counter()
         self._slowest: dict[int, int] = {}
         """The slowest call of each kind."""

@@ -1,4 +1,4 @@
-"""Notes, in the worker: rare facts about calls and messages, which have no column; each is sent in words.
+"""Notes, in the worker: rare facts about calls and messages, which have no column; each is sent as JSON.
 
 There are five sorts, which `Conversation` stores: which message or HTTP exchange cancelled a call (`cancelled`), which
 call a message cancels (`cancels`), by which HTTP exchange a call ended (`carried`), which response was probably meant
@@ -25,8 +25,8 @@ class Notes:
         """Add a note, unless it equals the last one there.
 
         Args:
-            sort: of the note.
-            number: of the call, or of the message's row.
+            sort: the sort of note.
+            number: the number of the call, or of the message's row.
             told: what is known, as a JSON value.
         """
         known = self._known.setdefault(sort, {})

@@ -1,4 +1,4 @@
-"""Which captures are read only once, and what the files of `analysis.output_cache` with their output depend on."""
+"""Output caches: which captures are read only once, and the keys of their files in `analysis.output_cache`."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +16,7 @@ _MADE_BY: Final = ("mcpproxy/tui/data/*.py", "mcpproxy/wording/*.py", "mcpproxy/
 
 
 def is_cached(path: Path) -> bool:
-    """Whether a capture is closed, and large enough."""
+    """Whether the output for a capture is cached: if it is closed, and large enough."""
     files = segments(path)
     return not is_live(files[-1]) and total_size(files) >= LARGE
 

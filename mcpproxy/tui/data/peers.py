@@ -15,9 +15,9 @@ from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.reading import Reading
 
 MAX_PEER_FRAME_BYTES: Final = 1 << 20
-"""Bytes of a frame that is read for this."""
+"""The maximum size of a frame that is read for this, in bytes."""
 LOOKED_AT: Final = 50
-"""Requests that are searched for an introduction in their `_meta`, if the capture has no handshake."""
+"""How many requests are searched for an introduction in their `_meta`, if the capture has no handshake."""
 
 
 class PeerInfo(NamedTuple):
@@ -26,14 +26,14 @@ class PeerInfo(NamedTuple):
     side: Side
     frame: int
     method: str
-    """Of the message, or of its request."""
+    """The method of the message, or of its request."""
     revision: object = None
     """The revision that it requests, answers with, or supports."""
     info: object = None
     capabilities: object = None
     instructions: object = None
     note: str = ""
-    """Why all else is missing, in words."""
+    """Why everything else is missing, in words."""
 
 
 def introductions(reading: Reading, row: int | None) -> list[PeerInfo]:
@@ -41,7 +41,7 @@ def introductions(reading: Reading, row: int | None) -> list[PeerInfo]:
 
     Args:
         reading: the capture.
-        row: None for the end of the capture.
+        row: the row; None for the end of the capture.
     """
     calls = reading.calls
     chosen: dict[str, int] = {}

@@ -1,9 +1,10 @@
-"""Reading: one open capture: the positions of its rows, and what the worker reports of them.
+"""Reading: one open capture: the positions of its rows, and what the worker reports about them.
 
 A thread indexes the position of everything (`captures.index`), so that all rows can be shown after a few seconds per
 million. The worker reads the capture as well, interprets it as all commands do (`analysis.reading`), and sends the
 results, which are kept in columns here (`Columns`). The rest of a row is read from the file again when the row is
-shown, so this process keeps no messages. The positions in a large closed capture are kept in a file (`cache_of.py`).
+shown, so this process keeps no messages. The positions in a large closed capture are kept in a file
+(`output_caches.py`).
 """
 
 import re
@@ -75,7 +76,7 @@ class Reading:
         """
         self.most = ROWS
         """How many rows it has at most, and how many calls."""
-        # What is read now must not be kept for a file that takes the place of this one.
+        # The rows read now must not be kept for a file that replaces this one.
         self._kept = cache_of(path, "rows", self.most) if path.is_file() and is_cached(path) else None
         """Where to keep the rows; None if they are kept already, or are not to be kept."""
         self.index = Index(path, self.most)
@@ -125,7 +126,7 @@ class Reading:
         self._news = threading.Event()
         """Set when the worker has reported something that no step has returned yet."""
         self._told = self._told_of = 0
-        """How often the worker has reported something, and how much of that a step has returned."""
+        """How often the worker has reported something, and how many of these reports a step has returned."""
         self._had_ended = False
 
     @property
@@ -215,7 +216,7 @@ class Reading:
         return None if code == OPEN else OUTCOMES[code]
 
     def ended_as(self, number: int) -> Outcome | None:
-        """The same, but as cancelled if an error came only after its cancellation: that is no error of the call."""
+        """As `outcome`, but cancelled if an error came only after the cancellation: then the call did not fail."""
         outcome = self.outcome(number)
         return Outcome.CANCELLED if outcome in ERRORS and self.calls.is_cancelled[number] else outcome
 
@@ -224,7 +225,7 @@ class Reading:
         return self.calls.response[number] != NONE and not self.calls.is_cancelled[number]
 
     def outcome_without_response(self, number: int) -> Outcome | None:
-        """How a call ended that was not answered in time; None while that is unknown."""
+        """How a call that was not answered in time ended, or None while that is unknown."""
         return Outcome.CANCELLED if self.calls.response[number] != NONE else self.outcome(number)
 
     def abandoned_ns(self, number: int) -> int | None:
@@ -233,9 +234,10 @@ class Reading:
         return None if abandoned_ns < 0 else abandoned_ns
 
     def waited_ns(self, number: int) -> int | None:
-        """How long a request waited in vain: until it was abandoned or cancelled, until its server ended, or to now.
+        """How long a request waited without a response.
 
-        Returns None if a response came in time, or if it does not wait or that is unknown.
+        It waits until it is abandoned or cancelled, or its server ends; otherwise, until now. Returns None if a
+        response came in time, or if the request does not wait or that is unknown.
         """
         capture = self.conversation.capture
         if self.is_answered_in_time(number):
@@ -338,7 +340,7 @@ class Reading:
     # ---- steps, in a thread
 
     def follow(self) -> bool:
-        """As `step`; without work, waits a moment for a worker that is behind. Returns False if it is not behind."""
+        """As `step`, but waits a moment if only the worker has work left; returns False if it has none."""
         if self.step():
             return True
         is_behind = not (self.has_ended or self.findings.trouble) and self.understood < len(self.index)
@@ -467,7 +469,7 @@ class Reading:
         self._news.set()
 
     def on_news(self, news: dict[str, Any]) -> None:
-        """Process what the worker reports in words.
+        """Process a report of the worker that is JSON.
 
         Raises:
             LookupError, TypeError, ValueError: it is invalid.

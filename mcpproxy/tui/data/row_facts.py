@@ -1,4 +1,4 @@
-"""Row facts: what a filter can ask about a row of an open capture.
+"""Row facts: the facts about a row of an open capture that a filter can test.
 
 The fold has processed the row already: its call, outcome and session are in the columns of the `Reading`, so no
 messages are paired again, and a filter that needs nothing else reads no frame. The facts are those of `show --filter`
@@ -32,7 +32,7 @@ OF_COLUMNS: Final = frozenset(
 
 
 class Row(Facts):
-    """The facts of a message in an understood row, from the columns, and from the frame where they say nothing."""
+    """The facts of a message in an understood row, from the columns or, where they lack one, from the frame."""
 
     def __init__(
         self,
@@ -43,14 +43,14 @@ class Row(Facts):
         number: int | None = None,
         marks: Container[int] = frozenset(),
     ) -> None:
-        """Compute nothing yet.
+        """Prepare; no fact is computed yet.
 
         Args:
             reading: the capture.
             row: an understood row.
             frame: its frame; without it, only the facts of `OF_COLUMNS` are known.
             given: the message, if it is not simply the one in the frame.
-            number: its call, or NONE; by default that of the row.
+            number: its call, or NONE; by default, the call of the row.
             marks: the numbers of the records that are marked.
         """
         self._reading, self._row, self._frame, self._given, self._marks = reading, row, frame, given, marks
@@ -228,7 +228,7 @@ def facts_in(
 
 
 def _of_row(facts: Facts, reading: Reading, row: int, marks: Container[int]) -> Facts:
-    """Facts with what is known about their row."""
+    """Facts, with the findings and marks of their row."""
     of_row = Row(reading, row, marks=marks)
     return facts.add(is_marked=of_row.is_marked, rules=of_row.rules, level=of_row.level)
 

@@ -1,6 +1,6 @@
 """Scan: the rows that a filter selects. A thread searches for them while the rows selected so far are shown.
 
-It uses what the `Reading` has, whose fold has processed each row before, so it never runs ahead of the fold. Only if
+It uses the `Reading`, whose fold has already processed each row, so it never runs ahead of the fold. Only if
 the filter needs more, such as a text, does it read the file again. A filter may depend on the outcome of a request: if
 that becomes known after the request was tested, the request is tested again.
 
@@ -26,7 +26,7 @@ from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.row_facts import OF_COLUMNS, column_facts, facts_in
 
 STEP: Final = 16 << 10
-"""Bytes that are read per step: a few milliseconds."""
+"""How many bytes are read per step: a few milliseconds."""
 AGAIN_AT_ONCE: Final = 200
 """Rows read again per step."""
 ROWS_AT_ONCE: Final = 500
@@ -66,7 +66,7 @@ class Scan:
         self._is_read = False
         self._findings = reading.findings
         self._needs_outcomes = not only.keys.keys().isdisjoint(OF_OUTCOMES)
-        # Rows are tested with what is known by then; only what becomes known later is looked at again.
+        # Rows are tested with the facts known by then; a row is tested again only if more becomes known later.
         self._settled, self._changed, self._late = len(reading.calls.settled), len(reading.columns.changed_rows), 0
 
     @property

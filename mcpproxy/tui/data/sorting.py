@@ -1,6 +1,6 @@
 """Sorting: the rows of the traffic by latency, size or status. A thread sorts while the rows stay as they were.
 
-It needs only what is in arrays. It sorts short runs and merges them, because a sort of a million numbers would hold the
+It needs only data in arrays. It sorts short runs and merges them, because a sort of a million numbers would hold the
 interpreter, and the screen with it, for a second.
 """
 
@@ -15,9 +15,9 @@ from mcpproxy.tui.data.columns import NONE, OPEN, OUTCOMES
 from mcpproxy.tui.data.reading import Reading
 
 RUN: Final = 10_000
-"""Rows per step: a few milliseconds."""
+"""How many rows are sorted per step: a few milliseconds."""
 _ROW_BITS: Final = 21
-"""A row's number needs no more: there are at most 1,250,000."""
+"""The bits of a row's number: there are at most 1,250,000 rows."""
 _ROW_MASK: Final = (1 << _ROW_BITS) - 1
 _LAST: Final = (1 << 64 - _ROW_BITS) - 1
 """The key of rows without a value: they come last. It is more than two hours of latency; longer ones count as equal."""
@@ -66,7 +66,7 @@ class Sorting:
 
     @property
     def progress(self) -> float:
-        """From 0 to 1."""
+        """The progress, from 0 to 1."""
         return (self._taken + len(self.rows)) / max(1, 2 * self.count)
 
     def step(self) -> bool:
@@ -106,7 +106,7 @@ class Sorting:
         return self._reading.index.entry(row).size
 
     def _latency(self, row: int) -> int:
-        """The latency in the row of a response; in that of a request, how long it waited in vain."""
+        """The latency in the row of a response; in the row of a request, how long it waited without a response."""
         number, calls = self._reading.call(row), self._reading.calls
         if number is None:
             return -1

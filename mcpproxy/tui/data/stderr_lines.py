@@ -15,11 +15,11 @@ from mcpproxy.wording import units
 from mcpproxy.wording.spans import Span
 
 AT_ONCE: Final = 300
-"""Lines searched per step."""
+"""How many lines are searched per step."""
 BESIDE: Final = 150
-"""Frames shown next to a line, before it and after it."""
+"""How many frames are shown next to a line, before it and after it."""
 LOOKED_AT: Final = 5000
-"""Rows that are searched for these frames, in each direction."""
+"""How many rows are searched for these frames, in each direction."""
 
 
 def text_of(reading: Reading, row: int, limit: int | None = None) -> tuple[str, int] | None:
@@ -28,7 +28,7 @@ def text_of(reading: Reading, row: int, limit: int | None = None) -> tuple[str, 
     Args:
         reading: the capture.
         row: the entry.
-        limit: characters.
+        limit: the maximum number of characters; None for all.
     """
     item = reading.index.read_item(row)
     if not isinstance(item, Record) or item.rec != "stderr":
@@ -43,7 +43,7 @@ class LogRows(TrafficRows):
     """The rows: lines of stderr, read from the file when they are drawn."""
 
     def __init__(self, reading: Reading, ready: Callable[[], None]) -> None:
-        """Show all of them.
+        """Show all lines of stderr.
 
         Args:
             reading: the capture.
@@ -93,7 +93,7 @@ class LogSearch:
 
 
 def beside(reading: Reading, row: int) -> tuple[Sequence[int], int]:
-    """The rows of traffic around a line of stderr, without other such lines; and the place of the first after it."""
+    """The rows around a line of stderr, without other such lines, and the place of the first row after it."""
     rows = reading.shown
     at = bisect_left(rows, row)
     before = _others(reading, range(at - 1, max(-1, at - 1 - LOOKED_AT), -1))

@@ -1,6 +1,6 @@
 """Threads that read while the screen is drawn, because the screen never waits for a file.
 
-A thread takes steps of some milliseconds, as long as there is work. It reports news at most ten times a second, or
+A thread takes steps of a few milliseconds while there is work. It reports news at most ten times a second, or
 twice a second while it is not finished. Without work, it looks again every tenth of a second, as `show --follow` does.
 Its results are append-only, so the screen may read them at any time.
 """
@@ -17,7 +17,7 @@ BUSY_S: Final = 0.5
 from the reading thread, which then falls behind a capture that grows quickly."""
 BUSY_REPORT_S: Final = 0.5
 FIRST_S: Final = 0.02
-"""When the first news is reported: the first screen waits for it."""
+"""After how many seconds the first news is reported: the first screen waits for it."""
 
 
 class StepThread:
@@ -26,13 +26,13 @@ class StepThread:
     def __init__(
         self, step: Callable[[], bool], report: Callable[[], None], fail: Callable[[str], None], name: str = "reader"
     ) -> None:
-        """Start.
+        """Start the thread.
 
         Args:
             step: does some work; returns False if there is nothing to do yet.
             report: called from the thread when there is news.
-            fail: called with the reason, in words, if it cannot go on.
-            name: of the thread.
+            fail: called with the reason, in words, if it cannot continue.
+            name: the name of the thread.
         """
         self._step, self._report, self._fail = step, report, fail
         self._stop = threading.Event()
@@ -53,7 +53,7 @@ class StepThread:
         try:
             while not self._stop.is_set():
                 was_busy, self.is_busy = self.is_busy, self._step()
-                # That there is no more is news, too: what was drawn since the last step still says that there may be.
+                # The end of the work is news, too: the last drawing still says that there may be more.
                 is_new = is_new or self.is_busy or was_busy
                 now = time.monotonic()
                 apart = REPORT_S if now - rested < BUSY_S else BUSY_REPORT_S

@@ -1,8 +1,8 @@
 """Timelines: the captures of one client on one clock, with their calls, and how each server started.
 
 The clock's 0 is the start of the open capture. The cost of a query depends on what is shown, not on the size of the
-captures: times are looked up by bisection, and of the calls that began before a stretch only blocks with one that
-was still running are searched.
+captures: times are looked up by bisection, and among the calls that began before a stretch, only blocks with a call
+that was still running are searched.
 """
 
 import time
@@ -26,15 +26,15 @@ BLOCK: Final = 256
 """Calls whose ends are summarised together."""
 SETTLED_AT_ONCE: Final = 5000
 LOOKED_AT: Final = 5000
-"""Rows at the beginning that are searched for the parts of a startup."""
+"""How many rows at the beginning are searched for the parts of a startup."""
 INSIDE: Final = 300
-"""Requests after the start of a call that are examined to find how long it waited."""
+"""How many requests after the start of a call are examined to find how long it waited."""
 MAX_TIMELINES: Final = 24
-"""The maximum number of captures shown: those that began nearest to the open capture."""
+"""The maximum number of captures shown: the ones that began nearest to the open capture."""
 MAX_TIMELINE_ENTRIES: Final = ROWS
-"""Entries of all captures together that are kept in memory; beyond that, only the open capture is read further."""
+"""How many entries of all captures together are kept in memory; beyond that, only the open capture is read further."""
 FIND_S: Final = 2.0
-"""Seconds between searches for more captures."""
+"""The pause between two searches for more captures."""
 
 _RESULT: Final = OUTCOMES.index(Outcome.RESULT)
 
@@ -67,9 +67,9 @@ class Startup(NamedTuple):
 
     spawned_ns: int | None
     awake_ns: int | None
-    """Its first frame or line of stderr."""
+    """When its first frame or line of stderr came."""
     listed_ns: int | None
-    """The first list of its tools; before that, the response to `initialize`."""
+    """When its first list of tools came; until then, when the response to `initialize` came."""
 
     @property
     def total_ns(self) -> int | None:
@@ -112,7 +112,7 @@ class Timeline:
     # ---- steps, in a thread
 
     def step(self) -> bool:
-        """Record what has ended; returns False if there is nothing new."""
+        """Record the calls that have ended; returns False if there is nothing new."""
         self._find_startup_parts()
         calls = self.reading.calls
         unknown = len(calls) - len(self._has_ended)
@@ -169,7 +169,7 @@ class Timeline:
         return self._at(end_ns) - self._at(start_ns)
 
     def counts(self, start_ns: int, end_ns: int, cells: int) -> list[int]:
-        """The same for equal parts of the stretch."""
+        """How many calls began in each of `cells` equal parts of a stretch."""
         low = self._at(start_ns)
         high = max(low, self._at(end_ns))
         counts, before = [], low
@@ -214,7 +214,7 @@ class Timeline:
         return number
 
     def around(self, number: int, most: int) -> tuple[int, int]:
-        """A stretch with a call in its middle, in which at most some begin."""
+        """A stretch with a call in its middle, in which at most `most` calls begin."""
         requests, index = self.reading.calls.request, self.reading.index
         first, last = max(0, number - most // 2), min(len(requests) - 1, number + most // 2)
         low, high = index.t_ns(requests[first]), index.t_ns(requests[last])
@@ -268,9 +268,9 @@ class Timelines:
         """Start with only the open capture.
 
         Args:
-            reading: the open capture, which another thread reads on.
+            reading: the open capture, which another thread continues to read.
             listed: captures that are already known.
-            checking: whose worker reads the others.
+            checking: has the worker that reads the other captures.
         """
         self._checking = checking
         self.own = Timeline(reading, 0)

@@ -24,11 +24,11 @@ from mcpproxy.tui.widgets.tree import Tree, branches
 from mcpproxy.wording.exact_json import parse
 
 MAX_TOOLS: Final = 5000
-"""Tools that are distinguished."""
+"""How many tools are distinguished."""
 VERSIONS: Final = 50
-"""Definitions of one tool that are distinguished; further ones are only counted."""
+"""How many definitions of one tool are distinguished; further ones are only counted."""
 LISTS_AT_ONCE: Final = 2000
-"""Calls searched for a list per step."""
+"""How many calls are searched for a list per step."""
 
 _RESULT: Final = OUTCOMES.index(Outcome.RESULT)
 
@@ -96,9 +96,9 @@ class Tools:
         """Read one definition of a tool.
 
         Args:
-            name: of the tool.
+            name: the name of the tool.
             version: its number, from 0.
-            width: cells of a line.
+            width: the width of a line, in cells.
         """
         self._wanted = name, version, width
 

@@ -1,11 +1,11 @@
 """Worker: the process that understands captures and runs the rules, so that the screen never waits for them.
 
-`checking.py` starts it and sends it the captures to read. It follows captures that grow, and reports what they mean, as
-binary batches (`columns.py`), what the rules find, and how far it has got. What captures mean comes first; the rules
-have a separate pass over a large capture, and over one that grows faster than they can judge it. The output of each
-pass over a large closed capture is cached, and sent again when that capture is opened again. The worker ends when the
-screen does, however that ends, even by `kill -9`. It runs at low priority (nice), and writes only these files and the
-tallies of captures, in the cache.
+`checking.py` starts it and sends it the captures to read. It follows captures that grow, and reports the meaning of
+their messages as binary batches (`columns.py`), the findings of the rules, and its progress. The meaning comes first;
+the rules have a separate pass over a large capture, and over one that grows faster than they can check it. The output
+of each pass over a large closed capture is cached, and sent again when that capture is opened again. The worker ends
+when the screen does, however the screen ends, even by `kill -9`. It runs at low priority (nice), and writes only these
+files and the tallies of captures, in the cache.
 
 If a capture has more findings than a person can read, most of them are reported without text: only rule and frame.
 """
@@ -37,28 +37,28 @@ from mcpproxy.tui.data.interpreting import Interpreter
 from mcpproxy.tui.data.output_caches import cache_of, is_cached
 
 STEP: Final = 64 << 10
-"""Bytes read per step: some 20 ms."""
+"""How many bytes are read per step: about 20 ms."""
 REPORT_S: Final = 0.25
 """Seconds between progress reports while a check lags behind; longer than a poll, so that a single new entry causes a
 report only once it has been checked."""
 POLL_S: Final = 0.05
 NICENESS: Final = 5
 LAG_S: Final = 0.25
-"""How long what the messages of a live capture mean may wait for the rules."""
+"""How long the meaning of a live capture's messages may wait for the rules."""
 WITH_TEXT: Final = 10_000
-"""Findings of a capture that are reported with their text."""
+"""How many findings of a capture are reported with their text."""
 OWN: Final = 50
-"""Findings of each rule whose text is always reported, however many came before."""
+"""How many findings of each rule are always reported with their text, however many came before."""
 MAX_SENT_TEXT_CHARS: Final = 1000
-"""Characters of a text."""
+"""The maximum length of a text, in characters."""
 RELATED: Final = 20
-"""Record numbers reported with a finding."""
+"""How many record numbers are reported with a finding."""
 
 Tell = Callable[[bytes], None]
 
 
 class ColumnSender:
-    """Fills the columns of a capture, which say what its messages mean, and sends what has changed in them."""
+    """Fills the columns of a capture, which hold the meaning of its messages, and sends the changes in them."""
 
     def __init__(self, number: int, source: "Pass", tell: Tell, most: int) -> None:
         """Start with nothing sent.
@@ -77,13 +77,13 @@ class ColumnSender:
         self._interpreter.on_step(step)
 
     def send(self, *, has_ended: bool = False) -> None:
-        """Send what has changed."""
+        """Send the changes."""
         for news in self._interpreter.news(self._number, self._tail.read_bytes, has_ended=has_ended):
             self._tell(news.message if isinstance(news, Batch) else as_json({"n": self._number, "news": news}))
 
 
 class FindingSender:
-    """Sends what the rules find in a capture, and how far they have got."""
+    """Sends the findings of the rules in a capture, and their progress."""
 
     def __init__(self, number: int, path: Path, tell: Tell, *, in_full: bool) -> None:
         """Start with nothing sent.
@@ -109,7 +109,7 @@ class FindingSender:
         """The number of entries in the last report if the check had caught up; -1 if it had not."""
 
     def begin_again(self) -> None:
-        """Prepare for another reading of the same capture: what it finds first was sent before."""
+        """Prepare for another reading of the same capture: its first findings were sent before."""
         self._known = self._entries
         self._begin()
 
@@ -193,7 +193,7 @@ class Pass:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether this pass finds out what the messages mean."""
+        """Whether this pass interprets the messages."""
         return self.columns is not None
 
     def step(self) -> bool:
@@ -234,9 +234,9 @@ class CachedPass:
 
         Args:
             number: identifies the capture in all messages.
-            messages: what was sent, under any number.
+            messages: the messages that were sent, under any number.
             tell: sends a message.
-            is_urgent: whether they say what messages mean.
+            is_urgent: whether they hold the meaning of the capture's messages.
         """
         self._number, self._messages, self._tell, self.is_urgent = number, messages, tell, is_urgent
         self.has_ended = False
@@ -272,7 +272,7 @@ class Task:
         Args:
             number: identifies it in all messages.
             path: the capture.
-            tell: sends a message; those that follow each other may be sent together.
+            tell: sends a message; several in a row may be sent together.
             most: the maximum number of rows whose meaning is sent.
             with_rules: whether to send what the rules find.
             in_full: whether to report the findings, or only their number.
@@ -333,7 +333,7 @@ class Task:
         """Do a little more; returns False if there is nothing to do yet.
 
         Args:
-            is_urgent: whether to work on what messages mean, or on the rules, where they have a separate pass.
+            is_urgent: whether to interpret messages, or to run the rules, where they have a separate pass.
         """
         one = next((one for one in self._passes if one.is_urgent == is_urgent), None)
         if one is None:
@@ -407,7 +407,7 @@ def _handle(parent: Parent, order: dict[str, Any], tasks: dict[int, Task]) -> No
 def _work(parent: Parent, tasks: dict[int, Task]) -> bool:
     """Run a step of the first task with work: what messages mean, and then the rules, each in order of arrival.
 
-    The rules judge captures that are shown before they only count findings.
+    The rules check captures that are shown before captures whose findings are only counted.
     """
     for is_urgent in (True, False):
         for task in sorted(tasks.values(), key=lambda task: (not task.is_shown, task.number)):

@@ -1,6 +1,6 @@
 """Byte pages: the bytes of a row as raw text or as hex, page by page, and a search in all pages.
 
-A frame can have a gigabyte, so a search goes through its pages one by one, and keeps only the places of the matches;
+A frame can be a gigabyte long, so a search goes through its pages one by one, and keeps only the places of the matches;
 which characters of a line they are is computed for the page that is shown.
 """
 
@@ -18,7 +18,7 @@ from mcpproxy.wording.spans import Span
 PAGE: Final = 64 << 10
 """Bytes per page."""
 AFTER: Final = 1 << 10
-"""Bytes of the next page that a match may reach into."""
+"""How many bytes of the next page a match may reach into."""
 _HEX: Final = re.compile(r"(?:[0-9a-f]{2}\s?)+", re.IGNORECASE)
 _OFFSET: Final = len("00000000  ")
 
@@ -63,10 +63,10 @@ class BytePage(OnDemand[Sequence[Span]]):
     # ---- searching
 
     def find(self, text: str, is_wanted: Callable[[], bool] = lambda: True) -> Matches:
-        """All places of a text in all pages: in each `MatchPosition`, `start` counts from the beginning of the page.
+        """Find a text in all pages; in each `MatchPosition`, `start` counts from the beginning of the page.
 
         Args:
-            text: what was typed; not empty.
+            text: the text that was typed; not empty.
             is_wanted: returns False once the result is no longer needed.
         """
         pattern, places = self._pattern(text), list[MatchPosition]()
@@ -99,7 +99,7 @@ class RawPage(BytePage):
     """Bytes as text, wrapped; line feeds begin a new line."""
 
     def __init__(self, pieces: Callable[[], Iterable[bytes]], page: int, width: int, row: int) -> None:
-        """As `BytePage`; `width`: cells of a line."""
+        """Read the page, as `BytePage` does; `width` is the width of a line, in cells."""
         super().__init__(pieces, page, ("raw", row, width))
         self._lines = TextLines(width)
         for line in self._content(self._part).split("\n") if self._part else ():
@@ -134,7 +134,7 @@ class HexPage(BytePage):
     """Bytes as hexadecimal numbers and as ASCII."""
 
     def __init__(self, pieces: Callable[[], Iterable[bytes]], page: int, width: int, row: int) -> None:
-        """As `BytePage`; `width`: cells of a line."""
+        """Read the page, as `BytePage` does; `width` is the width of a line, in cells."""
         self._step = 16 if width >= 76 else 8 if width >= 44 else 4
         super().__init__(pieces, page, ("hex", row, self._step))
 

@@ -58,8 +58,8 @@ def detail(
         reading: the capture.
         row: the entry.
         view: one of VIEWS.
-        page: from 0, of the raw views.
-        width: cells of a line.
+        page: the number of the page in a raw view, from 0.
+        width: the width of a line, in cells.
         with_findings: whether the exchange ends with the findings, because they are not shown next to it.
     """
     facts = exchange_lines(reading, row)
@@ -144,7 +144,7 @@ def exchange_lines(reading: Reading, row: int) -> Lines:
 
 
 def _beside(reading: Reading, row: int) -> list[list[Span]]:
-    """What the page of a message that belongs to no call says."""
+    """The lines about a message that belongs to no call."""
     if row >= reading.understood:
         return [[Span("not analysed yet …", "dim")]]
     item = reading.index.read_item(row) if reading.index.entry(row).size <= LARGE else None

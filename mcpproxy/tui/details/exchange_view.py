@@ -11,7 +11,7 @@ from mcpproxy.wording.spans import Role, Span, fit_spans
 from mcpproxy.wording.wrapping import wrapped
 
 SIDE_BY_SIDE: Final = 96
-"""The width, in cells, from which request and response are side by side: that of a terminal with 100 columns."""
+"""The width, in cells, from which request and response are side by side: the room in a terminal with 100 columns."""
 LEAST: Final = 8
 """The least width of a wrapped text, in cells."""
 
@@ -31,7 +31,7 @@ class SideBySide(OnDemand[Sequence[Span]]):
 
         Args:
             left: the lines on the left.
-            right: those on the right.
+            right: the lines on the right.
             width: cells of a line on the left.
         """
         self._left, self._right, self._width = left, right, width
@@ -66,7 +66,7 @@ class Joined(OnDemand[Sequence[Span]]):
 
 
 def wrapped_facts(facts: Lines, width: int) -> Lines:
-    """Facts, a label and a text each, whose texts continue below each other where a line has no room for all."""
+    """Facts, each a label and a text; a text that does not fit on its line continues below."""
     return [line for fact in facts for line in _wrapped(fact, width)]
 
 
@@ -88,7 +88,7 @@ def exchange_view(reading: Reading, row: int, width: int, facts: Sequence[Sequen
     Args:
         reading: the capture.
         row: the entry; it belongs to an exchange.
-        width: cells of a line.
+        width: the width of a line, in cells.
         facts: the exchange in short: a name and its value in each line.
     """
     number = reading.call(row)

@@ -48,8 +48,8 @@ class Matches(NamedTuple):
         """The matches in a line to draw.
 
         Args:
-            line: its number.
-            text: all of it.
+            line: the number of the line.
+            text: the whole line.
         """
         if self.pattern is None:
             return ()
@@ -59,7 +59,7 @@ class Matches(NamedTuple):
 
 
 def pattern_of(text: str) -> re.Pattern[str] | None:
-    """The pattern that a typed text means: the text itself, in upper or lower case."""
+    """The pattern for a typed text: it matches the text itself, in upper or lower case."""
     return re.compile(re.escape(text), re.IGNORECASE) if text else None
 
 

@@ -17,7 +17,7 @@ from mcpproxy.wording.units import size
 MAX_SEARCHED_FRAME_BYTES: Final = 1 << 20
 """The maximum size, in bytes, of a frame in which a place is searched for."""
 RELATED: Final = 3
-"""Other frames that are shown."""
+"""How many other frames are shown."""
 INDENT: Final = 2
 
 Lines = list[list[Span]]
@@ -26,7 +26,7 @@ Lines = list[list[Span]]
 def proof_lines(reading: Reading, finding: Finding, width: int) -> Lines:
     """The frame of a finding with carets below the place, and the other frames that prove it.
 
-    Of a list of tools, that is the definition of the tool; of any other frame, its beginning.
+    For a list of tools, this shows the definition of the tool; for any other frame, its beginning.
     """
     lines = _excerpt_lines(reading, finding.frame, finding.pointer, width, item=finding.item)
     for seq in finding.related[:RELATED]:

@@ -28,7 +28,7 @@ MAX_KEYS_FILE_BYTES: Final = 64 << 10
 NEEDED: Final = frozenset(
     ("quit", "back", "help", "open", "up", "down", "page-up", "page-down", "first", "last", "panes", "filter")
 )
-"""Bindings that every screen needs: no other binding may use their keys, unless the user assigns them others."""
+"""Bindings that every screen needs: no other binding may use their keys, unless the user assigns other keys to them."""
 _KEY: Final = re.compile(r"(?:(?:ctrl|alt|shift|super|meta|hyper)\+)*(?:\S|[a-z][a-z0-9_]*)")
 
 

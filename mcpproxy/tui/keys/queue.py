@@ -21,7 +21,7 @@ from textual.message_pump import MessagePump
 ROUNDS: Final = 3
 """How often the probe takes that path: a key causes a message, which causes another."""
 MAX_KEY_WAIT_S: Final = 2.0
-"""How long a key waits at most, so that keys work even if a widget is stuck."""
+"""The longest time that a key waits, so that keys work even if a widget is stuck."""
 MOVES: Final = frozenset(("up", "down", "page-up", "page-down", "first", "last"))
 """The ids of bindings that only move a cursor."""
 AT_ONCE: Final = "ctrl+c"
@@ -35,7 +35,7 @@ class KeyQueue:
         """Start empty.
 
         Args:
-            app: whose keys these are.
+            app: the app that gets the keys.
             hand_on: gives a key or pasted text to the widget with the focus.
         """
         self._app, self._hand_on = app, hand_on
@@ -46,7 +46,7 @@ class KeyQueue:
         self._work: Future[None] | None = None
 
     def wait_for(self, work: Future[None]) -> None:
-        """Pass on no more keys until some work is done: it opens a box, or loads what the next key is for."""
+        """Pass on no more keys until some work is done, such as opening a box or loading what the next key is for."""
         self._work = work
 
     async def enqueue(self, event: events.Key | events.Paste) -> None:
@@ -91,7 +91,7 @@ class KeyQueue:
             self._rise(event, front, at._parent, rounds)
 
     async def _back(self, event: events.Event, front: MessagePump, rounds: int) -> None:
-        """The probe has passed all queues on the path."""
+        """Handle the arrival of the probe, which has passed all queues on the path."""
         if event is not self._at:
             return
         if rounds > 1:

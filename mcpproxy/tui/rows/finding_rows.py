@@ -19,7 +19,7 @@ COLUMNS: Final = (
     Column("text", "finding", 24, stretch=True),
 )
 AT_FIRST: Final = 20
-"""Findings listed for each rule until the user asks for the rest."""
+"""How many findings are listed for each rule until the user asks for the rest."""
 Identity: TypeAlias = tuple[str, Level, str, str, str]
 
 
@@ -54,7 +54,7 @@ class Item(NamedTuple):
 
 
 def identity(finding: Finding) -> Identity:
-    """All that the line of a finding shows except where it is."""
+    """Everything that the line of a finding shows, except its place."""
     return finding.rule, finding.level, finding.blames, finding.method, finding.message
 
 
@@ -107,7 +107,7 @@ def list_items(
     counts = dict(findings.counts)
     for group in sorted(groups, key=lambda key: (-key.level, key.rule)):
         members = sorted(groups[group], key=lambda key: key.frame)
-        # Of findings without text, only level and rule are known.
+        # For findings without text, only level and rule are known.
         count = counts.get(group, 0) if all(_is_of(group, word) for word in terms) else len(members)
         yield Item(group, total=count, is_head=True)
         if group in folded:

@@ -12,9 +12,9 @@ from mcpproxy.wording.spans import Span
 from mcpproxy.wording.units import brief
 
 LABEL: Final = 14
-"""Cells of the label before a bar of the course."""
+"""The width of the label before a bar of the chart over time, in cells."""
 RANGE: Final = 9
-"""Cells of the label of a bucket."""
+"""The width of a bucket's label, in cells."""
 WIDEST: Final = 64
 """The maximum width of a bar, in cells."""
 _UNITS: Final = (("s", 9), ("ms", 6), ("us", 3))
@@ -43,9 +43,9 @@ class Bucket(NamedTuple):
     octave: int
     responses: int
     share: float
-    """Of all responses."""
+    """Its share of all responses."""
     length: float
-    """Of the bar: 1 for the most frequent bucket."""
+    """The length of its bar: 1 for the most frequent bucket."""
     is_last: bool
 
 
@@ -57,7 +57,7 @@ class BucketRows(MemoryRows[Bucket]):
         self._width = WIDEST
 
     def fill(self, buckets: Iterable[Bucket], width: int) -> None:
-        """Show other buckets, in lines of a width."""
+        """Show other buckets, in lines of this width."""
         self.items = list(buckets)
         self._width = max(1, min(WIDEST, width - RANGE - 18))
 

@@ -14,13 +14,13 @@ from mcpproxy.wording.spans import Span
 from mcpproxy.wording.wrapping import wrapped
 
 LABEL: Final = 14
-"""Cells of the names before the values."""
+"""The width of the names before the values, in cells."""
 MAX_VALUE_CHARS: Final = 300
-"""Characters of a value."""
+"""The maximum length of a value, in characters."""
 MAX_LISTED_CAPABILITIES: Final = 200
-"""Capabilities of a side, and settings of a capability, that are listed."""
+"""How many capabilities of a side, and settings of a capability, are listed."""
 MAX_INSTRUCTIONS_CHARS: Final = 20_000
-"""Characters of instructions."""
+"""The maximum length of instructions, in characters."""
 _INFO: Final = ("title", "description", "websiteUrl")
 
 Lines = list[list[Span]]

@@ -1,4 +1,4 @@
-"""Messages and calls of rows, read again: a call is put together from what was kept of it and from its messages.
+"""Messages and calls of rows, read again: a call is assembled from its cells and its messages.
 
 So the screens word a call as every command does (`mcpproxy.wording`).
 """
@@ -99,7 +99,7 @@ def call_at(reading: Reading, number: int, response: Response | None) -> Call | 
 
     Args:
         reading: the capture.
-        number: of the call.
+        number: the number of the call.
         response: its response, if it has one that can be read.
     """
     request = request_of(reading, number)
@@ -154,6 +154,6 @@ def _cancel(reading: Reading, number: int, call: Call, row: int) -> None:
     of_row = [one.params for one in messages(item) if isinstance(one, Notification) and one.method in CANCELLATIONS]
     told = [params for params in of_row if isinstance(params, dict)]
     own = [params for params in told if id_of(params.get("requestId")) == call.request.id]
-    # An id of another JSON type names it, too, but not which of several does.
+    # An id of another JSON type also names the request, but only if there is a single cancellation.
     reason = (own or (told if len(of_row) == 1 else []) or [{}])[0].get("reason")
     call.cancel_reason = reason[:REASON] if isinstance(reason, str) else None

@@ -138,7 +138,7 @@ def _message(reading: Reading, row: int, message: Message) -> RowText:
 
 
 def _of_unread(said: Line, reading: Reading, number: int, response: Response) -> Line:
-    """The text of a response whose request is gone or too large to be read for a line, from what was kept of it."""
+    """The text of a response whose request is gone or too large to be read for a line, from the kind of its call."""
     kind = reading.kinds.all[reading.calls.kind[number]]
     method = said.subject.text if kind.is_rest else sanitise(kind.method, EXCERPT)
     name = "" if kind.name is None else sanitise(kind.name, EXCERPT)
@@ -148,7 +148,7 @@ def _of_unread(said: Line, reading: Reading, number: int, response: Response) ->
 
 
 def _unknown_yet(said: Line, message: Message) -> Line:
-    """The text of a line before its row is understood: nothing about other messages."""
+    """The text of a line before its row is understood: without anything about other messages."""
     if isinstance(message, Response):
         return said._replace(subject=Span("…", "dim"), status=content(message))
     if isinstance(message, Notification) and message.method in CANCELLATIONS:
@@ -157,7 +157,7 @@ def _unknown_yet(said: Line, message: Message) -> Line:
 
 
 def meaning_at(reading: Reading, row: int, message: Message) -> Meaning:
-    """What the message in a row means, put together from what was kept of it."""
+    """The meaning of the message in a row, assembled from the cells of the row and its call."""
     calls, number = reading.calls, reading.call(row)
     if isinstance(message, Invalid):
         return Meaning(is_stray_body=reading.is_stray_body(row))

@@ -11,11 +11,11 @@ from mcpproxy.wording.cells import cells, fit, pieces
 from mcpproxy.wording.spans import Span
 
 WIDEST: Final = 48
-"""Cells of a column; a row in full shows all."""
+"""The maximum width of a column, in cells; a row in full shows everything."""
 NARROWEST: Final = 20
 """The least width of a value in the full row, in cells, however long the names are."""
 PROBE: Final = 500
-"""Rows that decide how wide the columns are."""
+"""How many rows decide the widths of the columns."""
 AT_ONCE: Final = 500
 """The maximum number of columns that are laid out: more than fit on a terminal, but not all if there are thousands."""
 FRAMES: Final = ("frame", "request", "seq", "response")

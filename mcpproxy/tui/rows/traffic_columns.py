@@ -10,7 +10,7 @@ from mcpproxy.tui.widgets.columns import Column
 from mcpproxy.wording.units import since_start
 
 Times: TypeAlias = Literal["rel", "delta", "abs"]
-"""Since the capture opened, since the row above, or local wall clock."""
+"""The times to show: since the capture opened, since the row above, or local wall clock."""
 
 TIMES: Final[tuple[Times, ...]] = ("rel", "delta", "abs")
 HEADINGS: Final[dict[Times, str]] = {"delta": "delta", "abs": "clock"}
@@ -40,7 +40,7 @@ class Order(NamedTuple):
 
     @property
     def arrow(self) -> str:
-        """Which way it goes."""
+        """The arrow that shows its direction."""
         return "▼" if self.is_down else "▲"
 
 
@@ -52,9 +52,9 @@ class Needs(NamedTuple):
     """The widths that the rows of a capture need."""
 
     number: int = 1
-    """Digits of the largest number of a record."""
+    """The number of digits of the largest record number."""
     time: int = 6
-    """Cells of the last time."""
+    """The width of the last time, in cells."""
     is_http: bool = False
 
 
@@ -71,10 +71,10 @@ def traffic_columns(
     """The columns of the traffic.
 
     Args:
-        width: of the table, in cells.
-        needs: of the capture.
+        width: the width of the table, in cells.
+        needs: the widths that the capture needs.
         times: which times are shown.
-        order: of the rows.
+        order: the order of the rows.
         is_exchanges: whether a line is an exchange.
     """
     is_wide = width >= WIDE
@@ -95,7 +95,7 @@ def traffic_columns(
         Column("more", "content", 12, stretch=2, drop=6),
     ]
     if not is_wide:
-        # The content takes their room; but the column of the order is always visible.
+        # The content gets their room, but the column by which rows are sorted is always visible.
         dropped = ("id", "latency") if order.column == "size" else ("id", "size")
         columns = [column for column in columns if column.name not in dropped]
     return tuple(_sorted_by(column, order) for column in columns_for(columns, times))

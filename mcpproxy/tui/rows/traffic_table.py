@@ -28,11 +28,11 @@ from mcpproxy.wording.units import brief, since_start
 PATIENCE_S: Final = 0.025
 """How long the drawing thread may wait for rows to be read."""
 MAX_CACHED_ROWS: Final = 2000
-"""Rows that are kept."""
+"""How many rows are kept."""
 NOTE: Final = 24
-"""Cells that a note needs."""
+"""How many cells a note needs."""
 MARK: Final = "◆"
-"""Before the time of a marked row."""
+"""The sign before the time of a marked row."""
 
 
 class TrafficRows:
@@ -158,14 +158,14 @@ class TrafficRows:
         return Span(f"{SIGNS[level]} {count}" if count < COUNTED else f"{SIGNS[level]}{COUNTED}+", LEVELS[level])
 
     def _size(self, entry: int) -> int:
-        """The bytes of a frame; of an exchange, those of its response."""
+        """The size of a frame, in bytes; for an exchange, that of its response."""
         if not self.is_exchanges:
             return self.reading.index.entry(entry).size
         response = self.reading.partner(entry)
         return 0 if response is None else self.reading.index.entry(response).size
 
     def _status_cell(self, number: int | None, answer: RowText, *, is_answer: bool) -> tuple[Span, ...]:
-        """How a request ended, or what a response means; over HTTP, with the status and the events of its stream."""
+        """How a request ended, or what a response means; over HTTP, with the status and the stream's events."""
         status = answer.status
         if status is None or (number is not None and not (is_answer and self.reading.calls.response[number] != NONE)):
             return (self._open(number),)
@@ -184,7 +184,7 @@ class TrafficRows:
         return tuple(parts)
 
     def _latency_cell(self, number: int | None, *, is_answer: bool) -> Span:
-        """How long a response took, or how long a request waited in vain."""
+        """How long a response took, or how long a request waited without one."""
         if number is None:
             return Span("")
         calls = self.reading.calls

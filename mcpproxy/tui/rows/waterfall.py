@@ -25,8 +25,7 @@ LEGEND: Final = (
     (ERROR, "error", "error"),
     (ABANDONED, "abandoned", "abandoned"),
 )
-"""Signs with their meaning, and a shorter text for where there is less room; if that is empty, the sign is left out
-there.
+"""Signs with their meaning, and a shorter text for narrow terminals, where a sign with an empty text is left out.
 """
 
 HEAT: Final[tuple[tuple[int, str, Role], ...]] = (
@@ -36,7 +35,7 @@ HEAT: Final[tuple[tuple[int, str, Role], ...]] = (
     (1_000_000_000, "▆", "accent"),
     (1 << 63, "█", "plain"),
 )
-"""The classes of latencies: up to how many nanoseconds, and how a cell of them is drawn."""
+"""The classes of latencies: the upper limit in nanoseconds, and how cells of the class are drawn."""
 HEAT_LEGEND: Final = (
     *((sign, text, text) for sign, text in zip("▁▂▄▆█", ("<1ms", "<10ms", "<100ms", "<1s", "≥1s"), strict=True)),
     *LEGEND[-2:],
@@ -127,7 +126,7 @@ def legend(signs: Sequence[tuple[str, str, str]], width: int) -> str:
 
     Args:
         signs: `LEGEND` or `HEAT_LEGEND`.
-        width: of the line, in cells.
+        width: the width of the line, in cells.
     """
     line = "   ".join(f"{sign} {text}" for sign, text, _ in signs)
     return line if width_of(line) <= width else "  ".join(f"{sign} {text}" for sign, _, text in signs if text)

@@ -9,7 +9,7 @@ from mcpproxy.tui.widgets.split import Split
 
 
 class Arrival:
-    """The way of a screen to the row with which it was opened, and which may not be understood yet."""
+    """Takes a screen to the row with which it was opened, once that row is understood."""
 
     def __init__(self, capture: OpenCapture, split: Split, reach: Callable[[int], None]) -> None:
         """Start before the arrival.

@@ -17,7 +17,7 @@ class CaptureScreen(ListScreen):
     """A screen that receives `Progressed` whenever its thread has more results."""
 
     def __init__(self, reading: Reading) -> None:
-        """The screen of a capture. No thread runs yet."""
+        """Create the screen of a capture, without a thread."""
         super().__init__()
         self.reading = reading
         self._step_thread: StepThread | None = None
@@ -36,7 +36,7 @@ class CaptureScreen(ListScreen):
 
         Args:
             step: does some work; returns False if there is nothing to do yet.
-            name: of the thread.
+            name: the name of the thread.
         """
         self.stop()
         self._first_result = Future()
@@ -69,7 +69,7 @@ class CaptureScreen(ListScreen):
         self._is_on_top = False
 
     def draw_later(self, draw: Callable[[], None]) -> None:
-        """Draw after the next layout, unless the screen is closed before."""
+        """Draw after the next layout, unless the screen is closed before that."""
 
         def drawn() -> None:
             try:

@@ -25,7 +25,7 @@ class ConfirmScreen(ModalScreen[bool]):
         """Prepare the question.
 
         Args:
-            question: without the keys that answer it.
+            question: the question, without the keys that answer it.
             details: lines below it.
         """
         super().__init__()

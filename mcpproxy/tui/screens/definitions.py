@@ -36,7 +36,7 @@ COLUMNS: Final = (
     Column("note", "", 14, drop=4),
 )
 NAME: Final = 200
-"""Characters of a name that a row can show."""
+"""How many characters of a name a row can show."""
 
 
 VIEWS: Final = ("text", "pretty")
@@ -107,7 +107,7 @@ class ToolsScreen(CaptureScreen):
     }
 
     def __init__(self, capture: OpenCapture) -> None:
-        """The screen of a capture.
+        """Create the screen of a capture.
 
         Args:
             capture: the capture.
@@ -168,7 +168,7 @@ class ToolsScreen(CaptureScreen):
         return descending(values.get(self.order, 0), tool.name)
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now."""
+        """Update the title to match the screen."""
         rows = self._rows.items
         listed = [tool for tool in rows if tool.last is not None]
         size = sum(tool.last.size for tool in listed if tool.last is not None)
@@ -252,7 +252,7 @@ class ToolsScreen(CaptureScreen):
         self.action_into()
 
     def action_find(self) -> None:
-        """Type a text to find in the definition."""
+        """Let the user type a text to find in the definition."""
         if self.selected is not None:
             self.action_into()
             self.reader.open_box()

@@ -19,7 +19,7 @@ class Deletion:
     """Deletes captures for a screen that lists them. A thread examines and deletes the files."""
 
     def __init__(self, screen: TitledScreen, renew: Callable[[], None]) -> None:
-        """No capture is deleted yet.
+        """Start; no capture is deleted yet.
 
         Args:
             screen: the screen above which the question is asked.

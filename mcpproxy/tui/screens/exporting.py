@@ -21,7 +21,7 @@ class Exporting:
     def __init__(
         self, screen: TitledScreen, reading: Reading, rows: Callable[[], Sequence[int]], progressed: Callable[[], None]
     ) -> None:
-        """No export is running.
+        """Start without an export.
 
         Args:
             screen: the screen above which the name of the file is asked for.
@@ -33,7 +33,7 @@ class Exporting:
         self._running: tuple[Export, StepThread] | None = None
 
     def close(self) -> None:
-        """Stop; an incomplete export is deleted."""
+        """Stop the export, and delete it if it is incomplete."""
         if self._running is not None:
             export, step_thread = self._running
             self._running = None
@@ -75,7 +75,7 @@ class Exporting:
             self._running = export, StepThread(export.step, self._report, self._report, "export")
 
     def _report(self, problem: str = "") -> None:
-        """Called from the thread."""
+        """Report progress or a problem to the screen; called from the thread."""
         self._screen.call_later(self._note, problem)
 
     def _note(self, problem: str) -> None:

@@ -55,7 +55,7 @@ class FindingsScreen(ListScreen):
     DETAIL = "#detail"
 
     def __init__(self, capture: OpenCapture) -> None:
-        """The screen of a capture."""
+        """Create the screen of a capture."""
         super().__init__()
         self.reading = capture.reading
         self.box = WordBox("words, or a pattern for the rule such as id/*", of="findings", id="filter")
@@ -162,7 +162,7 @@ class FindingsScreen(ListScreen):
         self._show()
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now."""
+        """Update the title to match the screen."""
         findings, tally = self.findings, self.findings.tally
         spans = list[Span]()
         if sum(tally):
@@ -240,7 +240,7 @@ class FindingsScreen(ListScreen):
         self.table.go(next((n for n, line in enumerate(self._rows.items) if is_wanted(line)), 0))
 
     def action_filter(self) -> None:
-        """Type words that the rows must contain."""
+        """Let the user type words that the rows must contain."""
         self.box.edit()
 
     def clear_filter(self) -> bool:

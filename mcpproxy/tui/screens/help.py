@@ -18,11 +18,11 @@ from mcpproxy.wording.wrapping import wrapped
 
 WIDTH: Final = 104
 SHARE: Final = 96
-"""The maximum width, in percent of the terminal's."""
+"""The maximum width, in percent of the terminal's width."""
 BORDERS: Final = 6
-"""Cells of the border, the padding and the scroll bar."""
+"""The width of the border, the padding and the scroll bar, in cells."""
 MARGIN: Final = 22
-"""Cells of the column with the keys."""
+"""The width of the column with the keys, in cells."""
 LEAST: Final = 8
 """The least width of the texts, in cells."""
 
@@ -121,7 +121,7 @@ ROWS: Final = (
     HelpRow("→ ←", "to the server, to the client; ! breaks a rule, ✗ is not a message"),
 )
 _SIGNS: Final = {"escape": "Esc", "enter": "Enter", "left": "←", "right": "→", "tab": "Tab"}
-"""Keys that this page names differently than bindings do."""
+"""Keys that have other names on this page than in bindings."""
 
 
 def in_force(row: HelpRow, keymap: Mapping[str, str]) -> str:
@@ -182,7 +182,7 @@ class HelpScreen(ModalScreen[None]):
     ]
 
     def __init__(self, word: str) -> None:
-        """The page for a screen, given by its word."""
+        """Create the page for a screen, given by its word."""
         super().__init__()
         self._word = word
 

@@ -37,7 +37,7 @@ from mcpproxy.wording.spans import Span
 from mcpproxy.wording.units import brief
 
 SHAPE: Final = 10
-"""Cells of a distribution in a row."""
+"""The width of a distribution in a row, in cells."""
 COLUMNS: Final = (
     Column("call", "method / name", 20, stretch=True),
     Column("asked", "n", 7, right=True),
@@ -107,7 +107,7 @@ class LatencyScreen(CaptureScreen):
     } | {"call": "name"}
 
     def __init__(self, capture: OpenCapture) -> None:
-        """The screen of a capture.
+        """Create the screen of a capture.
 
         Args:
             capture: the capture.
@@ -118,7 +118,7 @@ class LatencyScreen(CaptureScreen):
         self._shares_axis = False
         self._shown: object = None
         self._distributed: Future[None] | None = None
-        """What keys for the histogram wait for, while there is none yet for the row at the cursor."""
+        """The future that keys for the histogram wait for, while the row at the cursor has no histogram yet."""
         bind_switches(self._bindings, "latency")
 
     def compose(self) -> ComposeResult:
@@ -181,7 +181,7 @@ class LatencyScreen(CaptureScreen):
         return descending(values.get(self.order, 0), figures.call.text)
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now."""
+        """Update the title to match the screen."""
         rows, reading = self._rows.items, self.reading
         answered, late = sum(figures.answered for figures in rows), sum(figures.late for figures in rows)
         responses = f"{count_text(answered, 'response')}{_in_time(late)}{_late(late)}"

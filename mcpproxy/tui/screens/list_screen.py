@@ -42,7 +42,7 @@ class ListScreen(TitledScreen):
     """The orders of the list; the first is the default."""
 
     SORT_COLUMNS: ClassVar[Mapping[str, str]] = {}
-    """The orders by the columns whose headings give them."""
+    """The orders, by the columns whose headings select them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class ListScreen(TitledScreen):
         self.table.renew()
 
     def display_table(self, *, is_shown: bool) -> None:
-        """Show the list or hide it; a hidden list has lost the focus, and gets it again if nothing else has it."""
+        """Show or hide the list; a list that is shown again gets the focus if nothing else has it."""
         self.table.display = is_shown
         if is_shown and self.focused is None:
             self.table.focus()
@@ -125,7 +125,7 @@ class ListScreen(TitledScreen):
             self.leave()
 
     def close_detail(self) -> bool:
-        """Hide the detail; returns False if it was not shown, or always is."""
+        """Hide the detail; returns False if it was not shown, or is always shown."""
         return False
 
     def clear_filter(self) -> bool:

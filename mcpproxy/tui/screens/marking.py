@@ -14,7 +14,7 @@ class Marking:
     """Marks rows for a screen that lists them. A thread reads and writes the file, which may be on a network."""
 
     def __init__(self, screen: TitledScreen, reading: Reading, changed: Callable[[], None]) -> None:
-        """No mark is known until `load`.
+        """Start without marks; `load` reads them.
 
         Args:
             screen: the screen above which notes are typed.

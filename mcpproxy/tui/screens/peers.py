@@ -35,7 +35,7 @@ class PeersScreen(TitledScreen):
     ]
 
     def __init__(self, capture: OpenCapture) -> None:
-        """The screen of a capture.
+        """Create the screen of a capture.
 
         Args:
             capture: the capture; of several handshakes, the last one before its row is shown.
@@ -106,7 +106,7 @@ class PeersScreen(TitledScreen):
         self.query_one(Pane).renew_lines(lines or [[Span(nothing, "dim")]])
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now."""
+        """Update the title to match the screen."""
         revisions = revisions_text(self.reading.conversation.capture.revisions)
         spans = list[Span]()
         if revisions:

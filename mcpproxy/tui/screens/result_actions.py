@@ -21,14 +21,14 @@ FORMS: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "js
 """The formats of an export, by the end of the file's name."""
 WORDS: Final = {"csv": "CSV", "json": "JSON lines"}
 COPIED_WIDTH: Final = 1000
-"""Cells of a line of a row that is copied as displayed."""
+"""The width, in cells, of a line of a row that is copied as displayed."""
 
 
 class ResultActions:
     """What an SQL screen does with a result; to write it in full and unchanged, the client runs the query again."""
 
     def __init__(self, screen: TitledScreen, paths: Sequence[Path]) -> None:
-        """Nothing is written yet.
+        """Start; no result is written yet.
 
         Args:
             screen: the screen above which questions are asked.
@@ -118,7 +118,7 @@ class ResultActions:
         self._screen.show_title()
 
     def take_written(self, written: WrittenResult) -> None:
-        """Copy what the client has written, or say where it is."""
+        """Copy the result that the client has written, or tell the user where the file is."""
         if self._written_to is not None:
             notify(self._screen.app, f"exported {count_text(written.rows, 'row')} to {sanitise(str(self._written_to))}")
             return

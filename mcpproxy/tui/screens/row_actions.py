@@ -17,14 +17,14 @@ from mcpproxy.tui.text.content import Attachment
 from mcpproxy.tui.text.rows import row_text
 
 WIDTH: Final = 80
-"""Cells of a line of a text that is read for its attachments alone."""
+"""The width, in cells, of a line of a text that is read only for its attachments."""
 
 
 class RowActions:
     """What a screen with rows of a capture can do with one of them. A thread reads the row from the file."""
 
     def __init__(self, screen: TitledScreen, reading: Reading, entry: Callable[[], int | None]) -> None:
-        """No row is read yet.
+        """Start; no row is read yet.
 
         Args:
             screen: the screen above which questions are asked.

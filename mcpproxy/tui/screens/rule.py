@@ -22,7 +22,7 @@ class RuleScreen(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,r", "app.pop_screen", "back", id="back")]
 
     def __init__(self, *rules: str) -> None:
-        """The pages of rules, by their ids."""
+        """Create the pages of rules, given by their ids."""
         super().__init__()
         self.rules = rules
 

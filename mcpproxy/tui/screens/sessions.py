@@ -49,7 +49,7 @@ COLUMNS: Final = (
 COUNT_S: Final = 0.3
 """How long a session must be selected before its findings are counted, so that passing over it costs nothing."""
 MAX_COUNTABLE_FRAMES: Final = 20_000
-"""Frames of a capture whose findings are counted without being selected."""
+"""The maximum number of frames of a capture whose findings are counted although it is not selected."""
 _UNKNOWN: Final = (Span("…", "dim"),)
 
 
@@ -67,7 +67,7 @@ class SessionRows(MemoryRows[ListedCapture]):
         self._shelf = capture_list
         self._findings = findings
         self.traffic_width = len("abandoned")
-        """Cells of the column with the bars."""
+        """The width of the column with the bars, in cells."""
 
     def want(self, first: int, last: int) -> None:
         """Request that these captures are read before all others."""
@@ -156,7 +156,7 @@ def trouble(summary: Summary, width: int) -> Sequence[Span]:
     """The most important problem: how it ended, a request that hangs, or abandoned requests.
 
     Args:
-        summary: of the session.
+        summary: the summary of the session.
         width: cells of the column; with less room, the words are shorter, and the number stays.
     """
     if summary.ending:
@@ -215,7 +215,7 @@ class SessionsScreen(ListScreen):
     SORT_COLUMNS: ClassVar[Mapping[str, str]] = {"age": "newest"} | {name: name for name in SORTS[1:]}
 
     def __init__(self, capture_list: CaptureList, nothing: str) -> None:
-        """The screen.
+        """Create the screen.
 
         Args:
             capture_list: the captures.
@@ -268,14 +268,14 @@ class SessionsScreen(ListScreen):
         self._deletion.close()
 
     def on_screen_resume(self) -> None:
-        """The list is visible again."""
+        """Continue the search, as the list is visible again."""
         self.capture_list.is_paused = False
         for timer in self._ticks:
             timer.resume()
         self.update_rows()
 
     def on_screen_suspend(self) -> None:
-        """The list is hidden; leave the processor to the screen on top."""
+        """Pause, to leave the processor to the screen that hides the list."""
         self.capture_list.is_paused = True
         for timer in self._ticks:
             timer.pause()
@@ -367,7 +367,7 @@ class SessionsScreen(ListScreen):
         return not capture.is_live, keys[self.order]
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now."""
+        """Update the title to match the screen."""
         live = sum(capture.is_live for capture in self._listed)
         spans = [
             Span(f"  {live} live · {len(self._listed) - live:,} recorded"),
@@ -390,7 +390,7 @@ class SessionsScreen(ListScreen):
             self.post_message(OpenRequested(capture.path))
 
     def action_filter(self) -> None:
-        """Type words that the rows must contain."""
+        """Let the user type words that the rows must contain."""
         self.box.edit()
 
     def clear_filter(self) -> bool:

@@ -61,7 +61,7 @@ class SqlScreen(TitledScreen):
     ]
 
     def __init__(self, paths: Sequence[Path], reading: Reading | None = None) -> None:
-        """The screen.
+        """Create the screen.
 
         Args:
             paths: the captures to query.

@@ -57,7 +57,7 @@ class StderrScreen(CaptureScreen):
     LIST = "#log"
 
     def __init__(self, capture: OpenCapture) -> None:
-        """The screen of a capture.
+        """Create the screen of a capture.
 
         Args:
             capture: the capture; the line at its row is shown first.
@@ -144,7 +144,7 @@ class StderrScreen(CaptureScreen):
         self._show_beside()
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now."""
+        """Update the title to match the screen."""
         reading, table = self.reading, self.table
         spans = list[Span]()
         if reading.is_live and table.following and table.cursor >= len(self._rows) - 1:
@@ -225,7 +225,7 @@ class StderrScreen(CaptureScreen):
         self._rows_read()
 
     def action_filter(self) -> None:
-        """Type words that a line must contain."""
+        """Let the user type words that a line must contain."""
         self.query_one(FilterBox).open(self._search.words if self._search is not None else "")
 
     @on(Input.Submitted)

@@ -26,11 +26,11 @@ from mcpproxy.wording.spans import Span
 from mcpproxy.wording.units import brief
 
 BEYOND: Final = 1000
-"""Rows after the one from which the screen was opened that are read before the cursor goes there."""
+"""How many rows after the one from which the screen was opened are read before the cursor goes there."""
 LEGIBLE: Final = 14
 """The terminal height from which a legend is shown."""
 NAME: Final = 26
-"""Cells of the name of the client in the title."""
+"""The maximum width of the client's name in the title, in cells."""
 
 
 class TimelineScreen(CaptureScreen):
@@ -58,7 +58,7 @@ class TimelineScreen(CaptureScreen):
     LIST = "#timeline"
 
     def __init__(self, capture: OpenCapture) -> None:
-        """The screen of the client of a capture.
+        """Create the screen of the client of a capture.
 
         Args:
             capture: the capture.
@@ -69,7 +69,7 @@ class TimelineScreen(CaptureScreen):
         )
         self._rows = TimelineRows(self.timelines)
         self._window: Window | None = None
-        """The stretch the user has chosen; None for everything."""
+        """The stretch that the user has chosen; None for everything."""
         self._follows = False
         self._goal = capture.row
         """The row from which it was opened, until the cursor is there."""
@@ -175,7 +175,7 @@ class TimelineScreen(CaptureScreen):
         self.query_one("#legend", SafeText).show([Span(legend(signs, self.size.width - 2), "dim")])
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now."""
+        """Update the title to match the screen."""
         speaker, timelines = self.reading.conversation.capture.client, self.timelines
         client = fit(peer_text(speaker), NAME) if speaker is not None else None
         host = timelines.captures.client
@@ -305,7 +305,7 @@ class TimelineScreen(CaptureScreen):
 
     @on(Table.RowSelected)
     def _choose(self) -> None:
-        """Show the traffic at the cursor; on a row of the heat map, that of its kind."""
+        """Show the traffic at the cursor; on a row of the heat map, the traffic of its kind."""
         place = self.selected
         if place is None:
             return

@@ -17,11 +17,11 @@ from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.spans import Span
 
 NAME: Final = 60
-"""Cells of the name of a capture in a title."""
+"""The maximum width of a capture's name in a title, in cells."""
 LEAST: Final = 16
-"""Cells that the place always gets, even if the rest of the title must be cut."""
+"""How many cells the place always gets, even if the rest of the title must be cut."""
 PADDING: Final = 2
-"""Cells of the line of the title that stay empty."""
+"""How many cells of the title line stay empty."""
 
 Way = list[Crumb]
 
@@ -64,7 +64,7 @@ class TitledScreen(Screen[None]):
         return [*crumbs[:1], *(Crumb(text) for text in self.app.came_by), *crumbs[1:]]
 
     def _add_to(self, crumbs: Way, *, is_named: bool) -> bool:
-        """Add the crumbs of this screen; the name of the capture comes once. Returns whether the crumbs have it."""
+        """Add the crumbs of this screen; the name of the capture comes once. Returns whether the crumbs include it."""
         reading = self.subject
         is_name_due = reading is not None and not is_named
         if reading is not None and is_name_due:
@@ -76,7 +76,7 @@ class TitledScreen(Screen[None]):
         return is_named or is_name_due
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now."""
+        """Update the title to match the screen."""
         raise NotImplementedError
 
     @on(events.Resize)
@@ -88,7 +88,7 @@ class TitledScreen(Screen[None]):
         """Show the title.
 
         Args:
-            spans: what the screen shows, after the place.
+            spans: a description of what the screen shows, placed after the breadcrumb.
             fill: returns more of it, for the cells that are left.
         """
         try:

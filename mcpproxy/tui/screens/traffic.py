@@ -32,9 +32,9 @@ from mcpproxy.wording.counts import begins_text, guesses_text, unrecorded_text
 from mcpproxy.wording.spans import Span
 
 MAX_LOSS_LINES: Final = 3
-"""Lines about losses that are shown."""
+"""How many lines about losses are shown."""
 LOWEST: Final = 5
-"""Lines of title, heading, two rows and footer."""
+"""The height of title, heading, two rows and footer, in lines."""
 
 
 class TrafficScreen(CaptureScreen):
@@ -80,7 +80,7 @@ class TrafficScreen(CaptureScreen):
     DETAIL = "#text"
 
     def __init__(self, capture: OpenCapture) -> None:
-        """The screen of a capture.
+        """Create the screen of a capture.
 
         Args:
             capture: the capture, where to go first, and the filter that the screen is opened with, if any.
@@ -210,7 +210,7 @@ class TrafficScreen(CaptureScreen):
         self.detail.show()
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now."""
+        """Update the title to match the screen."""
         listing, now = self.listing, self.filter
         place = TitleState(
             listing.paused, now.scan, now.is_searching, listing.beside, listing.order_text, self.exporting.progress
@@ -347,7 +347,7 @@ class TrafficScreen(CaptureScreen):
     # ---- the filter
 
     def action_filter(self) -> None:
-        """Type an expression, or edit the one in force."""
+        """Let the user type an expression, or edit the current one."""
         self.box.open(self.filter.text)
 
     @on(ExpressionBox.Entered)
@@ -360,7 +360,7 @@ class TrafficScreen(CaptureScreen):
         self.table.focus()
 
     def action_errors(self) -> None:
-        """Show only errors and requests without a response, or no longer only these."""
+        """Restrict the rows to errors and requests without a response, or undo this."""
         self.filter.turn_failures()
 
     def action_point(self, excludes: bool) -> None:

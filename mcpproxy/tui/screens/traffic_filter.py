@@ -30,7 +30,7 @@ class TrafficFilter:
     """Makes a list show only what an expression selects; the screen's thread searches for that."""
 
     def __init__(self, screen: CaptureScreen, listing: TrafficList, marks: Marks, only: str | None) -> None:
-        """Nothing is filtered yet.
+        """Start without a filter.
 
         Args:
             screen: the screen of the list.
@@ -129,7 +129,7 @@ class TrafficFilter:
         return self.scan is not None and self.text == self._only
 
     def renew(self) -> None:
-        """Show what has been found since."""
+        """Show the rows that were found since the last time."""
         if self.scan is not None:
             self._listing.table.renew()
             self._go_near()
@@ -169,7 +169,7 @@ class TrafficFilter:
     # ---- terms from a row
 
     def turn_failures(self) -> None:
-        """Show only errors and requests without a response, or no longer only these."""
+        """Restrict the rows to errors and requests without a response, or undo this."""
         if FAILURES in self._terms:
             self.select(" ".join(term for term in self._terms if term != FAILURES))
         else:

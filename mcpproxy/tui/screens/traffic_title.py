@@ -16,7 +16,7 @@ KILLED: Final = "✝ killed"
 BEHIND: Final = 1000
 """The number of rows not understood yet from which the title shows the progress."""
 _LEAST: Final = 12
-"""Cells of each name that there must be room for."""
+"""The least room for each name, in cells."""
 _REVISIONS: Final = 22
 _BEFORE: Final = "  "
 _BETWEEN: Final = " → "
@@ -32,9 +32,9 @@ class TitleState(NamedTuple):
     is_searching: bool
     """Whether the filter may select more."""
     beside: str
-    """Which records are shown with the messages; empty if the usual ones."""
+    """Which records are shown with the messages; empty for the default."""
     order: str
-    """The order of the rows; empty if it is that of the capture."""
+    """The order of the rows; empty for the order of the capture."""
     exporting: str
     """The progress of an export; empty if none is running."""
 

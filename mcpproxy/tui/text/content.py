@@ -14,7 +14,7 @@ from mcpproxy.wording.exact_json import Pairs, is_array, json_in, member, scalar
 from mcpproxy.wording.spans import Role
 
 WORD: Final = 200
-"""Characters of a name, a role or a type in a heading."""
+"""How many characters of a name, a role or a type a heading shows."""
 
 _ENDINGS: Final = {
     "image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp", "image/svg+xml": "svg",
@@ -31,9 +31,9 @@ class Attachment(NamedTuple):
     """Bytes in a message, as base64."""
 
     mime: str
-    """As the peer gave it, sanitised."""
+    """The type as the peer gave it, sanitised."""
     data: str
-    """Base64, perhaps invalid."""
+    """The bytes as base64, perhaps invalid."""
 
     @property
     def size(self) -> int:
@@ -71,7 +71,7 @@ class MessageWriter:
         """Start empty.
 
         Args:
-            width: cells of a line.
+            width: the width of a line, in cells.
         """
         self.lines = TextLines(width)
         self.attachments: list[Attachment] = []
@@ -98,13 +98,13 @@ class MessageWriter:
     # ---- blocks
 
     def blocks(self, content: Any, indent: int = 0) -> None:
-        """The blocks of a content, each with a heading if there are several."""
+        """Write the blocks of a content, each with a heading if there are several."""
         parts = content if is_array(content) else [content]
         for number, part in enumerate(parts, 1):
             self.block(part, f"{number} of {len(parts)}" if len(parts) > 1 else "", indent)
 
     def block(self, block: Any, place: str = "", indent: int = 0) -> None:
-        """One block."""
+        """Write one block."""
         kind = member(block, "type")
         text, data = member(block, "text"), member(block, "data")
         if kind == "text" and isinstance(text, str):
@@ -133,7 +133,7 @@ class MessageWriter:
             self.rest(block, indent=indent + STEP)
 
     def _heading(self, words: str, block: Any, indent: int) -> None:
-        """The place of a block and its annotations, in one line, if there is something to say."""
+        """Write the place of a block and its annotations, in one line, if there is something to say."""
         annotations = member(block, "annotations")
         for name, inner in annotations[:8] if isinstance(annotations, Pairs) else ():
             value = ", ".join(map(scalar, inner)) if is_array(inner) else scalar(inner)
@@ -142,7 +142,7 @@ class MessageWriter:
             self.lines.write_line(words.removeprefix(" · "), "dim", indent)
 
     def resource(self, value: Any, indent: int = 0) -> None:
-        """The contents of a resource: text or a blob."""
+        """Write the contents of a resource: text or a blob."""
         uri, mime = member(value, "uri"), member(value, "mimeType")
         text, blob = member(value, "text"), member(value, "blob")
         if isinstance(uri, str):
@@ -158,7 +158,7 @@ class MessageWriter:
         self.rest(value, *names, indent=indent) if isinstance(value, Pairs) else write_value(self.lines, value, indent)
 
     def attachment(self, kind: str, mime: Any, data: str, indent: int = 0) -> None:
-        """An attachment, with the key that saves it."""
+        """Write an attachment, with the key that saves it."""
         made = Attachment(sanitise(mime, WORD) if isinstance(mime, str) and mime else kind, data)
         self.attachments.append(made)
         self.lines.write_line(f"{made.words}   o saves it", "accent", indent)
@@ -166,7 +166,7 @@ class MessageWriter:
     # ---- lists of messages and of contents
 
     def turns(self, messages: Any, indent: int = 0) -> None:
-        """The messages of a prompt, each below its role."""
+        """Write the messages of a prompt, each below its role."""
         for message in messages if is_array(messages) else [messages]:
             role = member(message, "role")
             self.lines.write_line(f"{sanitise(role, WORD) if isinstance(role, str) else 'no role'}:", "accent", indent)
@@ -177,7 +177,7 @@ class MessageWriter:
                 write_value(self.lines, message, indent + STEP)
 
     def structured(self, value: Any, content: Any) -> None:
-        """The structured content; only mentioned if the text was the same."""
+        """Write the structured content; it is only mentioned if the text was the same."""
         text = member(content[0], "text") if is_array(content) and content else None
         if isinstance(text, str) and (_says(text, value) or _says(text, _wrapped(value))):
             self.lines.write_line("structuredContent says the same", "dim")

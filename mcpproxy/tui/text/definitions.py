@@ -8,11 +8,11 @@ from mcpproxy.wording.exact_json import Pairs, member, name_text, scalar, withou
 from mcpproxy.wording.parameter_types import TYPES, is_in_words, type_words
 
 MAX_PARAMETER_DEPTH: Final = 6
-"""Levels of nested parameters; deeper ones are written as values."""
+"""How many levels of nested parameters are written; deeper ones are written as values."""
 
 
 def write_definition(lines: TextLines, tool: Any, indent: int = 0) -> None:
-    """One definition: name, description, parameters, result, and all its other members."""
+    """Write one definition: name, description, parameters, result, and all its other members."""
     title, description = member(tool, "title"), member(tool, "description")
     names = ["name"]
     if isinstance(title, str):
@@ -51,7 +51,7 @@ def _schema(lines: TextLines, schema: Pairs, words: str, none: str, indent: int)
 
 
 def _members(lines: TextLines, schema: Pairs, indent: int, depth: int) -> None:
-    """The parameters of an object, and the rest of its schema."""
+    """Write the parameters of an object, and the rest of its schema."""
     properties, required = member(schema, "properties"), member(schema, "required")
     known = ["type"] if scalar(member(schema, "type")) == "object" else []
     if isinstance(properties, Pairs):

@@ -1,7 +1,7 @@
 """Lines of readable text: wrapped, safe, and drawn on demand.
 
 A text of 5 MB has 100,000 lines or more, so a line is one string, and its spans are made when it is drawn. Together,
-the lines of a paragraph are exactly its text, so a search finds what is split over two lines.
+the lines of a paragraph are exactly its text, so a search finds text that is split over two lines.
 """
 
 import re
@@ -14,11 +14,11 @@ from mcpproxy.wording.cells import fit, is_narrow, pieces
 from mcpproxy.wording.spans import Role, Span
 
 MAX_TEXT_LINES: Final = 200_000
-"""Lines of one text."""
+"""The maximum number of lines of one text."""
 MAX_TEXT_CHARS: Final = 8 << 20
-"""Characters of one text; the rest is in the raw bytes."""
+"""The maximum number of characters of one text; the rest is in the raw bytes."""
 TAB: Final = 4
-"""Cells between tab stops."""
+"""How many cells are between tab stops."""
 
 _ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "bad")
 _JSON: Final = len(_ROLES)
@@ -38,7 +38,7 @@ class TextLines(OnDemand[Sequence[Span]]):
         """Start empty.
 
         Args:
-            width: cells of a line.
+            width: the width of a line, in cells.
         """
         self.width = max(8, width)
         self.has_hidden = False
@@ -180,8 +180,8 @@ def wrap(text: str, first: int, others: int | None = None) -> Iterator[str]:
 
     Args:
         text: sanitised text.
-        first: cells of the first piece.
-        others: cells of all others; None for the same.
+        first: the width of the first piece, in cells.
+        others: the width of all other pieces, in cells; None for the same width.
     """
     at, width, is_plain = 0, first, is_narrow(text)
     while True:

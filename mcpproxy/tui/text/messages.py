@@ -16,13 +16,13 @@ from mcpproxy.wording.spans import Role
 from mcpproxy.wording.statuses import error_word, verdict
 
 MAX_BATCH_MESSAGES: Final = 1000
-"""Messages of one batch."""
+"""How many messages of one batch are written."""
 
 _LOUD: Final = frozenset(("error", "critical", "alert", "emergency"))
 
 
 def write_frame(writing: MessageWriter, raw: bytes) -> None:
-    """The readable content of a frame; never raises."""
+    """Write the readable content of a frame; never raises."""
     if sum(map(raw.count, (b"[", b"{", b","))) > MAX_PARSED_VALUES:
         write_raw(writing, raw)
         return
@@ -55,7 +55,7 @@ def record_value(record: Record) -> Any:
 
 
 def write_record(writing: MessageWriter, record: Record) -> None:
-    """A record that is not a frame: a sentence, and its members."""
+    """Write a record that is not a frame: a sentence, and its members."""
     remark = remark_on(record, ended=False)
     try:
         if remark is not None:
@@ -66,7 +66,7 @@ def write_record(writing: MessageWriter, record: Record) -> None:
 
 
 def write_raw(writing: MessageWriter, raw: bytes) -> None:
-    """Bytes that are not JSON, such as a line of stderr."""
+    """Write bytes that are not JSON, such as a line of stderr."""
     try:
         writing.lines.foreign(raw.decode("utf-8", "backslashreplace"))
         if not raw:
@@ -76,7 +76,7 @@ def write_raw(writing: MessageWriter, raw: bytes) -> None:
 
 
 def write_tool(writing: MessageWriter, tool: Any) -> None:
-    """A definition from a list of tools."""
+    """Write a definition from a list of tools."""
     try:
         write_definition(writing.lines, tool)
     except TextLimitReached:

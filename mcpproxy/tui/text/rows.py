@@ -20,7 +20,7 @@ def row_text(reading: Reading, row: int, width: int) -> MessageWriter | None:
     Args:
         reading: the capture.
         row: the entry.
-        width: cells of a line.
+        width: the width of a line, in cells.
     """
     item = reading.index.read_item(row) if reading.index.entry(row).size <= MAX_FORMATTED_FRAME_BYTES else None
     writing = MessageWriter(width)

@@ -16,7 +16,7 @@ def write_value(lines: TextLines, value: Any, indent: int = 0, *, in_full: bool 
     Args:
         lines: where to write it.
         value: as `parse` returns it.
-        indent: cells.
+        indent: the indentation, in cells.
         in_full: whether `_meta` members are written, as in arguments; in messages they are not.
     """
     levels: list[Iterator[tuple[int, str | None, Any]]] = [iter([(indent, None, value)])]

@@ -1,4 +1,4 @@
-"""Columns: what a table shows of its rows, and how wide each column is drawn."""
+"""Columns: the columns in which a table shows its rows, and how wide each is drawn."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ class Column:
     name: str
     title: str
     width: int
-    """Cells; for a stretching column, the minimum."""
+    """Its width in cells; for a stretching column, the minimum."""
     right: bool = False
     """Whether its text is right-aligned."""
     stretch: int = 0
@@ -31,7 +31,7 @@ class TableLine:
     """The content of one row."""
 
     cells: Mapping[str, Sequence[Span]] = field(default_factory=dict)
-    """By the names of columns."""
+    """The content of each cell, by the name of its column."""
     wide: str = ""
     """The column whose text extends to the end of the row."""
     spills: str = ""
@@ -60,7 +60,7 @@ class MemoryRows(Generic[T]):
         return len(self.items)
 
     def want(self, first: int, last: int) -> None:
-        """Nothing to do."""
+        """Do nothing: all rows are in memory."""
 
     def at(self, row: int) -> T | None:
         """The item of a row, or None if there is no such row."""

@@ -26,15 +26,15 @@ from mcpproxy.wording.spans import Span
 SIDE_BY_SIDE: Final = 110
 """The terminal width from which there is room next to a list or a detail."""
 BESIDE: Final = 41
-"""Cells of a line next to the detail."""
+"""The width of a line next to the detail, in cells."""
 MARGIN: Final = 4
-"""Cells of a terminal line that the detail cannot use."""
+"""How many cells of a terminal line the detail cannot use."""
 MARGIN_BESIDE: Final = 50
-"""The same if the exchange is shown next to it."""
+"""How many cells the detail cannot use if the exchange is shown next to it."""
 BOTH: Final = 150
 """The width from which the findings are next to a view of the exchange; otherwise they are below it."""
 PADDING: Final = 2
-"""Cells of a line of tabs that stay empty."""
+"""How many cells of the line of tabs stay empty."""
 NARROWEST: Final = 10
 """The least width for which the detail is laid out, in cells."""
 
@@ -66,7 +66,7 @@ class DetailBox(Vertical):
             reading: the capture.
             marks: its marks.
             entry: returns the entry at the cursor.
-            id: of the widget.
+            id: the id of the widget.
         """
         super().__init__(id=id)
         self.view, self.page, self.pages = VIEWS[0], 0, 1
@@ -82,7 +82,7 @@ class DetailBox(Vertical):
         """The last reading; keys for the detail wait for it."""
 
     def compose(self) -> ComposeResult:
-        """The tabs, the detail, and what is next to it."""
+        """The tabs, the detail, and the pane next to it."""
         yield ClickableLine(id="tabs")
         with Horizontal():
             yield Reader(id="reader", pane="text")

@@ -16,7 +16,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.completion import Completion, completion_of
 
 MAX_PASTE_CHARS: Final = 65_536
-"""Characters accepted at once."""
+"""How many characters are accepted at once."""
 NEW_LINE: Final = ("ctrl+j", "shift+enter", "alt+enter")
 
 
@@ -30,14 +30,14 @@ class Editor(TextArea):
     """
 
     class Submitted(Message):
-        """Enter: run it."""
+        """Enter was pressed: the text is to be run."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
     class Tabbed(Message):
-        """Tab: the matches, or None if there is nothing to complete."""
+        """Tab was pressed. It holds the matches, or None if there is nothing to complete."""
 
         def __init__(self, completion: Completion | None) -> None:
             super().__init__()
@@ -48,7 +48,7 @@ class Editor(TextArea):
 
         Args:
             names: returns the candidates for a text, likeliest first.
-            id: of the widget.
+            id: the id of the widget.
         """
         super().__init__("", id=id, compact=True)
         self._names = names

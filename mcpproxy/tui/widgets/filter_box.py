@@ -29,7 +29,7 @@ class LineBox(Input):
         Args:
             placeholder: the text of the empty box.
             is_edited: whether typing adds to the text that it is opened with; otherwise it replaces it.
-            id: of the widget.
+            id: the id of the widget.
         """
         super().__init__(
             placeholder=placeholder, id=id, max_length=MAX_INPUT_CHARS, compact=True, select_on_focus=not is_edited
@@ -74,7 +74,7 @@ class FilterBox(LineBox):
             placeholder: the text of the empty box.
             of: the name of its history; empty for none.
             is_edited: whether typing adds to the text that it is opened with; otherwise it replaces it.
-            id: of the widget.
+            id: the id of the widget.
         """
         super().__init__(placeholder, is_edited=is_edited, id=id)
         self._of = of

@@ -1,7 +1,7 @@
 """Foot: the keys of a screen on one line, as many as fit.
 
-First what this screen does, most needed first; then how to get to other screens; and last, but always shown, the help,
-which lists all keys, and how to leave.
+The keys for actions on this screen come first, the most needed before the others; then those that open other screens;
+and last, but always shown, those for help, which lists all keys, and for leaving.
 """
 
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ class Foot(Widget):
 
     @property
     def texts(self) -> list[str]:
-        """The keys that it shows, each with what it does."""
+        """The keys that it shows, each with its action."""
         return [key.text for key in self._keys]
 
     def on_mount(self) -> None:
@@ -105,7 +105,7 @@ class Foot(Widget):
     # ---- drawing
 
     def render_line(self, y: int) -> Strip:  # noqa: ARG002 - it is one line high
-        """The line. If each key were a widget, most widgets of a screen, to style and to lay out, would be keys."""
+        """Draw the line. If each key were a widget, most widgets that a screen styles and lays out would be keys."""
         width, ground, base = self.size.width, Style(bgcolor=self.rich_style.bgcolor), self.rich_style
         parts = []
         left = width
@@ -138,7 +138,7 @@ class Foot(Widget):
         return None
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Do what the key does."""
+        """Run the action of the key that was clicked."""
         key = self._at(event.x)
         if key is not None:
             self.app.simulate_key(key.key)

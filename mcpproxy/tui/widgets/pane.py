@@ -120,21 +120,21 @@ class Pane(ScrollView, can_focus=True):
         self.refresh()
 
     def action_move(self, by: int) -> None:
-        """One line up or down."""
+        """Move one line up or down."""
         if self.branching is None:
             self.scroll_relative(y=by, animate=False, immediate=True)
         else:
             self._go(self.cursor + by)
 
     def action_page(self, by: int) -> None:
-        """One screenful."""
+        """Move one screenful up or down."""
         if self.branching is None:
             self.scroll_relative(y=by * self.scrollable_content_region.height, animate=False, immediate=True)
         else:
             self._go(self.cursor + by * self.scrollable_content_region.height)
 
     def action_edge(self, which: int) -> None:
-        """The first line or the last."""
+        """Go to the first line or the last."""
         last = max(0, len(self) - 1)
         if self.branching is None:
             self.scroll_to(y=0 if which < 0 else last, animate=False, immediate=True, force=True)
@@ -142,7 +142,7 @@ class Pane(ScrollView, can_focus=True):
             self._go(0 if which < 0 else last)
 
     def action_fold(self, fold: bool) -> None:
-        """Fold or unfold what the line opens or belongs to; if nothing folds, leave."""
+        """Fold or unfold the part that the line opens or belongs to; if nothing folds, leave the pane."""
         if fold and self.branching is None:
             self.post_message(self.LeaveRequested())
         self._toggle(fold)

@@ -52,7 +52,7 @@ class Reader(Vertical):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("slash", "find", "find", id="filter")]
 
     class Searched(Message):
-        """The thread has searched."""
+        """The thread has finished a search."""
 
         def __init__(self, number: int, found: Matches, *, is_new: bool) -> None:
             super().__init__()
@@ -78,7 +78,7 @@ class Reader(Vertical):
         """Create it empty.
 
         Args:
-            id: of the widget.
+            id: the id of the widget.
             pane: the id of its pane.
         """
         super().__init__(id=id)
@@ -103,7 +103,7 @@ class Reader(Vertical):
             yield SafeText(id="finding-count")
 
     def on_mount(self) -> None:
-        """Show what the box is for."""
+        """Show the purpose of the box."""
         self.query_one("#finding-word", SafeText).show([Span("find ", "accent")])
 
     def on_unmount(self) -> None:
@@ -135,7 +135,7 @@ class Reader(Vertical):
             self._search()
 
     def _is_next_page(self, before: Lines | Tree) -> bool:
-        """Whether the content is another page of what was shown before, in all pages of which the text was found."""
+        """Whether the content is another page of the same row, all pages of which were already searched."""
         content = self._content
         if not (isinstance(content, BytePage) and isinstance(before, BytePage)):
             return False
@@ -232,7 +232,7 @@ class Reader(Vertical):
         return places[self._at].page if 0 <= self._at < len(places) else -1
 
     def _place(self, match: MatchPosition) -> MatchPosition:
-        """The place of a match in what is shown."""
+        """The place of a match in the content that is shown."""
         return self._content.place(match) if isinstance(self._content, BytePage) else match
 
     def _first_from_here(self) -> int:

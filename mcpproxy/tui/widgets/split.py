@@ -108,7 +108,7 @@ class Split(Container):
         self.post_message(self.Opened())
 
     def _await_detail(self) -> None:
-        """Have keys wait until the detail is read: a key for it must not go to what it showed before."""
+        """Have keys wait until the detail is read: a key must not act on the row that it showed before."""
         if self.detail.work is not None:
             self.app.key_queue.wait_for(self.detail.work)
 
@@ -207,7 +207,7 @@ class Split(Container):
             self._keep()
 
     def on_click(self, event: events.Click) -> None:
-        """Keep the end of a drag from being a click on what is there."""
+        """Do not treat the end of a drag as a click."""
         if self._has_dragged:
             self._has_dragged = False
             event.stop()
@@ -215,7 +215,7 @@ class Split(Container):
     # ---- the layout
 
     def fit(self) -> None:
-        """Lay out both for the width of the terminal, with or without the detail, and fit what they show."""
+        """Lay out both for the width of the terminal, with or without the detail, and fit their content."""
         self.screen_width = self.screen.size.width
         listing, detail = self.listing, self.detail
         self.set_class(self.is_wide and not self.shape.is_full, "-wide")

@@ -74,11 +74,11 @@ class Table(ScrollView, can_focus=True):
             return self.table
 
         def can_replace(self, message: Message) -> bool:
-            """If keys arrive faster than screens are drawn, only the last position counts."""
+            """Whether another message may replace this one: if keys come quickly, only the last position counts."""
             return isinstance(message, Table.RowHighlighted) and message.table is self.table
 
     class RowSelected(Message):
-        """Enter, or a second click, on a row."""
+        """Enter was pressed on a row, or it was clicked a second time."""
 
         def __init__(self, table: "Table", row: int) -> None:
             super().__init__()
@@ -156,7 +156,7 @@ class Table(ScrollView, can_focus=True):
 
     @property
     def page(self) -> int:
-        """Rows that fit below the heading."""
+        """How many rows fit below the heading."""
         return max(1, self.room.height - 1)
 
     def go(self, row: int, *, keep_following: bool = False) -> None:
@@ -189,15 +189,15 @@ class Table(ScrollView, can_focus=True):
     # ---- keys and mouse
 
     def action_move(self, by: int) -> None:
-        """One row up or down."""
+        """Move one row up or down."""
         self.go(self.cursor + by)
 
     def action_page(self, by: int) -> None:
-        """One screenful up or down."""
+        """Move one screenful up or down."""
         self.go(self.cursor + by * self.page)
 
     def action_edge(self, which: int) -> None:
-        """The first row, or the last: from there the end is followed again."""
+        """Go to the first row or the last; on the last row, the end is followed again."""
         self.go(0 if which < 0 else len(self.rows) - 1)
         if which > 0:
             self.following = True
@@ -301,7 +301,7 @@ class Table(ScrollView, can_focus=True):
         return marked_strip(drawn, text, [(*match.span(), style) for match in self._found.finditer(text)])
 
     def mark(self, pattern: re.Pattern[str] | None) -> None:
-        """Mark what a pattern finds in the rows."""
+        """Mark the matches of a pattern in the rows."""
         if pattern != self._found:
             self._found = pattern
             self.refresh()

@@ -92,7 +92,7 @@ class TrafficList(Vertical):
         self.table.renew()
 
     def renew(self) -> None:
-        """Show what has become known about the rows."""
+        """Show the rows with everything that is now known about them."""
         self.rows.forget()
         if needs_of(self.reading) != self._needs:
             self._set_columns()
@@ -273,7 +273,7 @@ class TrafficList(Vertical):
 
     @property
     def order_text(self) -> str:
-        """The order of the rows, for the title, or an empty text if it is that of the capture."""
+        """The order of the rows, for the title, or an empty text for the order of the capture."""
         if self._sorting is not None:
             sorting, _, order = self._sorting
             return f"sorting by {order.column} {int(100 * sorting.progress)}%"

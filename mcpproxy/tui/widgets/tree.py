@@ -11,12 +11,12 @@ from mcpproxy.wording.exact_json import Pairs, quoted
 from mcpproxy.wording.spans import Span
 
 MAX_TREE_LINES: Final = 20_000
-"""Lines of one value; the rest is in the raw bytes."""
+"""The maximum number of lines of one value; the rest is in the raw bytes."""
 MAX_STRING_CHARS: Final = 4096
-"""Characters of one string."""
+"""How many characters of one string are shown."""
 _INDENT: Final = 2
 _UNKNOWN: Final = 80
-"""Cells of a line whose width is unknown."""
+"""How many cells a line is assumed to have if its width is unknown."""
 
 
 class Branch(NamedTuple):
@@ -78,7 +78,7 @@ def _items(value: list[Any]) -> Iterator[_Item]:
 
 
 def _put(lines: list[Branch], levels: list[_Level], depth: int, item: _Item) -> None:
-    """The line of a value, or the line that opens it."""
+    """Add the line of a value, or the line that opens it."""
     name, value, is_last = item
     comma = "" if is_last else ","
     label = (Span(quoted(name[:200]), "accent"), Span(": ", "dim")) if name is not None else ()
@@ -111,7 +111,7 @@ class Tree:
     def __init__(self, lines: list[Branch]) -> None:
         self.lines = lines
         self.width = 0
-        """Cells of a line; 0 if unknown. A string that does not fit unfolds."""
+        """The width of a line in cells; 0 if unknown. A string that does not fit unfolds."""
         self.folded: set[int] = set()
         self.unfolded: dict[int, TextLines] = {}
         """By line: the text of its string, with its line ends."""
