@@ -125,7 +125,7 @@ class AbandonedCount:
         """`is_counted` selects calls."""
         self._is_counted = is_counted
         self.calls = 0
-        self.late = 0
+        self.answered_late = 0
         """Those of `calls` that were answered anyway."""
 
     def on_step(self, step: Step) -> None:
@@ -137,7 +137,7 @@ class AbandonedCount:
             self.calls += sum(map(self._is_counted, step.abandoned))
         for call in step.changed:
             if call.cancellation is not None and call.late_ns is not None and call.abandoned_ns is not None:
-                self.late += self._is_counted(call)
+                self.answered_late += self._is_counted(call)
 
 
 class Reading:

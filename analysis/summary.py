@@ -157,7 +157,7 @@ class Summarizer:
             errors=self.errors + sum(call.is_error for call in left),
             abandoned=self._abandoned.calls
             + sum(call.is_ended_by_leaving and call.abandoned_ns is not None for call in left),
-            answered_late=self._abandoned.late,
+            answered_late=self._abandoned.answered_late,
             waiting=len(sent_ns),
             waiting_since_ns=sent_ns[0] if sent_ns else None,
             answered=self.latencies.count,

@@ -59,24 +59,24 @@ class Cutter(Generic[Item]):
             size = len(line) + 1
             values = values_of(line, self._loads) if SHORTEST < size <= MAX_LINE_BYTES and not self._bad else None
             if values is not None:
-                items.append(self._made(values, line))
+                items.append(self._item_of_line(values, line))
                 self._expected = values["seq"] + 1
                 self._offset += size
             elif size <= SHORTEST:
-                self._spoil(size, ended=True)
+                self._count_damage(size, ended=True)
             else:
-                items += self._salvaged(line + b"\n")
+                items += self._whole_records(line + b"\n")
         self._rest.append(rest)
         self._rest_size += len(rest)
         if self._rest_size >= MAX_LINE_BYTES + len(LINE_START):
-            items += self._relieved()
+            items += self._drop_long_line()
         return items
 
     def finish(self) -> list[Item]:
         """End the input; returns the last items: usually none, or a torn tail."""
         rest, self._rest, self._rest_size = b"".join(self._rest), [], 0
         start = max(0, rest.rfind(LINE_START))
-        items: list[Item] = self._salvaged(rest[:start])
+        items: list[Item] = self._whole_records(rest[:start])
         record = record_in(rest[start:], self._offset)
         if record is not None:
             items += self._kept(record)
@@ -86,26 +86,26 @@ class Cutter(Generic[Item]):
             items += self._take_damage()
             items.append(Damage(self._path, self._offset, len(tail), "torn"))
             return items
-        self._spoil(len(tail))
+        self._count_damage(len(tail))
         items += self._take_damage()
         return items
 
-    def _made(self, values: dict[str, Any], line: bytes) -> Item:
+    def _item_of_line(self, values: dict[str, Any], line: bytes) -> Item:
         """The item that a whole line stands for."""
         # This takes half the time of a named tuple's own __new__.
         record = tuple.__new__(Record, (values["seq"], values["rec"], values["t_ns"], values, self._offset, line, 0))
         return record if record.seq == self._expected else self._after_others(record)
 
-    def _relieved(self) -> list[Item]:
+    def _drop_long_line(self) -> list[Item]:
         """Drop a line that is too long, but keep a possible beginning of a record at its end."""
         rest = b"".join(self._rest)
         keep_from = rest.rfind(LINE_START)
         if keep_from <= 0:
             keep_from = len(rest) - len(LINE_START) + 1  # part of a beginning may have arrived
         self._rest, self._rest_size = [rest[keep_from:]], len(rest) - keep_from
-        return self._salvaged(rest[:keep_from])
+        return self._whole_records(rest[:keep_from])
 
-    def _salvaged(self, data: bytes) -> list[Item]:
+    def _whole_records(self, data: bytes) -> list[Item]:
         """The whole records in data that is not exactly one line: each occurrence of `{"seq":` may begin one."""
         items: list[Item] = []
         for piece in _pieces(data):
@@ -117,7 +117,7 @@ class Cutter(Generic[Item]):
             if record is not None and rest == b"\n":
                 self._offset += 1
             else:
-                self._spoil(len(rest), ended=rest.endswith(b"\n"))
+                self._count_damage(len(rest), ended=rest.endswith(b"\n"))
         return items
 
     def _kept(self, record: Record) -> list[Record | Damage]:
@@ -132,7 +132,7 @@ class Cutter(Generic[Item]):
             return record
         return record._replace(skipped=record.seq - self._expected)
 
-    def _spoil(self, size: int, *, ended: bool = False) -> None:
+    def _count_damage(self, size: int, *, ended: bool = False) -> None:
         """Count bytes as damage; `ended` says whether the last of them is LF."""
         self._expected = None
         self._bad += size
@@ -171,14 +171,14 @@ class FrameCutter(Cutter[Frame | Record | Damage]):
 
     _has_begun = _is_old = False
 
-    def _made(self, values: dict[str, Any], line: bytes) -> Frame | Record | Damage:
+    def _item_of_line(self, values: dict[str, Any], line: bytes) -> Frame | Record | Damage:
         if values["rec"] == "frame" and values["seq"] == self._expected and not self._is_old:
             frame = plain_frame(values, self._offset, len(line))
             if frame is not None:
                 return frame
         elif values["rec"] == "exchange" and self._loads is orjson.loads:
             self._loads = Heads().loads  # only once there are exchanges: other lines are read faster by orjson alone
-        return super()._made(values, line)
+        return super()._item_of_line(values, line)
 
     def _after_others(self, record: Record) -> Record:
         # The first record follows no other, so it always passes here.

@@ -28,7 +28,7 @@ LEFT_S: Final = 3600
 """The age from which a folder may have been left by a killed process."""
 _HEADER: Final = 1 << 20
 """Bytes in which to look for a header."""
-_NEVER: Final = 1 << 62
+_UNLIMITED_BYTES: Final = 1 << 62
 """A size in bytes that no capture reaches, so that no segment ends and none is deleted."""
 _BEGUN: Final = f"{UNPUBLISHED}capture-"
 """The prefix of the name of a folder in which a capture is written."""
@@ -59,7 +59,7 @@ def new_capture(target: Path, *, replace: bool = False) -> Iterator[CaptureFile]
     try:
         try:
             folder.mkdir(mode=0o700)
-            file = CaptureFile(folder / target.name, segment_bytes=_NEVER, ring_bytes=_NEVER)
+            file = CaptureFile(folder / target.name, segment_bytes=_UNLIMITED_BYTES, ring_bytes=_UNLIMITED_BYTES)
         except OSError as error:
             raise CannotCreate(f"cannot create {target}: {error.strerror}; choose another place") from error
         except CannotCreate as error:
@@ -85,7 +85,7 @@ def check_replaceable(target: Path) -> None:
     Raises:
         CannotCreate: what is there must not be replaced.
     """
-    reason = next((why for path in _there(target) if (why := _kept_for(path)) is not None), None)
+    reason = next((why for path in _there(target) if (why := _refusal_to_replace(path)) is not None), None)
     if reason is not None:
         raise CannotCreate(f"cannot replace {target}: {reason}; choose another file")
 
@@ -94,7 +94,7 @@ def _there(target: Path) -> list[Path]:
     return [path for path in segments(target) if os.path.lexists(path)]
 
 
-def _kept_for(path: Path) -> str | None:
+def _refusal_to_replace(path: Path) -> str | None:
     """Returns why this file must not be replaced, or None if it may be replaced."""
     try:
         status = path.lstat()
@@ -195,20 +195,20 @@ def _sweep(place: Path) -> None:
     The first segment gets its name last and loses it first. If it has its name, the new capture is published, and what
     was put aside for it has been replaced. If it does not, some of the others may still have theirs.
     """
-    for left in _left(place, _BEGUN):
+    for left in _abandoned_folders(place, _BEGUN):
         with suppress(OSError):
             first = min(left.iterdir(), key=segment_number, default=None)
             if first is not None and not _is_linked(first, place):
                 _withdraw(left, place)
             shutil.rmtree(left, ignore_errors=True)
-    for left in _left(place, _ASIDE):
+    for left in _abandoned_folders(place, _ASIDE):
         with suppress(OSError):
             if not any(os.path.lexists(first_segment(place / path.name)) for path in left.iterdir()):
                 _put_back(left, place)
             shutil.rmtree(left, ignore_errors=True)
 
 
-def _left(place: Path, prefix: str) -> Iterator[Path]:
+def _abandoned_folders(place: Path, prefix: str) -> Iterator[Path]:
     """The folders of that kind in which no process is writing any longer."""
     for folder in place.glob(f"{prefix}*"):
         with suppress(OSError):

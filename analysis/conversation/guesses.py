@@ -35,7 +35,7 @@ _OF_OTHERS: Final = frozenset(_TELLING.values()) - {"action", "messages", "model
 """Members that results of unknown methods and of tools do not have."""
 _EMPTY: Final = frozenset({"logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"})
 """Methods whose results say nothing."""
-LOOKED_AT: Final = 256
+MAX_SEARCHED: Final = 256
 """How many open requests are examined, the oldest first; any more are not counted."""
 
 
@@ -98,10 +98,10 @@ def _is_explained(
 def _open(session: Session, table: CallTable, posted: Sequence[RequestKey] | None) -> tuple[list[Call], bool]:
     """The requests of a table that wait for a response, the oldest first; and whether there may be more."""
     if posted is None:
-        looked_at, is_cut = table.oldest(LOOKED_AT), len(table) > LOOKED_AT
+        looked_at, is_cut = table.oldest(MAX_SEARCHED), len(table) > MAX_SEARCHED
     else:
-        looked_at = [call for key in islice(posted, LOOKED_AT) if (call := table.get(key)) is not None]
-        is_cut = len(posted) > LOOKED_AT
+        looked_at = [call for key in islice(posted, MAX_SEARCHED) if (call := table.get(key)) is not None]
+        is_cut = len(posted) > MAX_SEARCHED
     candidates = [
         call
         for call in looked_at

@@ -14,7 +14,7 @@ def on_request(ids: SessionIds, http: HttpExchange) -> None:
     """Process the start of a request: from now on, a DELETE may be the reason that the server ends its streams."""
     named = http.fields.get(FIELD)
     if named and http.method == "DELETE":
-        (ids.get(named) or ids.make(named)).tried = True
+        (ids.get(named) or ids.begin_history(named)).tried = True
 
 
 def on_response(ids: SessionIds, http: HttpExchange) -> None:
@@ -24,12 +24,12 @@ def on_response(ids: SessionIds, http: HttpExchange) -> None:
         _named(ids, named, http)
     if given is None or http.is_ours:
         return
-    known = ids.get(given) or ids.make(given)
+    known = ids.get(given) or ids.begin_history(given)
     known.last = http.answered
     if known.given is None and given != named:
         known.given, known.order, known.path, known.session = http.answered, http.order, http.path, http.session
         known.is_of_opening, http.assigned_id = http.is_opening, known
-        ids.give(known, http.client)
+        ids.assign_to_client(known, http.client)
     if known.order == http.order and http.session is not None and http.is_opening and given:
         ids.assign(http.session, given)
 
@@ -43,7 +43,7 @@ def _named(ids: SessionIds, named: str, http: HttpExchange) -> None:
     if known is None:
         if not is_gone and not is_deleted:
             return
-        known = ids.make(named)
+        known = ids.begin_history(named)
     known.last = http.answered
     known.had_stream = known.had_stream or (http.method == "GET" and http.status == 200)
     if http.method == "DELETE":

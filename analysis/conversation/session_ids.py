@@ -98,14 +98,14 @@ class SessionIds:
         """Note that the server has assigned an id to a session."""
         self._of_session.put(session.number, id_)
 
-    def give(self, given: SessionId, client: str) -> None:
+    def assign_to_client(self, given: SessionId, client: str) -> None:
         """Note that a response has assigned an id to a client."""
         own = self._of_client.get(client, [])
         own.append(given)
         del own[:-MAX_SESSION_IDS_PER_CLIENT]
         self._of_client.put(client, own)
 
-    def make(self, id_: str) -> SessionId:
+    def begin_history(self, id_: str) -> SessionId:
         """Begin the history of an id."""
         session_id = SessionId()
         self._known.put(id_, session_id)

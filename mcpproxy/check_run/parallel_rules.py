@@ -39,7 +39,7 @@ MAX_WAITING_EVENT_BYTES: Final = 64 << 20
 """The maximum size of the events that wait for their turn, in bytes."""
 
 
-class _Dead(Exception):
+class _WorkerDied(Exception):
     """A worker has ended."""
 
 
@@ -72,7 +72,7 @@ def examined_in_shares(path: Path, wanted: CheckOptions, count: int) -> Iterator
         CaptureError: it cannot be read.
     """
     passed_on = 0
-    with Team[_Stream]() as team, suppress(_Dead, OSError):
+    with Team[_Stream]() as team, suppress(_WorkerDied, OSError):
         for picked in shares(wanted.picks, count):
             stream = _Stream(picked, wanted)
             team.add(stream)
@@ -129,7 +129,7 @@ class _Merge:
         """Wait for the next event of a worker."""
         while not stream.waiting:
             if stream.is_over:
-                raise _Dead
+                raise _WorkerDied
             for heard, messages in self._team.receive(
                 stream if self._waiting_bytes > MAX_WAITING_EVENT_BYTES else None
             ):

@@ -60,7 +60,7 @@ def examined_all(paths: Sequence[Path], wanted: CheckOptions, count: int) -> Ite
         yield paths[0], examined_in_shares(paths[0], wanted, count)
         return
     with Team[Worker]() as team:
-        crew = _Crew(team, paths, wanted, count)
+        crew = _WorkerPool(team, paths, wanted, count)
         for number, path in enumerate(paths):
             yield path, crew.events(number)
 
@@ -73,7 +73,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-class _Crew:
+class _WorkerPool:
     """Several workers and their captures."""
 
     def __init__(self, team: Team[Worker], paths: Sequence[Path], wanted: CheckOptions, count: int) -> None:

@@ -38,7 +38,7 @@ COMMANDS = {
 }
 
 
-_WITH_OTHER_HABITS = ("serve", "up", "tui")
+_OWN_GC_POLICY = ("serve", "up", "tui")
 """Commands that relay, or draw screens while they read: they decide for themselves when to collect reference cycles."""
 
 
@@ -60,7 +60,7 @@ def dispatch(arguments: list[str]) -> int:
     """Run a command; returns the exit code of the program."""
     name = arguments[0] if arguments else ""
     if name == "run":
-        _let_ctrl_c_end_us()
+        _end_on_ctrl_c()
         # Loading makes no garbage, and collecting it between modules costs 3 ms of every start.
         gc.disable()
         from mcpproxy.cli import run
@@ -76,9 +76,9 @@ def dispatch(arguments: list[str]) -> int:
     from mcpproxy.cli.diagnostics import guarded
 
     if name == "serve":
-        _let_ctrl_c_end_us()
+        _end_on_ctrl_c()
     if name in COMMANDS:
-        if name not in _WITH_OTHER_HABITS:
+        if name not in _OWN_GC_POLICY:
             spare_collections()
         # Loading the module takes a tenth of a second, during which Ctrl-C must be as quiet as later.
         return guarded(lambda given: int(import_module(module_of(name)).run(given)), arguments[1:], name)
@@ -90,7 +90,7 @@ def module_of(name: str) -> str:
     return f"mcpproxy.cli.{name}_" if name == "import" else f"mcpproxy.cli.{name}"
 
 
-def _let_ctrl_c_end_us() -> None:
+def _end_on_ctrl_c() -> None:
     """Let Ctrl-C end a recorder that is starting as it would end the server, without a traceback.
 
     This uses the builtin module: importing `signal` takes 3 ms, during which Ctrl-C would still print a traceback.

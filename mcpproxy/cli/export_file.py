@@ -18,7 +18,7 @@ from mcpproxy.sql.new_file import new_file
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size
 
-TOLD_BYTES: Final = 1 << 20
+PROGRESS_BYTES: Final = 1 << 20
 """After how many further bytes the progress is shown again."""
 
 
@@ -73,7 +73,7 @@ class Input:
 
     def _tell(self, count: int) -> None:
         self._done += count
-        if self._done - self._told >= TOLD_BYTES:
+        if self._done - self._told >= PROGRESS_BYTES:
             self._told = self._done
             self._progress.show(f"read {size(self._done)}")
 

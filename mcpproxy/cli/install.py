@@ -126,7 +126,7 @@ def run(arguments: list[str]) -> int:
             shown = sanitise(", ".join(named), 200)
             say(f"captures of {shown} will have the machine name {options.machine} after a restart of mcpproxy up")
         _say_what_next(todo, written, machine, state, wrapper)
-    elif unreached := _of_listeners(todo):
+    elif unreached := _listener_line(todo):
         say(unreached)
     if options.service:
         code = max(code, write_service(machine, wrapper.program))
@@ -217,7 +217,7 @@ def _say_windows_side(clients: list[Client], machine: Machine) -> None:
                 say(f"{path} of {inventory.client.title} on Windows is left alone: mcpproxy cannot record there yet")
 
 
-def _say_of_proxy(written: list[Plan]) -> None:
+def _warn_about_proxy(written: list[Plan]) -> None:
     """Warn if a client would send requests for mcpproxy's listeners to the proxy."""
     titles = dict.fromkeys(plan.client.title for plan in written if plan.client.proxies_loopback)
     if titles and loopback_proxy("127.0.0.1", os.environ):
@@ -233,7 +233,7 @@ def _listened_for(plans: list[Plan], *, before: bool) -> dict[int, str]:
     return {change.listener.port: change.server.name for change in changes if change.listener is not None}
 
 
-def _of_listeners(plans: list[Plan]) -> str:
+def _listener_line(plans: list[Plan]) -> str:
     """Returns a line on whether clients can reach the servers with a URL; waits a moment for an `up` that is running.
 
     For servers that were routed before, it returns a line only if they cannot be reached.
@@ -264,7 +264,7 @@ def _names(names: Iterable[str]) -> str:
     return sanitise(", ".join(sorted(set(names))), 200)
 
 
-def _of_captures(wrapper: Wrapper, machine: Machine) -> str:
+def _capture_lines(wrapper: Wrapper, machine: Machine) -> str:
     """The lines that say where captures go, and that they grow."""
     folder = sanitise(machine.shown(wrapper.capture or Path(captures_root())), None)
     most = f"{RING_BYTES >> 30} GiB"
@@ -277,12 +277,12 @@ def _say_what_next(
     width = width_of_stdout()
     if written:
         sys.stdout.write(f"Backups are in {machine.shown(state.backups)}\n")
-        sys.stdout.writelines(f"{line}\n" for line in wrapped(_of_captures(wrapper, machine), width))
+        sys.stdout.writelines(f"{line}\n" for line in wrapped(_capture_lines(wrapper, machine), width))
     sys.stdout.flush()
-    reached = _of_listeners(todo)
+    reached = _listener_line(todo)
     if reached:
         sys.stdout.writelines(f"{line}\n" for line in wrapped(reached, width))
-        _say_of_proxy(todo)
+        _warn_about_proxy(todo)
     if written:
         sys.stdout.writelines(f"{line}\n" for line in next_lines(written))
         sys.stdout.write("Then run: mcpproxy status --wait\n")

@@ -74,7 +74,7 @@ _OTHER: Final = (
 _BACKUPS: Final = "backups of clients' files, with their tokens in plain text"
 
 
-class Left(NamedTuple):
+class RemainingFiles(NamedTuple):
     """One kind of files that `--purge` would remove."""
 
     what: str
@@ -116,9 +116,9 @@ def purge(machine: Machine, stays: Iterable[str], *, is_agreed: bool, is_dry: bo
     list(notes())  # reading the notes removes those of killed processes
     root = Path(os.path.abspath(captures_root()))
     captures, kept = _captures(root)
-    left = list(_left(machine, root, captures))
+    left = list(_remaining(machine, root, captures))
     listed = [kind for kind in left if kind.what != _LOCKS]
-    all_stays = [*stays, *_stays(machine, root, kept)]
+    all_stays = [*stays, *_kept_lines(machine, root, kept)]
     if not listed:
         return _sweep(left, root, all_stays, is_dry=is_dry)
     for kind in listed:
@@ -148,7 +148,7 @@ def purge(machine: Machine, stays: Iterable[str], *, is_agreed: bool, is_dry: bo
     return code
 
 
-def _sweep(left: list[Left], root: Path, stays: list[str], *, is_dry: bool) -> int:
+def _sweep(left: list[RemainingFiles], root: Path, stays: list[str], *, is_dry: bool) -> int:
     """Remove what needs no confirmation: empty folders, and the lock that this process holds, with its folder."""
     folders = [folder for folder in _emptied(root, left) if str(folder) != state_directory()]
     code = int(Exit.FINE) if is_dry else _remove(left, root)
@@ -171,7 +171,7 @@ def _captures(root: Path) -> tuple[list[Removable], Counter[tuple[str, str]]]:
     """The captures to remove in the folder of captures, and how many stay, by reason."""
     own: list[Removable] = []
     kept: Counter[tuple[str, str]] = Counter()
-    # The folder that the user named may contain a default folder, which `_stays` reports.
+    # The folder that the user named may contain a default folder, which `_kept_lines` reports.
     within = [other for other in _default_roots() if other != root and other.is_relative_to(root)]
     for path in find_captures(root) if _is_folder(root) else []:
         files = segments(path)
@@ -202,16 +202,16 @@ def _is_as_recorded(path: Path) -> bool:
     return not is_converted and header.get("name", path.parent.name) == path.parent.name
 
 
-def _left(machine: Machine, root: Path, captures: list[Removable]) -> Iterator[Left]:
+def _remaining(machine: Machine, root: Path, captures: list[Removable]) -> Iterator[RemainingFiles]:
     """Everything that is left, captures first: deleting one needs the caches."""
     if captures:
-        yield Left("captures", root, [], captures)
+        yield RemainingFiles("captures", root, [], captures)
     if marks := _orphaned_marks(root):
-        yield Left("marks and notes on captures that are gone", root, marks, [])
+        yield RemainingFiles("marks and notes on captures that are gone", root, marks, [])
     cache = cache_directory()
     if cache is not None and _is_folder(Path(cache)):
         files = [file for name in _CACHES for file in _files_below(Path(cache, name))]
-        yield from [Left("cache", Path(cache), files, [])] if files else []
+        yield from [RemainingFiles("cache", Path(cache), files, [])] if files else []
     config, state = config_directory(), state_directory()
     for folder, names in ((config, _CONFIG), (state, _STATE)):
         if folder is not None:
@@ -221,10 +221,10 @@ def _left(machine: Machine, root: Path, captures: list[Removable]) -> Iterator[L
         yield from _matching(_BACKUPS, Path(state, "backups"), _BACKUP)
     for private in _private_folders():
         files = list(_files_below(private))
-        yield from [Left("what a kill has left", private, files, [])] if files else []
+        yield from [RemainingFiles("what a kill has left", private, files, [])] if files else []
     units = [path for path in _units(machine) if _is_file(path)]
     if units:
-        yield Left("units", units[0].parent, units, [])
+        yield RemainingFiles("units", units[0].parent, units, [])
 
 
 def _server_folders(root: Path) -> list[Path]:
@@ -254,13 +254,13 @@ def _private_folders() -> list[Path]:
     return [path for path in Path(state).glob("mcpproxy-private-*") if _is_folder(path)] if state is not None else []
 
 
-def _matching(what: str, folder: Path, pattern: re.Pattern[str]) -> Iterator[Left]:
+def _matching(what: str, folder: Path, pattern: re.Pattern[str]) -> Iterator[RemainingFiles]:
     """The files with matching names in one of mcpproxy's folders."""
     if not _is_folder(folder):
         return
     files = sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name) and _is_file(path))
     if files:
-        yield Left(what, folder, files, [])
+        yield RemainingFiles(what, folder, files, [])
 
 
 def _units(machine: Machine) -> list[Path]:
@@ -271,7 +271,7 @@ def _units(machine: Machine) -> list[Path]:
         return []
 
 
-def _stays(machine: Machine, root: Path, kept: Counter[tuple[str, str]]) -> Iterator[str]:
+def _kept_lines(machine: Machine, root: Path, kept: Counter[tuple[str, str]]) -> Iterator[str]:
     """What is not removed, and why."""
     shown = machine.shown(root)
     if root.is_symlink():
@@ -302,7 +302,7 @@ def _say_what_stays(stays: Iterable[str]) -> None:
         say(line)
 
 
-def _remove(left: list[Left], root: Path) -> int:
+def _remove(left: list[RemainingFiles], root: Path) -> int:
     code = int(Exit.FINE)
     folders = list(_emptied(root, left))
     for kind in left:
@@ -328,7 +328,7 @@ def _remove(left: list[Left], root: Path) -> int:
     return code
 
 
-def _emptied(root: Path, left: list[Left]) -> Iterator[Path]:
+def _emptied(root: Path, left: list[RemainingFiles]) -> Iterator[Path]:
     """The folders of mcpproxy that are empty once everything left is removed, the inner ones first."""
     gone = {*_private_folders(), *(path for kind in left for path in kind.paths)}
     for folder in _folders(root, gone):

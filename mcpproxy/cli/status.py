@@ -107,7 +107,7 @@ def run(arguments: list[str]) -> int:
             code = fail(told_unknown(server, machine))
     rows = _rows(servers, machine, state, captures)
     if options.format == "json":
-        waits = {id(row): waits for row, waits in _waiting(rows)}
+        waits = {id(row): waits for row, waits in _waiting_requests(rows)}
         sys.stdout.writelines(json_line(_as_json(row, waits.get(id(row)))) for row in rows)
     else:
         sys.stdout.writelines(f"{line}\n" for line in [*_table(rows), *elsewhere_lines(inventories)])
@@ -192,7 +192,7 @@ def _table(rows: list[ServerStatus]) -> list[str]:
     return lines
 
 
-def _waiting(rows: list[ServerStatus]) -> Iterator[tuple[ServerStatus, Waits]]:
+def _waiting_requests(rows: list[ServerStatus]) -> Iterator[tuple[ServerStatus, Waits]]:
     """Each routed server with waiting requests, once, with these requests."""
     read: set[Path] = set()
     for row in rows:
@@ -212,7 +212,7 @@ def _waiting(rows: list[ServerStatus]) -> Iterator[tuple[ServerStatus, Waits]]:
 
 def _waiting_lines(rows: list[ServerStatus]) -> Iterator[str]:
     """The lines about waiting requests: how many, how long the oldest has waited, and what has happened since."""
-    for row, waits in _waiting(rows):
+    for row, waits in _waiting_requests(rows):
         every = [wait for wait in waits.all if waits.waited_ns(wait) >= _WAITS_NS]
         if every:
             yield f"{sanitise(row.server.name, 40)}: {waiting_text(len(every), waits.waited_ns(every[0]))}"

@@ -33,7 +33,7 @@ from mcpproxy.clients.documents.edits import AddMember, ConfigError
 from mcpproxy.clients.documents.edits import Path as Place
 from mcpproxy.clients.listeners import Listener, NotRoutable, listener_of, split_origin
 from mcpproxy.clients.probe import Probe
-from mcpproxy.clients.replace import Changed, NotWritable, replace
+from mcpproxy.clients.replace import FileChanged, NotWritable, replace
 from mcpproxy.clients.servers import ClientInventory, Server, servers_in
 from mcpproxy.clients.state import FileRecord, InstallState
 from mcpproxy.clients.wrapper import Wrapper
@@ -260,12 +260,12 @@ def _carried_out(plan: Plan, decide: Decide, state: InstallState) -> list[Change
             if new == old:
                 return changes
             new = _original(plan, changes, state, old) or new
-            _note(state.before_write(plan.path, plan.client.id, old, new), changes)
+            _record_changes(state.before_write(plan.path, plan.client.id, old, new), changes)
             state.save()
             replace(plan.path, old, new)
-            if any([_let_go(change) for change in changes]):  # noqa: C419 # each of them
+            if any([_remove_user(change) for change in changes]):  # noqa: C419 # each of them
                 state.save()
-        except Changed:
+        except FileChanged:
             continue
         except OSError as error:
             raise CannotChange(error.strerror or str(error)) from None
@@ -276,7 +276,7 @@ def _carried_out(plan: Plan, decide: Decide, state: InstallState) -> list[Change
     raise CannotChange("its client kept changing it; close the client and try again")
 
 
-def _note(written: FileRecord, changes: list[Change]) -> None:
+def _record_changes(written: FileRecord, changes: list[Change]) -> None:
     """Record what `uninstall` needs to undo these changes."""
     for change in changes:
         if change.action != "route":
@@ -291,7 +291,7 @@ def _note(written: FileRecord, changes: list[Change]) -> None:
             add_user(change.listener, change.server)
 
 
-def _let_go(change: Change) -> bool:
+def _remove_user(change: Change) -> bool:
     """Remove an entry from its listener if it stops using it; returns whether it did."""
     if change.listener is None or change.action != "unroute":
         return False

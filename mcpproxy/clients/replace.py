@@ -17,7 +17,7 @@ from pathlib import Path
 from mcpproxy.clients.documents.document import read_file
 
 
-class Changed(Exception):
+class FileChanged(Exception):
     """The file has changed since it was read."""
 
 
@@ -48,10 +48,10 @@ def replace(path: Path, old: bytes, new: bytes) -> None:
         raise NotWritable("it has several hard links, and a new file would break them")
     beside = real.parent / f".{real.name}.{os.urandom(4).hex()}.mcpproxy"
     try:
-        remove_left(real)
+        remove_leftovers(real)
         _write(beside, new, real, status)
         if read_file(real) != old:
-            raise Changed
+            raise FileChanged
         os.replace(beside, real)
         _sync_directory(real.parent)
     except OSError as error:
@@ -61,7 +61,7 @@ def replace(path: Path, old: bytes, new: bytes) -> None:
             beside.unlink(missing_ok=True)
 
 
-def remove_left(path: Path) -> None:
+def remove_leftovers(path: Path) -> None:
     """Remove temporary files that a killed process left next to a file. The caller has locked the records."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}.mcpproxy"):
         left.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ from typing import Any, Final
 from captures.paths import config_directory, state_directory
 from mcpproxy.clients.documents.document import read_file
 from mcpproxy.clients.listeners import PORTS, Listener, free_port, read_listener
-from mcpproxy.clients.replace import create, remove_left
+from mcpproxy.clients.replace import create, remove_leftovers
 
 _VERSION: Final = 1
 """The version of the records. Members may be added without a new version: unknown members are dropped."""
@@ -344,5 +344,5 @@ def locked() -> Iterator[InstallState]:
                 left.unlink()
         for name in state.files:
             with suppress(OSError, ValueError):
-                remove_left(Path(name))
+                remove_leftovers(Path(name))
         yield state

@@ -299,9 +299,9 @@ class _Exchange(ExchangeRecorder):
         endpoints = self.connection.exchanges.endpoints
         return not endpoints or not self._target or self._target.partition(b"?")[0] in endpoints
 
-    def takes_address(self, text: str) -> bool:
+    def store_address(self, text: str) -> bool:
         """The same, but never for a POST, whose key is that of its own target."""
-        return self.uri_key is None and super().takes_address(text)
+        return self.uri_key is None and super().store_address(text)
 
     def flag(self, name: str, where: str) -> None:
         """Ignored: nothing can lead past a recorder that was not there."""

@@ -241,11 +241,11 @@ class ExchangeRecorder:
         if is_news:
             self._endpoints.append(self.recorder.clean(endpoint[:MAX_ENDPOINT_BYTES]))
         forwarded = self._replaced.get(("endpoint", endpoint), endpoint)
-        if self.takes_address(forwarded.decode("utf-8", "replace")) or is_news:
+        if self.store_address(forwarded.decode("utf-8", "replace")) or is_news:
             # Now, not at the end of the stream: responses on it are found by this key.
             self._record("response")
 
-    def takes_address(self, text: str) -> bool:
+    def store_address(self, text: str) -> bool:
         """Store the key of an announced address if it is the first, which the client uses; returns whether it is."""
         if self._is_announced:
             return False

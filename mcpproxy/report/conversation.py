@@ -337,7 +337,7 @@ class Conversation:
         if self._abandoned.calls:
             # Those that were answered late, or left by closing the HTTP exchange, already have their own line.
             abandoned = [one for one in by[Outcome.CANCELLED] if one.abandoned_ns is not None]
-            head = abandoned_text(self._abandoned.calls, self._abandoned.late)
+            head = abandoned_text(self._abandoned.calls, self._abandoned.answered_late)
             yield from self._listed(head, [Unanswered(one.request, fate(one)) for one in abandoned])
         yield from self._all_of(Outcome.NOT_RECORDED, by[Outcome.NOT_RECORDED], "without a recorded response")
         waits = [

@@ -103,7 +103,7 @@ def compact(
     singles = [file for manifest in added for file in manifest.files if file.table != RAW]
     old = list(known.files) if known is not None else []
     captures = {**held, **{manifest.capture: manifest.shipment for manifest in added}}
-    new = _rewritten(day, captures, [*old, *singles], [], to, stored, room)
+    new = _rewrite(day, captures, [*old, *singles], [], to, stored, room)
     if new is None:
         return None
     _delete([*singles, *(file for file in old if file not in new.files)], to)
@@ -123,14 +123,14 @@ def withdraw(day: str, capture: str, shipment: str, to: Destination, room: Path)
         if known is None or not known.has_another(capture, shipment):
             return False
         captures = {id_: of for id_, of in known.captures.items() if id_ != capture}
-        new = _rewritten(day, captures, known.files, [capture], to, stored, room)
+        new = _rewrite(day, captures, known.files, [capture], to, stored, room)
         if new is not None:
             _delete([file for file in known.files if file not in new.files], to)
             return True
     raise CannotShip(f"cannot write {to.shown}/{day_name(day)}: other machines keep changing it; try again")
 
 
-def _rewritten(
+def _rewrite(
     day: str,
     captures: dict[str, str],
     files: Iterable[File],

@@ -30,7 +30,7 @@ _CHUNK: Final = 1 << 20
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _LINK: Final = "a symbolic link, which is not followed"
-_OF_ONE: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENOTEMPTY})
+_ONE_FILE_ERRORS: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENOTEMPTY})
 """The system's errors if a name belongs to something other than a file, or a file is in the place of a folder."""
 
 
@@ -206,7 +206,7 @@ class Folder:
         try:
             yield
         except OSError as error:
-            kind = BrokenFile if name and error.errno in _OF_ONE and self.root.is_dir() else CannotShip
+            kind = BrokenFile if name and error.errno in _ONE_FILE_ERRORS and self.root.is_dir() else CannotShip
             raise kind(f"cannot {what} {self.root / name}: {error.strerror or error}") from error
 
 
@@ -225,7 +225,9 @@ def _entered(part: str, parent: int, path: Path, *, create: bool) -> int:
         return os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     except OSError as error:
         # Systems differ in the error that they give for a link.
-        if error.errno in _OF_ONE and stat.S_ISLNK(os.stat(part, dir_fd=parent, follow_symlinks=False).st_mode):
+        if error.errno in _ONE_FILE_ERRORS and stat.S_ISLNK(
+            os.stat(part, dir_fd=parent, follow_symlinks=False).st_mode
+        ):
             raise unusable(path, _LINK) from error
         raise
 

@@ -34,7 +34,7 @@ _TAIL: Final = 1 << 20
 _LAST: Final = re.compile(rb'(?:^|\n)\{"seq":([0-9]{1,18}),[^\n]*\n\Z')
 
 
-class Changed(CaptureError):
+class CaptureChanged(CaptureError):
     """A capture changed while it was read, so a recorder is writing to it."""
 
 
@@ -109,17 +109,17 @@ def ship(
     state = state_of(files, choices)
     known = manifest_at(id_, to)
     if known is not None and known.state == state and is_current(known, to) and _is_there(known, to, there):
-        return ShipmentResult(_tidied(known, to, there), ())
+        return ShipmentResult(_tidy(known, to, there), ())
     try:
         manifest, local = _made(path, id_, state, choices, known, room)
         if state_of(segments(path), choices) != state:
-            raise Changed(f"{path} changed while it was read; the next run ships it")
+            raise CaptureChanged(f"{path} changed while it was read; the next run ships it")
         there.forget()
         for name, file in local.items():
             to.put(name, file)
         to.write(manifest_name(id_), manifest.encoded())
         withdraw(manifest.day, id_, manifest.shipment, to, room)
-        return ShipmentResult(_tidied(manifest, to, there), manifest.files)
+        return ShipmentResult(_tidy(manifest, to, there), manifest.files)
     finally:
         for left in room.iterdir():
             shutil.rmtree(left, ignore_errors=True)
@@ -238,7 +238,7 @@ def _shipment(id_: str, state: ShippedState, known: Manifest | None) -> str:
     return hashlib.sha256(f"{id_} {known.shipment} {state}".encode()).hexdigest()[:16]
 
 
-def _tidied(manifest: Manifest, to: Destination, there: ShippedListing) -> Manifest:
+def _tidy(manifest: Manifest, to: Destination, there: ShippedListing) -> Manifest:
     """Delete the files of the earlier shipment, and record that they are gone."""
     if not manifest.replaced:
         return manifest

@@ -83,11 +83,11 @@ class SqlSession:
         Raises:
             QueryError: it was refused, failed, or exceeded a limit.
         """
-        findings = self._has_findings or bool(set(re.findall(r"\w+", sql.lower())) & self._of_findings)
+        findings = self._has_findings or bool(set(re.findall(r"\w+", sql.lower())) & self._finding_relations)
         try:
             return self._run(sql, findings=findings, counts_reader=counts_reader)
         except QueryError as error:
-            if not self._weeds(error):
+            if not self._delete_damaged_cache(error):
                 raise
         return self._run(sql, findings=findings, counts_reader=counts_reader)
 
@@ -110,11 +110,11 @@ class SqlSession:
         try:
             yield from rows
         except QueryError as error:
-            if self._weeds(error):
+            if self._delete_damaged_cache(error):
                 raise QueryError("cache", "a damaged cache file was deleted; run the query again") from error
             raise
 
-    def _weeds(self, error: QueryError) -> bool:
+    def _delete_damaged_cache(self, error: QueryError) -> bool:
         """Delete damaged cache files, if an error reports damage; returns whether there were any."""
         is_damaged = delete_damaged(self._sources, error)
         if is_damaged:
@@ -122,7 +122,7 @@ class SqlSession:
         return is_damaged
 
     @cached_property
-    def _of_findings(self) -> set[str]:
+    def _finding_relations(self) -> set[str]:
         """The relations that need findings: they have no rows until the rules have run."""
         return {"findings"} | {name for name, text in view_texts().items() if re.search(r"\bfindings\b", text)}
 

@@ -37,7 +37,7 @@ FEW: Final = 2
 NAMED: Final = 50
 """How many columns are named below a table; nobody would read a list of thousands."""
 
-_LEAST_MISSED: Final = ("capture", "session", "at_ms", "response", "time")
+_DROPPED_FIRST: Final = ("capture", "session", "at_ms", "response", "time")
 """Columns that say where a row comes from: if there is no room for all, they are dropped first, in this order."""
 _MOST_MISSED: Final = "text"
 """The column that is dropped last."""
@@ -197,10 +197,10 @@ def _beginning(text: str) -> str:
     return text[:_HASH_CELLS] if _HASH.fullmatch(text) else text
 
 
-def _missed(name: str, at: int) -> tuple[int, int]:
+def _importance(name: str, at: int) -> tuple[int, int]:
     """How important a column is, as a sort key: later columns are less important than earlier ones."""
-    if name in _LEAST_MISSED:
-        return 0, _LEAST_MISSED.index(name)
+    if name in _DROPPED_FIRST:
+        return 0, _DROPPED_FIRST.index(name)
     return 2 if name == _MOST_MISSED else 1, -at
 
 
@@ -208,7 +208,7 @@ def _left_out(places: list[int], least: dict[int, int], head: list[Span], width:
     """The least important columns, for which there is no room; one always stays."""
     excess = _excess(places, least, width)
     left_out: set[int] = set()
-    for at in sorted(places, key=lambda at: _missed(head[at].text, at))[:-1]:
+    for at in sorted(places, key=lambda at: _importance(head[at].text, at))[:-1]:
         if excess <= 0:
             break
         excess -= least[at] + _GAP

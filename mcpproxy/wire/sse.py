@@ -77,7 +77,7 @@ class _Draft:
         self.has_data = True
 
     @property
-    def tells(self) -> bool:
+    def is_event(self) -> bool:
         """Whether it has anything that makes it an event."""
         return self.has_data or self.event != b"" or self.has_id or self.retry is not None
 
@@ -163,7 +163,7 @@ class EventSplitter:
         if self._line == _DATA:
             self._draft.begin_data()
         # Any other field in the unfinished line is left out: half an id or half a number is invalid.
-        begun = self._draft.tells or (self._line != b"" and not self._line.startswith(b":"))
+        begun = self._draft.is_event or (self._line != b"" and not self._line.startswith(b":"))
         events = [*self._spill(), self._event(whole=False)] if begun else []
         self._draft = _Draft()
         self._line.clear()
@@ -241,7 +241,7 @@ class EventSplitter:
     def _dispatch(self) -> list[Event]:
         """The event that the lines before a blank line form, if any."""
         self._id = self._next_id
-        events = [self._event()] if self._draft.tells else []
+        events = [self._event()] if self._draft.is_event else []
         self._draft = _Draft()
         return events
 

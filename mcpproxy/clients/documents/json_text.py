@@ -134,7 +134,7 @@ class JsonText(EditableText):
             value = self._value_at(self._skip(end) + 1)
             members.pop(name, None)
             members[name] = Member((at, end), value)
-            at = self._behind_comma(value[1])
+            at = self._after_comma(value[1])
         self._members_at[start] = members
         return members
 
@@ -144,10 +144,10 @@ class JsonText(EditableText):
         at = self._skip(start + 1)
         while self._plain[at] != "]":
             items.append(self._value_at(at))
-            at = self._behind_comma(items[-1][1])
+            at = self._after_comma(items[-1][1])
         return items
 
-    def _behind_comma(self, at: int) -> int:
+    def _after_comma(self, at: int) -> int:
         """The position of the next member or item, or of the closing bracket."""
         at = self._skip(at)
         return self._skip(at + 1) if self._plain[at] == "," else at

@@ -128,7 +128,7 @@ class Conversation:
             LookupError, TypeError, ValueError: it is invalid.
         """
         if "note" in news:
-            self._take_note(*news["note"])
+            self._store_note(*news["note"])
         if "session" in news:
             if len(self._peers) >= PEERS:
                 self._peers.pop(next(iter(self._peers)))
@@ -147,7 +147,7 @@ class Conversation:
             left_out, unnoted, unjoined = map(as_number, news["unknown"])
             self.unknown = left_out, unnoted, unjoined
 
-    def _take_note(self, sort: Any, number: Any, *told: Any) -> None:
+    def _store_note(self, sort: Any, number: Any, *told: Any) -> None:
         """Store a note about a call, or about the message in a row."""
         notes: dict[int, Any] = self._notes[sort]
         notes[as_number(number)] = _NOTES[sort](*told)

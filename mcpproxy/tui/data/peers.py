@@ -16,7 +16,7 @@ from mcpproxy.tui.data.reading import Reading
 
 MAX_PEER_FRAME_BYTES: Final = 1 << 20
 """The maximum size of a frame that is read for this, in bytes."""
-LOOKED_AT: Final = 50
+MAX_SEARCHED: Final = 50
 """How many requests are searched for an introduction in their `_meta`, if the capture has no handshake."""
 
 
@@ -54,7 +54,7 @@ def introductions(reading: Reading, row: int | None) -> list[PeerInfo]:
             chosen[method] = number
     numbers = sorted(chosen.values())
     if not numbers:
-        return list(_unasked(reading))
+        return list(first_request_introductions(reading))
     return [introduction for number in numbers for introduction in _of_call(reading, number)]
 
 
@@ -101,10 +101,10 @@ def _of_response(response: Response, method: str) -> PeerInfo:
     )
 
 
-def _unasked(reading: Reading) -> Iterator[PeerInfo]:
+def first_request_introductions(reading: Reading) -> Iterator[PeerInfo]:
     """What a client says in its first requests, if there is neither a handshake nor a discovery."""
     calls = reading.calls
-    for number in range(min(len(calls), LOOKED_AT)):
+    for number in range(min(len(calls), MAX_SEARCHED)):
         request = _message(reading, calls.request[number])
         if isinstance(request, Request) and CLIENT_INFO in request.meta:
             yield _of_request(request)

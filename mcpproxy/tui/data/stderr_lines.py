@@ -16,9 +16,9 @@ from mcpproxy.wording.spans import Span
 
 AT_ONCE: Final = 300
 """How many lines are searched per step."""
-BESIDE: Final = 150
+NEIGHBOUR_MS: Final = 150
 """How many frames are shown next to a line, before it and after it."""
-LOOKED_AT: Final = 5000
+MAX_SEARCHED: Final = 5000
 """How many rows are searched for these frames, in each direction."""
 
 
@@ -92,17 +92,17 @@ class LogSearch:
         return bool(rows)
 
 
-def beside(reading: Reading, row: int) -> tuple[Sequence[int], int]:
+def rows_at_the_time(reading: Reading, row: int) -> tuple[Sequence[int], int]:
     """The rows around a line of stderr, without other such lines, and the place of the first row after it."""
     rows = reading.shown
     at = bisect_left(rows, row)
-    before = _others(reading, range(at - 1, max(-1, at - 1 - LOOKED_AT), -1))
+    before = _others(reading, range(at - 1, max(-1, at - 1 - MAX_SEARCHED), -1))
     before.reverse()
-    after = _others(reading, range(at, min(len(rows), at + LOOKED_AT)))
+    after = _others(reading, range(at, min(len(rows), at + MAX_SEARCHED)))
     return before + after, len(before)
 
 
 def _others(reading: Reading, places: range) -> list[int]:
-    """The first `BESIDE` rows at places of the traffic that are not lines of stderr."""
+    """The first `NEIGHBOUR_MS` rows at places of the traffic that are not lines of stderr."""
     rows, index = reading.shown, reading.index
-    return list(islice((rows[place] for place in places if index.kind(rows[place]) != "stderr"), BESIDE))
+    return list(islice((rows[place] for place in places if index.kind(rows[place]) != "stderr"), NEIGHBOUR_MS))

@@ -25,7 +25,7 @@ from mcpproxy.tui.data.reading import Reading
 BLOCK: Final = 256
 """Calls whose ends are summarised together."""
 SETTLED_AT_ONCE: Final = 5000
-LOOKED_AT: Final = 5000
+MAX_SEARCHED: Final = 5000
 """How many rows at the beginning are searched for the parts of a startup."""
 INSIDE: Final = 300
 """How many requests after the start of a call are examined to find how long it waited."""
@@ -140,7 +140,7 @@ class Timeline:
     def _find_startup_parts(self) -> None:
         """Look for the parts of the startup."""
         index, rows = self.reading.index, self._rows
-        while self._looked < min(len(index), LOOKED_AT) and not {"spawned", "awake"} <= rows.keys():
+        while self._looked < min(len(index), MAX_SEARCHED) and not {"spawned", "awake"} <= rows.keys():
             entry = index.entry(self._looked)
             if entry.sort == "process":
                 rows.setdefault("spawned", self._looked)

@@ -129,7 +129,7 @@ def exchange_lines(reading: Reading, row: int) -> Lines:
     entry = index.entry(row)
     lines = [[Span(f"{entry.sort} ", "accent"), Span(f"{entry_name(entry)}, {units.size(entry.size)}")]]
     if number is None:
-        return [*lines, *(_beside(reading, row) or [[Span("not part of an exchange", "dim")]])]
+        return [*lines, *(_related(reading, row) or [[Span("not part of an exchange", "dim")]])]
     calls = reading.calls
     lines.append(_pair("sent", _at(reading, calls.request[number])))
     if calls.response[number] != NONE:
@@ -143,7 +143,7 @@ def exchange_lines(reading: Reading, row: int) -> Lines:
     return lines
 
 
-def _beside(reading: Reading, row: int) -> list[list[Span]]:
+def _related(reading: Reading, row: int) -> list[list[Span]]:
     """The lines about a message that belongs to no call."""
     if row >= reading.understood:
         return [[Span("not analysed yet …", "dim")]]

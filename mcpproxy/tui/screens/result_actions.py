@@ -117,7 +117,7 @@ class ResultActions:
         self._screen.app.sql.write(self._paths, sql, form, place, MAX_CLIPBOARD_BYTES)
         self._screen.show_title()
 
-    def take_written(self, written: WrittenResult) -> None:
+    def on_written(self, written: WrittenResult) -> None:
         """Copy the result that the client has written, or tell the user where the file is."""
         if self._written_to is not None:
             notify(self._screen.app, f"exported {count_text(written.rows, 'row')} to {sanitise(str(self._written_to))}")

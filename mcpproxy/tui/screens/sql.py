@@ -146,7 +146,7 @@ class SqlScreen(TitledScreen):
         client = self.client
         if client.written is not None:
             written, client.written = client.written, None
-            self._result_actions.take_written(written)
+            self._result_actions.on_written(written)
         if client.answer is not None and (self.answer is None or self.answer.answer is not client.answer):
             self.answer, self._answered_sql = AnswerRows(client.answer), self._sql
             self._put(self.answer, self.answer.columns())

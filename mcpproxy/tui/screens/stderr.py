@@ -10,7 +10,7 @@ from textual.containers import Horizontal
 from textual.widgets import Input
 
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.stderr_lines import LogRows, LogSearch, beside, text_of
+from mcpproxy.tui.data.stderr_lines import LogRows, LogSearch, rows_at_the_time, text_of
 from mcpproxy.tui.messages import CaptureGrown, Progressed, RowsRead
 from mcpproxy.tui.rows.traffic_columns import columns_for, next_times
 from mcpproxy.tui.rows.traffic_table import TrafficRows
@@ -188,7 +188,7 @@ class StderrScreen(CaptureScreen):
             return
         self._show_full(entry)
         if self.frames.display:
-            self._frames.view, at = beside(self.reading, entry)
+            self._frames.view, at = rows_at_the_time(self.reading, entry)
             self.frames.renew()
             self.frames.go_centered(at)
 

@@ -372,7 +372,7 @@ class TrafficScreen(CaptureScreen):
         if self.listing.is_sorted:
             self.listing.restore_order()
             return True
-        return self.filter.take_back()
+        return self.filter.undo_last_term()
 
     # ---- one row
 

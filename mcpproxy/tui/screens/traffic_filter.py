@@ -116,7 +116,7 @@ class TrafficFilter:
                     del self._counts[next(iter(self._counts))]
             self.scan.close()
 
-    def take_back(self) -> bool:
+    def undo_last_term(self) -> bool:
         """Undo the last term; returns False if there is none, or the screen was opened with it."""
         if self.scan is None or self._is_as_opened:
             return False

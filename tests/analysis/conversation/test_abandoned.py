@@ -93,7 +93,7 @@ def test_an_error_that_acknowledges_the_cancellation_is_no_late_answer() -> None
             answered for step in map(reading.feed, (call(), cancel(30), error)) for answered in counted(count, step)
         ]
         assert (call_.is_acknowledged, call_.late_ns, call_.abandoned_ns) == (late_ns is None, late_ns, 30 * S)
-        assert (count.calls, count.late) == (1, 0 if late_ns is None else 1)
+        assert (count.calls, count.answered_late) == (1, 0 if late_ns is None else 1)
 
 
 def counted(count: AbandonedCount, step: Step) -> list[Call]:

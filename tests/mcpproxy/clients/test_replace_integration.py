@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.clients.replace import Changed, NotWritable, create, replace
+from mcpproxy.clients.replace import FileChanged, NotWritable, create, replace
 from mcpproxy.clients.state import locked, state_folder
 from tests.harness import DEADLINE_S
 
@@ -90,7 +90,7 @@ def test_what_was_left_by_a_kill_goes_with_the_next_write(tmp_path: Path) -> Non
 def test_a_file_that_changed_is_not_written(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_bytes(b"newer")
-    with pytest.raises(Changed):
+    with pytest.raises(FileChanged):
         replace(path, b"old", b"new")
     assert path.read_bytes() == b"newer"
     assert len(list(tmp_path.iterdir())) == 1

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from captures.file import CaptureFile
 from captures.record import stderr_members
-from mcpproxy.tui.data.stderr_lines import BESIDE, LogSearch, beside, text_of
+from mcpproxy.tui.data.stderr_lines import NEIGHBOUR_MS, LogSearch, rows_at_the_time, text_of
 from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.stage import CALL, END, FINE, Middles, frame_record, record
@@ -71,11 +71,11 @@ class TestLog:
     def test_frames_at_the_time_of_a_line(self, tmp_path: Path) -> None:
         reading = read(record(tmp_path / "x.mcpcap", [*talkative(200), END]))
         row = reading.stderr[100]
-        rows, at = beside(reading, row)
-        assert len(rows) == 2 * BESIDE
+        rows, at = rows_at_the_time(reading, row)
+        assert len(rows) == 2 * NEIGHBOUR_MS
         assert list(rows) == sorted(rows)
         assert rows[at - 1] < row < rows[at]
         assert all(reading.index.kind(one) != "stderr" for one in rows)
-        first, at = beside(reading, reading.stderr[0])
-        assert (at, len(first)) == (0, BESIDE)
+        first, at = rows_at_the_time(reading, reading.stderr[0])
+        assert (at, len(first)) == (0, NEIGHBOUR_MS)
         reading.close()
