@@ -223,7 +223,7 @@ class ResultRole(_Reply):
 class MaxTokens(_Question):
     """A request does not allow the model any tokens.
 
-    **Why it matters.** Providers refuse it, and the client has asked the user for approval for nothing.
+    **Why it matters.** Providers refuse it, so the client has needlessly asked the user for approval.
 
     **On the wire.** `< …"method":"sampling/createMessage","params":{"maxTokens":0,…}`
 

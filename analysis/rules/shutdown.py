@@ -21,7 +21,7 @@ HASTY_NS: Final = 100_000_000
 
 
 _KILLS: Final = frozenset({"SIGINT", "SIGKILL", "SIGQUIT", "SIGTERM"})
-"""Signals with which a client ends a server, without SIGHUP, which means that a terminal is gone."""
+"""Signals with which a client ends a server. SIGHUP is not one of them: it means that a terminal is gone."""
 
 
 class _AtServersEnd(Rule):

@@ -102,8 +102,8 @@ class _Keyed(Rule):
 class KeyReused(_Keyed):
     """A key of a task names a different question than before, or is used again after it was answered.
 
-    **Why it matters.** Clients recognise a question that they have already asked their user by its key. They send the
-    old answer again, or none.
+    **Why it matters.** Clients use the key to recognise a question that they have already asked their user. They send
+    the old answer again, or none.
 
     **On the wire.** `…"status":"input_required","inputRequests":{"q":{…"message":"Which?"}}` … later
     `…"inputRequests":{"q":{…"message":"How many?"}}`

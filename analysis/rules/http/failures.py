@@ -61,9 +61,9 @@ _REFUSALS_IN_A_ROW: Final = 3
 
 
 _PATIENCE_NS: Final = 3_000_000_000
-"""How long a client must have waited, before it gave up, for a finding."""
+"""A missing HTTP response is reported if the client gave up after waiting at least this long."""
 _LONG_NS: Final = 10_000_000_000
-"""How long a client must have waited for a finding while it still waits, as a response may never come."""
+"""A missing HTTP response is reported after this long even if the client still waits, as it may never come."""
 
 
 class Culprit(NamedTuple):

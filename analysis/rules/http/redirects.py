@@ -51,8 +51,8 @@ class RedirectToGet(ExchangeEndRule):
 class RedirectScheme(ExchangeEndRule):
     """A server redirects to its own host under another scheme.
 
-    **Why it matters.** A redirect from https to http usually comes from a server that is behind a gateway that
-    terminates TLS and does not know its own address: clients refuse to follow, or send their credentials in plain text.
+    **Why it matters.** A redirect from https to http usually comes from a server that does not know its own address, as
+    it is behind a gateway that terminates TLS: clients refuse to follow, or send their credentials in plain text.
     Clients do not follow from http to https either, because that is another origin, so nothing works at the address
     that they were given.
 

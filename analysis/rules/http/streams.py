@@ -267,7 +267,7 @@ class AnswerOnOtherStream(_OnPostStream):
 
 
 def _is_excused(http: HttpExchange, over: RecordRef) -> bool:
-    """Whether a stream may have ended with its session, or the client ended the session instead of resuming it."""
+    """Whether a stream may have ended with its session, or its client ended the session without resuming the stream."""
     known = http.session_ids.get(http.session_id or "")
     if known is None:
         return False
