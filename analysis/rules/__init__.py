@@ -1,1 +1,1 @@
-"""The rules of the protocol: `base` defines the class of a rule, `discovery` finds them all."""
+"""The rules that check the protocol: `base` defines their base class, `discovery` finds all of them."""

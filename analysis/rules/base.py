@@ -1,9 +1,9 @@
 """The base class of all rules. Each rule is one class for something that is forbidden, discouraged or worth knowing.
 
 A rule consists of its docstring, which is its page (`mcpproxy rule ID`), its attributes, which are the facts on that
-page, and one or two hooks, which check one question. Attributes say where and when it applies, its level in each
-revision, what it must have seen, which oddities of messages and exchanges it is about (`oddities`, `exchanges`), and
-which other findings it replaces; the checker applies them, never a hook.
+page, and one or two hooks, which check for one thing. Attributes say where and when the rule applies, its level in each
+revision, what the rule must have seen, which oddities of messages and exchanges it is about (`oddities`, `exchanges`),
+and which other findings it replaces; the checker applies them, never a hook.
 
     class UnknownResponse(Rule):
         (docstring: what is wrong in a sentence, then **Why it matters.** **On the wire.** **Instead.**)
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 NOTE, WARNING, ERROR = Level.NOTE, Level.WARNING, Level.ERROR
 
 RACE_NS: Final = 2_000_000_000
-"""The race window W: how far apart two events may be and still cross, if nothing proves their order."""
+"""The race window W: how far apart two events may be and still have crossed, if nothing proves their order."""
 
 UNTYPED: Final[frozenset["ResultKind"]] = frozenset({"untyped", "failed", "task"})
-"""Results whose `resultType` the revision need not know."""
+"""Kinds of results whose `resultType` the revision need not define."""
 
 MAX_REPORTED_FINDINGS: Final = 20
 """The most findings of one rule about one message that are reported individually."""
@@ -58,11 +58,11 @@ MAX_METHOD_CHARS: Final = 256
 
 Who: TypeAlias = Literal["client", "server", "either"]
 ResultKind: TypeAlias = Literal["complete", "failed", "interim", "task", "untyped"]
-"""Results: usual ones; tool results with `isError`; results that ask for more; results that create a task; and in the
-modern era, or if the era is unknown, others whose `resultType` is not `complete`."""
+"""Kinds of results: usual ones; tool results with `isError`; results that ask for more; results that create a task; and
+in the modern era, or if the era is unknown, others whose `resultType` is not `complete`."""
 Metas: TypeAlias = list[tuple[str, Any]]
 Later: TypeAlias = Callable[[], Iterable[Finding]]
-"""A check deferred to a later time in the capture."""
+"""A check that is deferred to a later time in the capture."""
 
 
 class Rule:
@@ -71,14 +71,14 @@ class Rule:
     id: ClassVar[str]
     """`group/name`. It is never reused; `old_ids` has its former ids."""
     who: ClassVar[Who] = "either"
-    """Who can break it."""
+    """Who can violate it."""
     versions: ClassVar[Span] = ALL
     """The revisions to which it applies."""
     level: ClassVar[Level] = ERROR
     levels: ClassVar[Mapping[Span, Level]] = {}
     """Revisions in which it has another level."""
     impact: ClassVar[Impact | None] = None
-    """What a violation breaks; None for what violations of its group usually do (`discovery.GROUPS`)."""
+    """What a violation breaks; None for what violations of its group usually break (`discovery.GROUPS`)."""
     needs_start: ClassVar[bool] = False
     """[S]: silent if the start of the session was not observed."""
     needs_session: ClassVar[bool] = False
@@ -92,7 +92,7 @@ class Rule:
     needs_lists: ClassVar[bool] = False
     """[L]: needs a complete list result from the server."""
     once: ClassVar[bool] = False
-    """[O]: the first occurrence for each sender and session is reported, later ones are only counted."""
+    """[O]: the first occurrence for each sender and session is reported; later ones are only counted."""
     once_each: ClassVar[bool] = False
     """With `once`: findings with different texts count separately."""
     replaces: ClassVar[tuple[str, ...]] = ()
@@ -102,7 +102,7 @@ class Rule:
     """Rules that name the cause: once one of them has reported something in a session, the findings of this rule there
     are counted under it, and not reported. Its level is at most theirs."""
     relies_on: ClassVar[tuple[str, ...]] = ()
-    """Rules that collect what it needs; where it runs, they do."""
+    """Rules that collect what it needs; they run wherever it runs."""
     methods: ClassVar[frozenset[str] | None] = None
     """Methods of the requests, results and notifications that it checks; None for all."""
     sender: ClassVar[Side | None] = None
@@ -115,7 +115,7 @@ class Rule:
     """A word in the bytes of all requests, notifications and results that it checks; empty for all.
     `required_word_for` overrides it for a kind of message."""
     required_members: ClassVar[frozenset[str]] = frozenset()
-    """Members of the params or the result; all requests, notifications and results that it checks have at least one of
+    """Members of the params or the result. All requests, notifications and results that it checks have at least one of
     them; empty for any. `required_members_for` overrides it for a kind of message."""
     results: ClassVar[frozenset[ResultKind] | None] = None
     """The results that it checks, in `on_result` and `on_response`; None for all."""
@@ -128,7 +128,7 @@ class Rule:
     """The source of the obligation: a page of the specification, or an RFC."""
 
     def __init__(self) -> None:
-        """Create a rule that is not called yet; the checker that runs it replaces these."""
+        """Create a rule; the checker that runs it replaces these attributes before the first call."""
         self.fold: Fold
         """What is known about the capture so far: the requests of both sides, links, and used ids."""
         self.later: Callable[[int, Later], None] = lambda _t_ns, _ask: None
@@ -144,7 +144,7 @@ class Rule:
             method: of the request, the notification or the answered request, as intended.
             like: a message of the kind. All of them have its sender, revision, era, state and transport, what is
                 known of its session (`gaps`, `learned`), and the outcome of the request that it answers. Use nothing
-                else of it.
+                else from it.
         """
         return True
 
@@ -233,11 +233,11 @@ class Rule:
         return ()
 
     def on_meta(self, context: MessageContext, metas: "Metas") -> Iterable[Finding]:
-        """A request, notification or result with unusual `_meta`; each with its JSON Pointer."""
+        """A request, notification or result with unusual `_meta` objects; `metas` has each with its JSON Pointer."""
         return ()
 
     def on_batch(self, batch: tuple[MessageContext, ...]) -> Iterable[Finding]:
-        """An array of messages, all at once, after each of them; an empty one is an `Invalid` of its own."""
+        """An array of messages as a whole, after the hooks for each of them; an empty array is an `Invalid` instead."""
         return ()
 
     def on_record(self, record: Record, session: Session) -> Iterable[Finding]:
@@ -324,7 +324,7 @@ class Rule:
 
     @staticmethod
     def capped(findings: Iterable[Finding], limit: int = MAX_REPORTED_FINDINGS) -> list[Finding]:
-        """The first findings about a message; the last of these counts the others, up to `MAX_COUNTED_FINDINGS` in all.
+        """Returns the first findings about a message; the last counts the others, up to `MAX_COUNTED_FINDINGS` in all.
 
         Args:
             findings: preferably a generator, which does not create findings beyond the limit.
@@ -347,7 +347,7 @@ class Rule:
         return next((level for span, level in cls.levels.items() if span.holds(rank, era)), cls.level)
 
     def state_for(self, session: Session, make: Callable[[], Any]) -> Any:
-        """This rule's state for a session; created at first use."""
+        """This rule's state for a session; created on first use."""
         kept = session.memory.get(self.id)
         if kept is None:
             kept = session.memory[self.id] = make()
@@ -366,7 +366,7 @@ class CaptureEnd:
         is_clear: bool = True,
     ) -> None:
         self.reason = reason
-        """`open` if only the reading has stopped: nothing missing is a fault."""
+        """`open` if only the reading has stopped, so that nothing that is missing is a fault."""
         self.t_ns = t_ns
         """Stamp of the last item."""
         self.left = left

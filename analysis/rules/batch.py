@@ -34,7 +34,7 @@ class _Except(Span):
         return rank is not None and not self.first <= rank <= self.last
 
     def __str__(self) -> str:
-        """As the pages of rules show it."""
+        """The span, as the rule pages show it."""
         return f"{ALL} except {Span(*self)}".removesuffix(" only")
 
 
@@ -106,7 +106,8 @@ class BeforeNegotiation(ArrayRule):
 class ContainsInitialize(Rule):
     """An `initialize` is sent in an array.
 
-    **Why it matters.** The other messages in the array would be used before anything is agreed on. Servers refuse it.
+    **Why it matters.** The other messages in the array would be processed before anything is agreed on. Servers refuse
+    it.
 
     **On the wire.** `> [{"id":0,"method":"initialize",…},{"id":1,"method":"tools/list"}]`
 
@@ -197,7 +198,7 @@ class RefusalRule(ArrayRule):
     text = ""
 
     def on_message(self, context: MessageContext) -> Iterable[Finding]:
-        """If another message is hard to read as well, it is unclear which of the two was refused."""
+        """Forget the array if a later message is hard to read as well: it is unclear which of the two was refused."""
         sent: dict[Side, int] = self.state_for(context.session, dict)
         if not is_item(context.message) and is_hard_to_read(context):
             sent.pop(context.message.sender, None)
@@ -212,7 +213,7 @@ class RefusalRule(ArrayRule):
         self.watch(context.session, True)
 
     def check_response(self, context: MessageContext) -> Iterator[Finding]:
-        """A finding if an array of the other side is remembered."""
+        """Report a refusal of the other side's array, if one is remembered."""
         sent: dict[Side, int] = self.state_for(context.session, dict)
         array_seq = sent.pop(other_side(context.message.sender), None)
         if array_seq is not None:
@@ -320,8 +321,8 @@ class ReceiveUnsupported(RefusalRule):
 class AnsweredIndividually(Rule):
     """Requests that came in an array are answered individually.
 
-    **Why it matters.** MCP permits it. Plain JSON-RPC promises one array, and a client built on such a library waits
-    for that array.
+    **Why it matters.** MCP permits it, but plain JSON-RPC promises one array, and a client built on a JSON-RPC library
+    waits for that array.
 
     **On the wire.** `> [{"id":1,…},{"id":2,…}]` and `< {"id":1,"result":{}}`, `< {"id":2,"result":{}}`
 
@@ -361,7 +362,7 @@ def _kind(item: Any) -> str | None:
 
 
 def _opens_batches(item: Any) -> bool:
-    """Whether an item is the `initialize` of the revision that has arrays: that is worse than being early."""
+    """Whether an item is an `initialize` for the revision that has arrays; another rule reports that."""
     params = item.get("params") if isinstance(item, dict) and item.get("method") == "initialize" else None
     return isinstance(params, dict) and rank_of(params.get("protocolVersion")) == _BATCHES.first
 

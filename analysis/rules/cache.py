@@ -181,7 +181,7 @@ class ScopeDiffersBetweenPages(_CacheableResultRule):
 class PublicWithAuthorization(_CacheableResultRule):
     """The answer to a request with credentials may be cached for all users.
 
-    **Why it matters.** Any cache on the way may give that copy to others, who have different credentials or none.
+    **Why it matters.** Any cache along the way may give that copy to others, who have different credentials or none.
 
     **On the wire.** `Authorization: …` on the request, `< …"cacheScope":"public"`
 
@@ -277,7 +277,7 @@ class _Kept(NamedTuple):
 
 
 class _Fresh:
-    """Results that may still be kept; shared by the rules: the first rule to pass on a result counts."""
+    """Results that may still be kept. The rules share them: only the first rule to pass on a result records it."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
@@ -290,7 +290,7 @@ class _Fresh:
         return kept.seq if kept is not None and context.message.t_ns < kept.until_ns else None
 
     def record(self, context: MessageContext) -> int | None:
-        """Keep a complete result; return the number of an earlier, different one that should still be valid."""
+        """Keep a complete result; returns the number of an earlier, different, still valid result, or None."""
         if self._last is None or self._last[0] is not context.message:
             self._last = context.message, self._take(context)
         return self._last[1]
@@ -329,7 +329,7 @@ def _fresh_of(session: Session) -> _Fresh:
 
 
 def _key(context: MessageContext) -> _Key | None:
-    """What is equal for two results of the same request: method, params, and the client's credentials."""
+    """A key that results of equal requests share: method, params, and the client's credentials."""
     request = context.request
     if request is None:
         return None

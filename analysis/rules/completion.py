@@ -52,7 +52,7 @@ class Counts(Rule):
 class UnknownReference(Rule):
     """A completion is requested for something that is not listed, or has no such argument.
 
-    **Why it matters.** The server has nothing to suggest; the client uses an outdated list.
+    **Why it matters.** The server has nothing to suggest. The client is probably using an outdated list.
 
     **On the wire.** `> {"id":7,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"gone"},…}}`
 

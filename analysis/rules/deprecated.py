@@ -24,8 +24,8 @@ class Feature(Rule):
 
     **On the wire.** `> …"io.modelcontextprotocol/clientCapabilities":{"roots":{}}`
 
-    **Instead.** Replace roots by arguments of tools and URIs of resources, sampling by a model of the server's own, and
-    log messages by stderr or OpenTelemetry.
+    **Instead.** Replace roots with tool arguments and resource URIs, sampling with a model of the server's own, and log
+    messages with stderr or OpenTelemetry.
     """
 
     id = "deprecated/feature"
@@ -80,7 +80,7 @@ class Feature(Rule):
 class IncludeContext(Rule):
     """A server requests `includeContext` in a completion.
 
-    **Why it matters.** This is deprecated, and few clients provide any.
+    **Why it matters.** It is deprecated, and few clients provide any context.
 
     **On the wire.** `< {"method":"sampling/createMessage","params":{…,"includeContext":"allServers"}}`
 
@@ -120,7 +120,7 @@ class HttpSse(Rule):
 
     **On the wire.** `GET /sse`, an event `endpoint`, and answers on that stream
 
-    **Instead.** Offer Streamable HTTP, and the older transport beside it for as long as a client needs that.
+    **Instead.** Offer Streamable HTTP, and the older transport alongside it for as long as a client needs that.
     """
 
     id = "deprecated/http-sse"

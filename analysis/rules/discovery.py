@@ -97,7 +97,7 @@ def numbers() -> dict[str, int]:
 
 
 def rules_for(picks: Callable[[str], bool]) -> list[type[Rule]]:
-    """In order, the selected rules and those that replace or cause their findings, or on which any of these rely.
+    """The selected rules, the rules that replace or cause their findings, and all rules on which these rely, in order.
 
     Args:
         picks: whether a rule is selected, by its id.
@@ -111,7 +111,7 @@ def rules_for(picks: Callable[[str], bool]) -> list[type[Rule]]:
 
 
 def impact(rule_id: str, level: Level) -> Impact:
-    """What a finding breaks, by the id of its rule and its level; the lowest impact for an unknown rule."""
+    """What a finding breaks, from its rule's id and its level; the lowest impact for an unknown rule."""
     rule = rules().get(rule_id)
     if rule is not None and rule.impact is not None:
         return rule.impact

@@ -15,12 +15,12 @@ GUESS: Final = "; probably "
 
 
 class Level(IntEnum):
-    """How bad it is; levels can be compared."""
+    """How bad a finding is; levels can be compared."""
 
     NOTE = 1
-    """Legal, worth knowing."""
+    """Legal, but worth knowing."""
     WARNING = 2
-    """Something that should not be, or is very suspicious."""
+    """Something that should not happen, or is very suspicious."""
     ERROR = 3
     """Something that the revision in force forbids."""
 
@@ -50,15 +50,15 @@ class Impact(IntEnum):
     """Client and server cannot connect, or lose their connection."""
 
     def __str__(self) -> str:
-        """In lower case, as JSON writes it."""
+        """The impact in lower case, as in JSON."""
         return self.name.lower()
 
 
 class Finding(NamedTuple):
-    """One thing that a rule found."""
+    """One finding of a rule."""
 
     rule: str
-    """Its id, such as `id/unknown-response`."""
+    """The id of the rule, such as `id/unknown-response`."""
     level: Level
     blames: Blames
     session: int
@@ -66,11 +66,11 @@ class Finding(NamedTuple):
     frame: int
     """Number of the record that shows it."""
     message: str
-    """What is wrong, in a sentence. Untrusted text in it is truncated, and not safe on a screen."""
+    """What is wrong, in a sentence. Untrusted text in it is truncated, but not yet safe to print."""
     related: tuple[int, ...] = ()
     """Numbers of other records that prove it."""
     pointer: str = ""
-    """Where in the frame's message: a JSON Pointer (RFC 6901); empty for the whole of it."""
+    """The place in the frame's message, a JSON Pointer (RFC 6901); empty for the whole message."""
     source: str = ""
     """The source of the obligation: a page of the specification, or an RFC."""
     t_ns: int = 0

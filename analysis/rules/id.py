@@ -23,11 +23,11 @@ _MAX_SHOWN_ID_CHARS: Final = 60
 _LATEST: Final = 100
 """How many of a session's latest requests show which id types the sender uses."""
 _LOOKED: Final = 20
-"""For how many responses of a session other sessions are searched."""
+"""The most responses of a session for which other sessions are searched."""
 _SESSIONS: Final = 100
 """How many sessions before and after its own are searched for the request of a response."""
 _MAX_DOUBTFUL_REQUESTS: Final = 10_000
-"""The most requests that are remembered whose answer may belong to a lost request."""
+"""The most requests to remember whose answer may belong to a lost request."""
 
 
 class Null(Rule):
@@ -175,9 +175,10 @@ class UnknownResponse(Rule):
     """A response carries an id that the other side never used in a request.
 
     **Why it matters.** The caller drops the response or pairs it with the wrong call; both look like a hang. The
-    finding names the request that was probably meant: the only request, or the oldest, that was open in the session at
-    that time; or another session in which a request had this id, in case the server sends its responses to all of them.
-    JSON that answers a POST with a request is reported as `http/response-id-mismatch` instead.
+    finding names the request that was probably meant: the only request that was open in the session at that time, or
+    the oldest of several. It may instead name another session in which a request had this id, in case the server sends
+    its responses to all sessions. JSON that answers a POST with a request is reported as `http/response-id-mismatch`
+    instead.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":7,"result":{}}` where no request 7 was ever sent
 
@@ -335,7 +336,7 @@ class EchoedFrame(Rule):
 
 
 def _request_of(context: MessageContext) -> Request | None:
-    """Returns the request, or None if it is a notification with an id, which needs no answer."""
+    """Returns the request of a message, or None if it is a notification with an id, which needs no answer."""
     request = context.message
     if not isinstance(request, Request) or request.method.startswith("notifications/"):
         return None
@@ -352,7 +353,7 @@ def _is_certain(context: MessageContext) -> bool:
 
 
 def _number(request: Request) -> str | None:
-    """Returns the id in one notation, however long and however written, or None if it is not a number."""
+    """Returns the id in a uniform notation, regardless of its length and spelling, or None if it is not a number."""
     value = request.body.get("id")
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -366,7 +367,7 @@ def _is_integer(number: str | None) -> bool:
 
 
 def _is_beyond(number: str) -> bool:
-    # With an exponent or with more digits, it is certainly beyond.
+    # A number with an exponent or with more digits is certainly beyond the limit.
     return "e" in number or len(number) > len(str(SAFE)) + 1 or abs(int(number)) > SAFE
 
 
@@ -426,7 +427,7 @@ def _is_unknown(context: MessageContext, fold: Fold) -> bool:
 
 
 def _in_other_session(context: MessageContext, fold: Fold) -> tuple[int, int] | None:
-    """Number of another session over HTTP in which the other side used the id of a response, and of the request."""
+    """Returns the numbers of another HTTP session and its request that has the id of a response, or None."""
     message, session = context.message, context.session
     if context.http is None or not isinstance(message, Response) or message.id is None:
         return None
@@ -456,5 +457,5 @@ def _answered(context: MessageContext, fold: Fold) -> int | None:
 
 
 def _is_replay(context: MessageContext) -> bool:
-    """Whether it came on a stream that was resumed, and so may repeat earlier messages."""
+    """Whether a message came on a stream that was resumed, and so may repeat an earlier one."""
     return context.http is not None and context.http.is_replay

@@ -84,8 +84,8 @@ class NoEndpointFirst(_OfStream):
 class EndpointInvalid(_OfStream):
     """The address that a stream announces is not valid for a POST.
 
-    **Why it matters.** The client cannot send any message. Clients refuse an address of another origin, as otherwise a
-    server could make them send their messages elsewhere.
+    **Why it matters.** The client cannot send any message. Clients refuse an address of another origin, because
+    otherwise a server could make them send their messages elsewhere.
 
     **On the wire.** `< event: endpoint` with an empty `data:`
 
@@ -294,7 +294,7 @@ class NoVersionHeader(_OfPost):
 
 
 def _is_newer(http: HttpExchange) -> bool:
-    """Whether a POST shows that it uses Streamable HTTP."""
+    """Whether a POST shows that its client uses Streamable HTTP."""
     return http.session_id is not None or http.is_modern or http.media_type == STREAM or http.accepts_stream
 
 

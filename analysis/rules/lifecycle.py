@@ -25,7 +25,7 @@ class _Handshake(Rule):
     """The base of the rules about the handshake, which knows which handshake a message belongs to.
 
     Over HTTP without session ids, a client's messages belong to the last handshake from its address. If several
-    handshakes began from there, nothing is certain.
+    handshakes began at that address, no message certainly belongs to one of them.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class RequestBeforeInitialize(_Handshake):
     refuses the request, as a server without sessions may have been initialized earlier.
 
     **Instead.** Send `initialize`, wait for its result, send `notifications/initialized`, then other requests. `ping`
-    and a probe for the modern era may come before.
+    and a probe for the modern era may come first.
     """
 
     id = "lifecycle/request-before-initialize"
@@ -83,7 +83,7 @@ class RequestBeforeInitialize(_Handshake):
 
     def __init__(self) -> None:
         super().__init__()
-        # It checks the start itself: over HTTP the refusal is the proof, and a session that does not begin with
+        # The rule checks the start itself: over HTTP the refusal is the proof, and a session that does not begin with
         # `initialize` has no observed start there.
         self.needs_start = False  # type: ignore[misc]
 
@@ -99,7 +99,7 @@ class RequestBeforeInitialize(_Handshake):
         if http.is_ours or http.session_id or len(self.begun) >= _CLIENTS or session.lost_seq >= 0:
             return
         if http.client in self.begun:
-            # It has a session, but did not send its id.
+            # The client has a session, but did not send its id.
             return
         for context in http.sent:
             if not context.session.observed_start and _is_work(context) and _is_untouched(context):
@@ -228,7 +228,7 @@ class EarlyInitialized(_Handshake):
 class InitializedMissing(_Handshake):
     """The client sends requests, but never sent `notifications/initialized`.
 
-    **Why it matters.** Until it comes, strict servers answer only `ping` and send no requests of their own.
+    **Why it matters.** Until it arrives, strict servers answer only `ping`, and send no requests themselves.
 
     **On the wire.** `< {"id":1,"result":{"protocolVersion":…}}` `> {"id":2,"method":"tools/list"}`
 
@@ -284,7 +284,7 @@ class InitializedMissing(_Handshake):
 class DuplicateInitialized(_Handshake):
     """`notifications/initialized` is sent again.
 
-    **Why it matters.** A server may do its start-up work twice, for example request the roots again or start a second
+    **Why it matters.** A server may do its start-up work twice, such as requesting the roots again or starting a second
     timer.
 
     **On the wire.** `> {"method":"notifications/initialized"}` twice in a session
@@ -312,7 +312,7 @@ class DuplicateInitialized(_Handshake):
             return
         status = None if before is None else before.last.status
         if context.http is not None and before is not None and (status is None or status >= 300):
-            # It did not arrive, so the client had to post it again.
+            # The first one did not arrive, so the client had to post it again.
             return
         yield self.finding(context, "initialized was already sent in this session")
 
@@ -494,23 +494,23 @@ def _method(message: Message) -> str:
 
 
 def _is_request(message: Message) -> bool:
-    """Whether it is a request other than `ping`."""
+    """Whether a message is a request other than `ping`."""
     method = _method(message)
     return isinstance(message, Request) and method != "ping" and not method.startswith("notifications/")
 
 
 def _is_work(context: MessageContext) -> bool:
-    """Whether it is a client request that needs a session."""
+    """Whether a message is a client's request that needs a session."""
     return context.message.sender == "client" and context.era == "handshake" and _is_request(context.message)
 
 
 def _is_untouched(context: MessageContext) -> bool:
-    """Whether no handshake was tried in its session, and this message is not an attempt."""
+    """Whether no handshake was tried in the session of a message, and the message is not an attempt itself."""
     return context.state == "new" and not context.session.epoch and _method(context.message) != "initialize"
 
 
 def _is_settled_elsewhere(context: MessageContext) -> bool:
-    """Whether its header names a version before one was agreed on: the handshake came before the recording."""
+    """Whether a message's header names a version before one was agreed on, as after an unrecorded handshake."""
     return context.http is not None and VERSION_FIELD in context.http.fields and not context.http.session_id
 
 

@@ -15,7 +15,7 @@ from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, speaks_modern
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""Every level, the mildest first."""
+"""Every level, from the mildest to the most severe."""
 LEVEL_KEY: Final = META + "logLevel"
 OPEN: Final = 10_000
 """The most unanswered requests whose levels are remembered."""
@@ -208,8 +208,8 @@ class BelowRequested(_PerRequest):
 class Secret(Rule):
     """A log message contains what looks like a credential.
 
-    **Why it matters.** Logs are shown, stored, sent to models, and forwarded to people who help. A credential in a log
-    is compromised.
+    **Why it matters.** Logs are shown, stored, sent to models, and forwarded to support staff. A credential in a log is
+    compromised.
 
     **On the wire.** `< {"method":"notifications/message","params":{"level":"debug","data":{"token":"…"}}}`
 

@@ -28,13 +28,13 @@ _REPORTED: Final = 10
 """The most findings of a rule about one message that are reported individually."""
 _RESERVED: Final = frozenset({"modelcontextprotocol", "mcp"})
 _SETTLED: Final = 3
-"""Rank of the first revision in which the second label of a prefix decides."""
+"""Rank of the first revision in which the second label of a prefix decides whether it is reserved."""
 
 _LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _is_key: Final = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*/)?(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?").fullmatch
 _is_plain: Final = re.compile(r"[A-Za-z0-9]").fullmatch
 _IDS: Final = r"-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
-# Future versions may append fields after the flags.
+# Future versions of `traceparent` may append fields after the flags.
 _is_traceparent: Final = re.compile(rf"00{_IDS}|(?!00|ff)[0-9a-f]{{2}}{_IDS}(?:-.*)?").fullmatch
 _is_time: Final = re.compile(
     r"\d{4}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]))?|-?[0-3]\d\d|-?W[0-5]\d(?:-?[1-7])?"
@@ -59,7 +59,7 @@ class _Anywhere(Rule):
     def decisive_words(self, hook: str, method: str, _like: MessageContext) -> Words | None:
         if method in LISTS:
             return "result" if hook == "result" else "envelope"
-        # If the message has no such objects itself, only the ones in which its sender names itself remain.
+        # If such a message cannot have these objects itself, only those in which its sender names itself remain.
         return None if has_places("result" if hook == "result" else "params", method, "handshake") else "envelope"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
@@ -115,8 +115,8 @@ class InvalidKey(_Meta):
 
     **On the wire.** `< {"id":3,"result":{"content":[],"_meta":{"com..example/cost":1}}}`
 
-    **Instead.** Use labels separated by dots, with a slash at the end, such as `com.example/`; then letters, digits and
-    `-`, `_`, `.` in between.
+    **Instead.** Use labels separated by dots and a slash after them, such as `com.example/`, then a name of letters and
+    digits with `-`, `_`, `.` in between.
     """
 
     id = "meta/invalid-key"

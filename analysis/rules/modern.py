@@ -59,7 +59,7 @@ class _Envelope(Rule):
 
 
 class _Accepted(Rule):
-    """The base of the rules about responses to such requests."""
+    """The base of the rules about responses to requests with an incomplete envelope."""
 
     oddities = Odd.INCOMPLETE
     sender = "server"
@@ -183,7 +183,7 @@ class IncompleteAccepted(_Accepted):
     **On the wire.** `> {"id":3,…}` without capabilities, `< {"id":3,"result":{"resultType":"complete",…}}`
 
     **Instead.** Refuse it with -32602. A server of both eras may treat a request without an envelope as one of the
-    handshake era, and then answers without `resultType`.
+    handshake era, and answer it without `resultType`.
     """
 
     id = "modern/incomplete-accepted"

@@ -1,6 +1,6 @@
 """What may be odd about a message, apart from its meaning; see `Rule.oddities`.
 
-Nearly all messages have no oddity, and most rules that need one are silent about all others: each names the oddities
+Nearly all messages have no oddity, and many rules report nothing about a message without one: each names the oddities
 that it is about, and is called for messages with one of them. A new oddity is a member of `Odd` and its test in
 `oddities_of`, which must cost the usual message next to nothing.
 """
@@ -27,9 +27,10 @@ class Odd(Flag):
     SEVERAL = auto()
     """It is one of several messages in its frame, or the only one of an array: no verdict is about it alone."""
     SPREAD = auto()
-    """It spans lines: no verdict is about it."""
+    """It spans several lines: no verdict is about it."""
     HIDING = auto()
-    """Its bytes may hold more than its values show, such as a duplicate member: written again, it looks different."""
+    """Its bytes may hold more than its values show, such as a duplicate member, so that reserialising would change
+    it."""
     MEMBER = auto()
     """It has a member that JSON-RPC does not define."""
     LARGE = auto()
@@ -62,7 +63,7 @@ _ERROR: Final = Outcome.ERROR  # enum members are slow to look up
 
 
 def oddities_of(context: MessageContext) -> Odd:
-    """What is odd about a message; `NOTHING` itself about nearly all."""
+    """What is odd about a message; for nearly all messages, the object `NOTHING` itself."""
     message = context.message
     frame = message.frames[0]
     found = NOTHING if frame.is_as_written else _in_bytes(message, frame)
@@ -91,7 +92,7 @@ def oddities_of(context: MessageContext) -> Odd:
 
 
 def _in_pair(context: MessageContext, call: Call) -> Odd:
-    """What is odd about a response by the request that it answers."""
+    """What is odd about a response, given the request that it answers."""
     found = Odd.ERROR if call.settled is _ERROR else NOTHING
     if call.cancellation is not None:
         found |= Odd.CANCELLED
@@ -103,7 +104,7 @@ def _in_pair(context: MessageContext, call: Call) -> Odd:
 
 
 def _in_bytes(message: Message, frame: Frame) -> Odd:
-    """What is odd about the bytes of a message; of a frame that `is_as_written`, nothing is."""
+    """What is odd about the bytes of a message; nothing if the message `is_as_written`."""
     if frame.body is not None:  # a flawless frame is one message, and may only hide a member
         return NOTHING if is_as_written(message) else Odd.HIDING
     found = NOTHING

@@ -2,7 +2,7 @@
 
 Nearly all exchanges are a POST of one request, with the session id and the revision that were agreed on, and its
 response. Most rules about exchanges are silent about these: each names the oddities that it is about, and is called for
-exchanges with one of them. As in `odd`, what is not odd must cost next to nothing.
+exchanges with one of them. As in `odd`, a usual exchange must cost next to nothing.
 """
 
 from enum import Flag, auto
@@ -39,7 +39,8 @@ class OddExchange(Flag):
     SENT = auto()
     """It carries no message of the client, or several, or an array, or something other than a request."""
     RECEIVED = auto()
-    """It has brought an error; or, not on a stream, anything but a single result; or nothing, and is over."""
+    """It has brought an error; or, outside a stream, anything but a single result; or it is over and has brought
+    nothing."""
     END = auto()
     """It ended, but not `complete`; or without a response to a request in it; or its request resumes a stream."""
 
@@ -53,7 +54,7 @@ _SELDOM: Final = frozenset({"origin", "authorization", LAST_EVENT_ID})
 
 
 def oddities_in(http: HttpExchange, session: Session | None) -> OddExchange:
-    """What is odd about an exchange; `USUAL` itself for nearly all between peers that use session ids."""
+    """What is odd about an exchange; the object `USUAL` itself for nearly all between peers that use session ids."""
     found = _in_messages(http)
     if not _is_usual_id(http):
         found |= OddExchange.OTHER_ID if FIELD in http.fields else OddExchange.WITHOUT_ID

@@ -24,7 +24,7 @@ _LISTS: Final = frozenset(LISTS)
 _CURSOR: Final = frozenset({"cursor"})
 _NEXT: Final = frozenset({"nextCursor"})
 _BEFORE: Final = frozenset({INVALID_PARAMS, METHOD_NOT_FOUND, HEADER_MISMATCH, UNSUPPORTED_VERSION, MISSING_CAPABILITY})
-"""Codes that are right, or that a server may send before it checks the cursor."""
+"""Codes that are correct, or that a server may send before it checks the cursor."""
 _TASKS_RANK: Final = 3
 
 

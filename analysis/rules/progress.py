@@ -17,7 +17,7 @@ from analysis.rules.support.tokens import WORD, Token, is_of_session, token_of, 
 FLOOD: Final = 50
 """The most notifications for one token in a second that are acceptable."""
 _LOOKED: Final = 20
-"""For how many unknown tokens of a session other sessions are searched."""
+"""The most unknown tokens of a session for which other sessions are searched."""
 _LOOKED_AT: Final = 256
 """How many open requests are searched for a token of another session."""
 FLOODS: Final = 100
@@ -59,7 +59,7 @@ class _OfToken(Rule):
 class DuplicateToken(Rule):
     """A request carries the progress token of another open request.
 
-    **Why it matters.** The sender cannot tell which of the two requests progress belongs to.
+    **Why it matters.** The sender cannot tell which of the two requests the progress belongs to.
 
     **On the wire.** `> {"id":3,…"_meta":{"progressToken":"p"}}` and, before its answer,
     `> {"id":4,…"_meta":{"progressToken":"p"}}`
@@ -358,7 +358,7 @@ class WrongStream(_OfToken):
 
 
 def is_replay(context: MessageContext) -> bool:
-    """Whether it came on a stream that was opened to replay earlier messages."""
+    """Whether a message came on a stream that was opened to replay earlier messages."""
     return context.http is not None and context.http.is_replay
 
 
@@ -380,7 +380,7 @@ def _number(value: Any) -> float | None:
 
 
 def _in_other_session(context: MessageContext, asker: Side, token: Id, fold: Fold) -> tuple[int, int] | None:
-    """Number of another session over HTTP with an open request that carries a token, and of the request."""
+    """Returns the numbers of another HTTP session and its open request that carries a token, or None."""
     if context.http is None:
         return None
     for waiting in fold.tables[asker].oldest(_LOOKED_AT):

@@ -54,7 +54,7 @@ class ToolResultMixed(_Question):
 
     **On the wire.** `{"role":"user","content":[{"type":"tool_result",…},{"type":"text","text":"Go on"}]}`
 
-    **Instead.** Send only results, and other content in the next message.
+    **Instead.** Send only results in such a message, and other content in the next message.
     """
 
     id = "sampling/tool-result-mixed"
@@ -223,7 +223,7 @@ class ResultRole(_Reply):
 class MaxTokens(_Question):
     """A request does not allow the model any tokens.
 
-    **Why it matters.** Providers refuse it, and the client has asked the user for approval in vain.
+    **Why it matters.** Providers refuse it, so the client has needlessly asked the user for approval.
 
     **On the wire.** `< …"method":"sampling/createMessage","params":{"maxTokens":0,…}`
 

@@ -15,19 +15,19 @@ from captures.record import Record
 LINGERING_NS: Final = 5_000_000_000
 """How long a server may keep running after its stdin was closed."""
 PATIENT_NS: Final = 1_000_000_000
-"""How long a client must have waited before its signal counts as a need to kill the server."""
+"""How long a client must have waited for its signal to count as a sign that the server had to be killed."""
 HASTY_NS: Final = 100_000_000
-"""How long a client must wait at least between closing the server's stdin and a signal."""
+"""The shortest time that a client must wait between closing the server's stdin and a signal."""
 
 
 _KILLS: Final = frozenset({"SIGINT", "SIGKILL", "SIGQUIT", "SIGTERM"})
-"""Signals by which a client ends a server; SIGHUP means that a terminal has gone."""
+"""Signals with which a client ends a server. SIGHUP is not one of them: it means that a terminal is gone."""
 
 
 class _AtServersEnd(Rule):
-    """Rules that are decided when the server has ended, or at the end of the capture.
+    """A rule that is decided when the server has ended, or at the end of the capture.
 
-    If the server ended first, they wait a moment for the client's records, as the client may have been the cause.
+    If the server ended first, it waits a moment for the client's records, as the client may have been the cause.
     """
 
     def on_record(self, record: Record, session: Session) -> Iterable[Finding]:
@@ -45,14 +45,14 @@ class _AtServersEnd(Rule):
         return self._decided(pipes_of(session), session)
 
     def _decided(self, pipes: Pipes, session: Session) -> Iterable[Finding]:
-        """The findings about its end, once."""
+        """The findings about the server's end, once."""
         if self.id in pipes.decided:
             return ()
         pipes.decided.add(self.id)
         return self._check_end(pipes, session)
 
     def _check_end(self, pipes: Pipes, session: Session) -> Iterable[Finding]:  # noqa: ARG002
-        """The findings about its end."""
+        """The findings about the server's end."""
         return ()
 
 
@@ -257,7 +257,7 @@ class WriteAfterClose(Rule):
 class RequestWhileClosing(Rule):
     """The client closes the session while its own requests are open.
 
-    **Why it matters.** This is legal, but the server works on them in vain.
+    **Why it matters.** This is legal, but the server works on them for nothing.
 
     **On the wire.** `> {"id":9,"method":"tools/call",…}`, and then stdin is closed
 

@@ -47,8 +47,8 @@ class _Update(Rule):
 class UpdateWithoutSubscription(_Update):
     """A server announces a change of a resource to which the client has not subscribed.
 
-    **Why it matters.** Clients drop it, or read a resource again that they do not show. Often the server sends updates
-    to all sessions instead of only to subscribers.
+    **Why it matters.** Clients drop it, or needlessly read a resource that they do not show. Often the server sends
+    updates to all sessions instead of only to subscribers.
 
     **On the wire.** `> {"id":2,"method":"resources/subscribe","params":{"uri":"file:///a"}}` and
     `< {"method":"notifications/resources/updated","params":{"uri":"file:///b"}}`

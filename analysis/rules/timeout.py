@@ -19,9 +19,9 @@ from analysis.rules.support.tokens import WORD
 from captures.record import Record
 
 SLOW_NS: Final = 30_000_000_000
-"""An answer that takes longer is slow."""
+"""A response that takes longer is slow."""
 SLOW_PING_NS: Final = 5_000_000_000
-"""The same for a ping."""
+"""A response to a ping that takes longer is slow."""
 PING_NS: Final = 10_000_000_000
 """How long a side that sends other messages may leave a ping unanswered."""
 UNCANCELLED_NS: Final = 60_000_000_000
@@ -72,7 +72,7 @@ class _AtEnd(Rule):
             yield Late(call, request_seen, until_ns - call.started_ns)
 
     def unanswered(self, session: Session, ending: CaptureEnd) -> Iterator[Late]:
-        """Those whose sender has waited long enough, and whose receiver could have answered."""
+        """The open requests whose sender has waited long enough, and whose receiver could have answered."""
         if ending.reason == "open" or not ending.is_clear:
             return  # the answer may have been lost
         pipes = pipes_of(session)
@@ -113,7 +113,7 @@ class Unanswered(_AtEnd):
             if request.method == "tasks/result" and not _is_over(session, request, self.fold):
                 continue  # it waits until its task has ended
             if request.seq not in pings.reported:
-                # Where the recorder of a server on the network is killed, an answer may have come after it.
+                # If the recorder of an HTTP server was killed, a response may have come after that.
                 may_come = ending.reason == "killed" and session.is_http
                 blames: Blames = "unknown" if may_come else other_side(request.sender)
                 yield self.finding(late.context, _has_no_answer(late), blames=blames)
@@ -122,7 +122,7 @@ class Unanswered(_AtEnd):
 class InitializeUnanswered(_AtEnd):
     """`initialize` has no response when the session ends.
 
-    **Why it matters.** The session cannot start: to its user, the server does not work at all.
+    **Why it matters.** The session cannot start: to the user, the server does not work at all.
 
     **On the wire.** `> {"id":0,"method":"initialize",…}`, and no response
 
@@ -296,10 +296,11 @@ _Tokens = OrderedDict[tuple[Side, Id], tuple[int, int]]
 class AbandonedRequest(Rule):
     """The sender gave up on a request: it cancelled it, or closed the HTTP exchange, before the response.
 
-    **Why it matters.** To its user the call has failed, although no message is an error. It is usually the first thing
-    to look at. A cancellation counts if its reason mentions a time-out, or if it comes after five seconds or more. A
-    slow receiver and an impatient sender look the same, so this is a note. It is a warning that blames the receiver if
-    the sender timed out or closed the connection after half a minute or more without a message from the receiver.
+    **Why it matters.** To the user the call has failed, although no message is an error. This is usually the first
+    thing to look at. A cancellation counts if its reason mentions a time-out, or if it comes after five seconds or
+    more. A slow receiver and an impatient sender look the same, so this is a note. It is a warning that blames the
+    receiver if the sender timed out or closed the connection after half a minute or more without a message from the
+    receiver.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, half a minute later
     `> {"method":"notifications/cancelled","params":{"requestId":4,"reason":"timed out after 30s"}}`; over HTTP, the
@@ -329,7 +330,7 @@ class AbandonedRequest(Rule):
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         for call in ending.left if ending.reason != "open" else ():
-            # A client that left and could have resumed the stream.
+            # The client left, and could have resumed the stream.
             if call.is_ended_by_leaving:
                 yield from self._late_findings(session, call)
 
@@ -357,7 +358,7 @@ class AbandonedRequest(Rule):
 class NeverCancelled(_AtEnd):
     """A request stays open for more than a minute while its sender continues with others, but is never cancelled.
 
-    **Why it matters.** The receiver works in vain, or keeps the resources of the request.
+    **Why it matters.** The receiver works for nothing, or keeps the resources of the request.
 
     **On the wire.** `> {"id":3,"method":"tools/call",…}`, then other requests for a minute, and no cancellation of 3
 

@@ -1,3 +1,3 @@
-"""The group `auth`: credentials, as requests and challenges show them."""
+"""The group `auth`: credentials, as seen in requests and challenges."""
 
 MODULES = ("challenges", "documents", "tokens")

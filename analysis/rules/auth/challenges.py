@@ -52,7 +52,7 @@ class ChallengeMissing(EndpointRule):
         """How many documents the server has returned."""
 
     def concerns_exchange(self, _hook: str, like: HttpExchange) -> bool:
-        # For a request for a document, only the status is known beforehand.
+        # A kind of exchange has no path, so requests for the document can only be preselected by method and status.
         return like.status == 401 or (like.method == "GET" and like.status in (200, 404))
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -75,7 +75,7 @@ class ChallengeMissing(EndpointRule):
             self._has_missed, documents = False, self._documents
             text = "a 401 had no WWW-Authenticate, and the well-known location has no document either"
             findings = self.in_response(http, session, text, ERROR)
-            # Clients look in two places.
+            # Clients look for the document in two places.
             self.later(
                 http.answered.t_ns + RACE_NS, lambda: findings if documents == self._documents and http.is_whole else ()
             )

@@ -61,7 +61,7 @@ class MetadataDocument(RevisionLearningRule):
 class MetadataPath(RevisionLearningRule):
     """The document about the authorization server is requested at a path other than the root, or without a version.
 
-    **Why it matters.** In 2025-03-26 the document is at the root of the host, whatever the path of the endpoint.
+    **Why it matters.** In 2025-03-26 the document is at the root of the host, regardless of the endpoint's path.
     Servers that support several revisions need to know which revision the client speaks.
 
     **On the wire.** `> GET /.well-known/oauth-authorization-server/mcp`

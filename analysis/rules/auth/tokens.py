@@ -22,7 +22,7 @@ from analysis.rules.support.origins import is_local
 MAX_TRACKED_CLIENTS: Final = 1_000
 """The most clients, and the most refused requests, that are remembered."""
 ROW: Final = 4
-"""How many refusals in a row are reported, at the last of them."""
+"""How many consecutive refusals it takes for a finding, which points to the last of them."""
 
 _FIELD: Final = "authorization"
 _PAGE: Final = "2025-03-26 basic/authorization"
@@ -65,8 +65,8 @@ class TokenInQuery(EndpointRule):
 class NotBearer(EndpointRule):
     """A credential uses a scheme other than Bearer.
 
-    **Why it matters.** It works between a client and a server that have agreed on it. Servers that follow the protocol
-    accept only Bearer.
+    **Why it matters.** This works only if client and server have agreed on it. Servers that follow the protocol accept
+    only Bearer.
 
     **On the wire.** `> Authorization: Basic …`
 
@@ -108,8 +108,8 @@ class Dropped(EndpointRule):
     def __init__(self) -> None:
         super().__init__()
         self._used: OrderedDict[object, tuple[int, int]] = OrderedDict()
-        """Clients that have used a token successfully: the number of the last record that shows it, and the losses
-        until then."""
+        """For each client that has used a token successfully: the number of the last record that shows it, and the
+        losses until then."""
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         has_token = _FIELD in http.fields
@@ -145,8 +145,8 @@ class _Row(NamedTuple):
 class RetryLoop(EndpointRule):
     """A client repeats a request again and again although it is refused because of its credentials.
 
-    **Why it matters.** Repeating the request does not help, whether with the same token, with a new one or without
-    one. Each repetition costs the server time, and may ask the user for consent again.
+    **Why it matters.** Repeating the request does not help, whether with the same token, with a new one or without one.
+    Each repetition costs the server time, and may prompt the user for consent again.
 
     **On the wire.** Four times `> POST /mcp` with the same call, each answered 401 or 403
 
@@ -196,7 +196,7 @@ class RetryLoop(EndpointRule):
 class PlainHttp(EndpointRule):
     """A token is sent to another machine over plain http.
 
-    **Why it matters.** Every machine on the way can read it and use it.
+    **Why it matters.** Every machine along the way can read the token and use it.
 
     **On the wire.** `> POST /mcp`, `Authorization: Bearer …` to `http://example.com`
 
@@ -224,7 +224,7 @@ class PlainHttp(EndpointRule):
 
 @lru_cache(100)
 def _is_exposed(address: str) -> bool:
-    """Whether others can read on the way what is sent to an address."""
+    """Whether others on the network can read what is sent to an address."""
     try:
         parts = urlsplit(address)
         return parts.scheme == "http" and not is_local(parts.hostname or "")
@@ -233,7 +233,7 @@ def _is_exposed(address: str) -> bool:
 
 
 def _client(http: HttpExchange, session: Session | None) -> object:
-    """Returns what shows that requests come from the same client, or None if nothing does."""
+    """Returns a key that identifies the client of an exchange, or None if nothing identifies it."""
     if http.is_modern:
         request = http.sent[0].request
         info = request.meta.get(CLIENT_INFO) if request is not None else None
@@ -246,7 +246,7 @@ def _client(http: HttpExchange, session: Session | None) -> object:
 
 
 def _request(http: HttpExchange) -> tuple[str, str, str, str, Id | None]:
-    """What a request asks for, and who may have sent it."""
+    """A key for equal requests: who may have sent them, and what they ask for."""
     message = http.sent[0].message if http.sent else None
     method, target = (message.method, target_of(message)) if isinstance(message, Request) else ("", None)
     who = "\n".join((http.peer.rpartition(":")[0], http.fields.get("user-agent", "")))

@@ -57,8 +57,8 @@ class Twice(Rule):
 class ResponseAfterCancel(Rule):
     """A request is answered although its cancellation had been received.
 
-    **Why it matters.** It does no harm: the caller drops the response. It shows that the work was done in vain. Over
-    HTTP, servers answer deliberately, to end the stream.
+    **Why it matters.** It does no harm: the caller drops the response. It shows that the work was done for nothing.
+    Over HTTP, servers answer deliberately, to end the stream.
 
     **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":3}}`, `> {"id":4,"method":"ping"}`, `<
     {"id":4,"result":{}}`, and then `< {"id":3,"result":{…}}`. Only the response to a later request shows that the

@@ -20,12 +20,12 @@ MAX_REMEMBERED_REQUESTS: Final = 10_000
 """The most requests of a session that created tasks and are remembered."""
 
 _POINTER: Final = "/params/requestId"
-# Members of an enumeration are slow to look up.
+# Enum members are slow to look up.
 _TASK: Final = Outcome.TASK
 
 
 class Named(NamedTuple):
-    """A request that has the id which a cancellation names."""
+    """A request that has the id that a cancellation names."""
 
     seq: int
     key: RequestKey
@@ -53,7 +53,8 @@ class UnknownRequest(Cancellation):
 
     **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":9}}` where no request 9 was sent
 
-    **Instead.** Name the id of the request as it was sent, not a progress token or a number of the application's own.
+    **Instead.** Name the id of the request as it was sent, not a progress token or a number that only the application
+    knows.
     """
 
     id = "cancel/unknown-request"
@@ -266,20 +267,20 @@ def named_id(context: MessageContext) -> Id | None:
 
 
 def _named(context: MessageContext, side: Side, id_: Id, fold: Fold) -> Named | None:
-    """The last request of a side that has an id in this session."""
+    """Returns a side's last request with an id in this session, or None if there is none."""
     used = fold.routing.used_by(context.session).last(context.session.number, side, id_)
     return None if used is None else Named(used.seq, used.key)
 
 
 def _open(context: MessageContext, side: Side, id_: Id, fold: Fold) -> Named | None:
-    """The same if it is still open; else None."""
+    """Returns a side's last request with an id in this session if it is still open, or None otherwise."""
     target = _named(context, side, id_, fold)
     waiting = None if target is None else fold.tables[side].get(target.key)
     return target if target is not None and waiting is not None and waiting.request.seq == target.seq else None
 
 
 def _is_unknown(context: MessageContext, id_: Id, fold: Fold) -> bool:
-    """Whether no request of the sender ever had an id."""
+    """Whether no request of the sender ever had this id."""
     sender, session = context.message.sender, context.session
     if context.era == "modern" and sender == "server":
         return False  # `cancel/by-server` reports these

@@ -18,7 +18,7 @@ SETTLED: Final[frozenset[State]] = frozenset({"init-answered", "ready"})
 """States in which the server has provably read what the client declared."""
 _SHOULD: Final = until("2025-03-26")
 _MODES: Final = 3
-"""Rank of the revision that brought modes of elicitation, and tools in sampling."""
+"""Rank of the revision that introduced modes of elicitation, and tools in sampling."""
 
 
 class _Need(NamedTuple):
@@ -240,7 +240,7 @@ class UndeclaredAccepted(Rule):
 
 
 def _need(request: Request, context: MessageContext) -> _Need | None:
-    """The capability that a request of the server needs and the client certainly did not declare; else None."""
+    """Returns the capability that a server's request needs and its client certainly did not declare, or None."""
     declared, method, rank = context.session.client_capabilities, request.method, context.rank
     if declared is None:
         return None

@@ -156,7 +156,7 @@ class UnknownCapability(_DeclarationRule):
 
     **On the wire.** `> {"id":1,"method":"initialize","params":{…,"capabilities":{"root":{}}}}`
 
-    **Instead.** Nothing, if it is intended. Capabilities of your own go under `experimental`, since 2026-07-28 also
+    **Instead.** Nothing, if it is intended. Your own capabilities belong under `experimental` or, since 2026-07-28,
     under `extensions`.
     """
 
@@ -256,7 +256,7 @@ def _defines(span: Span, context: MessageContext) -> bool:
 
 
 def _is_legacy(context: MessageContext, name: str) -> bool:
-    """Whether `capability/legacy-tasks` reports it, with a higher level."""
+    """Whether `capability/legacy-tasks` reports a capability, with a higher level."""
     return name == "tasks" and isinstance(context.message, Response) and context.era == "modern"
 
 

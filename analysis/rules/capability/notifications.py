@@ -1,4 +1,4 @@
-"""Capabilities behind notifications, and the capabilities for tasks, which either side may have."""
+"""Capabilities that notifications need, and the capabilities for tasks, which either side may have."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final

@@ -45,7 +45,7 @@ class UndeclaredTools(_Undeclared):
     **On the wire.** `< {"id":1,"result":{…,"capabilities":{"prompts":{}}}}` … `> {"id":2,"method":"tools/list"}`
 
     **Instead.** Check the capabilities before the first request; if the server should have declared `tools`, the
-    mistake is its own.
+    mistake is the server's.
     """
 
     id = "capability/undeclared-tools"
@@ -74,7 +74,7 @@ class UndeclaredResources(_Undeclared):
 class UndeclaredSubscribe(_Undeclared):
     """A client subscribes to a resource of a server that did not declare subscriptions.
 
-    **Why it matters.** The server refuses the request; or it accepts, and no update ever comes.
+    **Why it matters.** The server refuses the request, or accepts it and never sends an update.
 
     **On the wire.** `< {…,"capabilities":{"resources":{}}}` … `> {"id":3,"method":"resources/subscribe",…}`
 
@@ -110,7 +110,7 @@ class UndeclaredPrompts(_Undeclared):
 class UndeclaredCompletions(_Undeclared):
     """A client requests completions from a server that declared none.
 
-    **Why it matters.** The client may do so at every keystroke of its user, each time in vain.
+    **Why it matters.** The client may do so at every keystroke of its user, each time for nothing.
 
     **On the wire.** `< {…,"capabilities":{"prompts":{}}}` … `> {"id":3,"method":"completion/complete",…}`
 
@@ -130,8 +130,7 @@ class UndeclaredCompletions(_Undeclared):
 class UndeclaredLogging(_Undeclared):
     """A client sets the log level of a server that did not declare logging.
 
-    **Why it matters.** The request fails, often as the first request after the handshake, and some clients give up
-    then.
+    **Why it matters.** The request fails. It is often the first one after the handshake, and some clients then give up.
 
     **On the wire.** `< {…,"capabilities":{"tools":{}}}` … `> {"id":2,"method":"logging/setLevel",…}`
 
@@ -276,7 +275,7 @@ class _Served:
     def __init__(self) -> None:
         self.methods: set[str] = set()
         self.refused: dict[str, list[Finding]] = {}
-        """The first refusal of a method that is about one item, as it is reported if no item is ever served."""
+        """The first refusal of each method that is about one item; reported if no item is ever served."""
 
 
 # ---- shared by the rules

@@ -123,8 +123,8 @@ class Sensitive(_Form):
 
     **On the wire.** `…"requestedSchema":{"type":"object","properties":{"password":{"type":"string"}}}`
 
-    **Instead.** Send the user to a page of your own, by an elicitation with `"mode":"url"`, or by OAuth. A text that
-    warns against entering a secret is not reported, nor is a checkbox or a choice.
+    **Instead.** Send the user to a page of your own, with an elicitation that has `"mode":"url"`, or use OAuth. A text
+    that warns against entering a secret is not reported, nor is a checkbox or a choice.
     """
 
     id = "elicitation/sensitive"

@@ -86,7 +86,7 @@ class UrlNotHttps(_Url):
 class UrlCredentials(_Url):
     """The URL that a user is sent to contains a credential.
 
-    **Why it matters.** Everyone who sees the link has the credential: the client, its logs, the history of the browser.
+    **Why it matters.** Everyone who sees the link has the credential: the client, its logs, the browser's history.
 
     **On the wire.** `…"url":"https://example.com/connect?access_token=…"`
 
@@ -107,7 +107,7 @@ class UrlCredentials(_Url):
 
 
 class _Ids:
-    """The elicitations of a server by their ids."""
+    """The elicitations of a server, by their ids."""
 
     def __init__(self) -> None:
         self.known: dict[str, tuple[object, object, int]] = {}

@@ -74,8 +74,8 @@ class UnknownMethodCode(Rule):
     have checked only the envelope; `"code":-32000` is not
 
     **Instead.** Answer unknown methods with -32601. A method outside MCP's own groups, such as `example/reload`, or one
-    of a capability that the server did not declare, may exist and fail with any code except 0, which servers send if
-    they set no code.
+    of a capability that the server did not declare, may exist and fail with any code. The exception is 0, which servers
+    send if they set no code.
     """
 
     id = "error/unknown-method-code"
@@ -148,7 +148,7 @@ class ParseErrorForValidJson(Rule):
             if requests and all(_is_plain(request_seen) for request_seen in requests):
                 yield self._groundless(context)
         elif context.session.observed_start:
-            # The other side may have begun a frame that is not JSON: its next message shows.
+            # The other side may have begun a frame that is not JSON; its next message shows whether it has.
             kept: _Reading = self.state_for(context.session, _Reading)
             about = kept.doubtful[other_side(response.sender)]
             if len(about) < _DOUBTFUL:
@@ -194,7 +194,7 @@ class ReservedCode(Rule):
 
     **On the wire.** `"error":{"code":-32500,"message":"Out of stock"}`
 
-    **Instead.** Use a positive number, or one below -32768, for failures of your own.
+    **Instead.** Use a positive number, or one below -32768, for your own errors.
     """
 
     id = "error/reserved-code"
@@ -259,7 +259,7 @@ class LegacyRange(Rule):
 
     **On the wire.** `"error":{"code":-32001,"message":"Timed out"}`
 
-    **Instead.** Use a number outside the reserved ranges for failures of your own.
+    **Instead.** Use a number outside the reserved ranges for your own errors.
     """
 
     id = "error/legacy-range"
@@ -277,12 +277,12 @@ class MisusedMcpCode(Rule):
     """A code of MCP is used for something that it does not mean.
 
     **Why it matters.** Clients act on these codes: they correct headers, add a capability or choose another revision,
-    and send the request again. If that was not the problem, they retry in vain, perhaps forever.
+    and send the request again. If that was not the problem, they retry without success, perhaps forever.
 
     **On the wire.** -32020 on stdio, which has no headers; -32021 for a capability that the client did declare; -32022
     in a session whose revision was agreed on by `initialize`
 
-    **Instead.** Send -32602 or -32603, or a code of your own.
+    **Instead.** Send -32602, -32603, or a code of your own.
     """
 
     id = "error/misused-mcp-code"
@@ -311,8 +311,8 @@ class MisusedMcpCode(Rule):
 class InvalidParamsCode(Rule):
     """Invalid params are refused with an internal error.
 
-    **Why it matters.** The code puts the fault on the receiver, so people look for it there, and the caller sends the
-    same params again.
+    **Why it matters.** The code blames the receiver, so people look for the fault there, and the caller sends the same
+    params again.
 
     **On the wire.** `> {"id":2,"method":"logging/setLevel","params":{"level":"verbose"}}`
     `< {"id":2,"error":{"code":-32603,…}}`
@@ -350,8 +350,8 @@ class InvalidParamsCode(Rule):
 class Internal(Rule):
     """A response is an internal error.
 
-    **Why it matters.** No handler caught an exception. The model that called a tool does not see the error, so it
-    cannot try another way.
+    **Why it matters.** An exception was raised that no handler caught. The model that called a tool does not see the
+    error, so it cannot try another way.
 
     **On the wire.** `< {"id":5,"error":{"code":-32603,"message":"KeyError: 'city'"}}`
 
@@ -388,7 +388,7 @@ def text_of(context: MessageContext) -> str:
 
 
 def is_probe(context: MessageContext) -> bool:
-    """Whether it answers a request that an older server does not know and may refuse with any error."""
+    """Whether an error answers a request that an older server does not know and may refuse with any error."""
     request = context.request
     return request is not None and request.method == "server/discover" and not context.session.server_is_modern
 
@@ -436,7 +436,7 @@ def _is_plain(context: MessageContext) -> bool:
 
 def _meaning(code: int, method: str) -> str:
     known = ERROR_CODES.get(code)
-    # Many servers use this one for errors of their own.
+    # Many servers use this one for their own errors.
     is_other = code == RESOURCE_NOT_FOUND and not method.startswith("resources/")
     if known is not None and not is_other:
         return known.explained

@@ -27,7 +27,7 @@ from analysis.rules.support.exchanges import lacks_session
 class PingRefused(Rule):
     """A `ping` is answered with an error.
 
-    **Why it matters.** A peer that checks whether the other side is alive takes an error for a failure: some hosts end
+    **Why it matters.** A peer that checks whether the other side is alive treats an error as a failure: some hosts end
     the session or restart the server.
 
     **On the wire.** `> {"id":4,"method":"ping"}` `< {"id":4,"error":{"code":-32601,"message":"Method not found"}}`

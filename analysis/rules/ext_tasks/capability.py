@@ -32,7 +32,7 @@ LISTENINGS: Final = 1_000
 
 _EARLY: Final = frozenset({PARSE_ERROR, INVALID_REQUEST, HEADER_MISMATCH, UNSUPPORTED_VERSION})
 """Codes that a server may return before it checks capabilities."""
-# Members of an enumeration are slow to look up.
+# Enum members are slow to look up.
 _TASK: Final = Outcome.TASK
 
 
@@ -57,7 +57,7 @@ class _Created(Rule):
 class Undeclared(_Created):
     """A request that did not declare support for tasks is answered with a task.
 
-    **Why it matters.** The client cannot read this result, whatever an earlier request has declared.
+    **Why it matters.** The client cannot read this result, regardless of what an earlier request declared.
 
     **On the wire.** `> {"id":2,"method":"tools/call",…}` with `"clientCapabilities":{}`
     `< {"id":2,"result":{"resultType":"task","taskId":"t1",…}}`

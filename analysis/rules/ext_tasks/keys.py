@@ -26,11 +26,11 @@ _KEY: Final = "ext-tasks keys"
 
 
 class Keys:
-    """The known keys of a task; shared by the rules, the first of which passes on each message."""
+    """The known keys of a task. The rules share them: the first rule to pass on a message adds its keys."""
 
     def __init__(self) -> None:
         self.seq = -1
-        """Number of the last message that listed them."""
+        """Number of the last message that listed keys."""
         self.current: frozenset[str] | None = None
         """The keys in the last report; None if they are not known."""
         self.done: set[str] = set()
@@ -40,7 +40,7 @@ class Keys:
         self._faults: list[tuple[str, str]] = []
 
     def add_questions(self, message: Message, questions: dict[str, Any], *, is_http: bool) -> list[tuple[str, str]]:
-        """Add the questions of a report; return the keys that now mean something else, and how."""
+        """Add the questions of a report; returns each key that now means something else, with what is wrong."""
         if message.seq == self.seq:
             return self._faults
         self.seq, self._faults = message.seq, []
@@ -102,8 +102,8 @@ class _Keyed(Rule):
 class KeyReused(_Keyed):
     """A key of a task names a different question than before, or is used again after it was answered.
 
-    **Why it matters.** Clients recognise by its key a question that they have already asked their user. They send the
-    old answer again, or none.
+    **Why it matters.** Clients use the key to recognise a question that they have already asked their user. They send
+    the old answer again, or none.
 
     **On the wire.** `…"status":"input_required","inputRequests":{"q":{…"message":"Which?"}}` … later
     `…"inputRequests":{"q":{…"message":"How many?"}}`
@@ -126,7 +126,7 @@ class KeyReused(_Keyed):
 class UnknownKey(_Keyed):
     """A client answers a question that the task does not ask, or no longer asks.
 
-    **Why it matters.** Servers ignore the answer. It may belong to another task.
+    **Why it matters.** Servers ignore such an answer, which may belong to another task.
 
     **On the wire.** `…"inputRequests":{"q":{…}}`, then
     `> {"id":4,"method":"tasks/update","params":{"taskId":"t1","inputResponses":{"p":{…}},…}}`

@@ -20,7 +20,7 @@ REPORTS: Final = frozenset({"tools/call", "tasks/get", TASK_NOTIFICATION})
 _EMPTY: Final = frozenset({"resultType", "_meta"})
 _TEXTS: Final = ("taskId", "status", "createdAt", "lastUpdatedAt")
 _DETAILS: Final = {"completed": "result", "failed": "error", "input_required": "inputRequests"}
-# Members of an enumeration are slow to look up.
+# Enum members are slow to look up.
 _TASK: Final = Outcome.TASK
 
 
@@ -43,7 +43,7 @@ class ResultType(_Answer):
 
     **On the wire.** `> {"id":3,"method":"tasks/get",…}` `< {"id":3,"result":{"resultType":"task","taskId":"t1",…}}`
 
-    **Instead.** `"resultType":"complete"`, whatever the status of the task. The text of the proposal requires this,
+    **Instead.** `"resultType":"complete"`, regardless of the task's status. The text of the proposal requires this,
     although two of its examples differ.
     """
 
@@ -103,7 +103,7 @@ class InvalidShape(Rule):
 class AcknowledgementNotEmpty(_Answer):
     """The response to `tasks/update` or `tasks/cancel` says more than that it was accepted.
 
-    **Why it matters.** Clients may take it for the state of the task, although the requested change may not have
+    **Why it matters.** Clients may mistake it for the state of the task, although the requested change may not have
     happened yet.
 
     **On the wire.** `> {"id":5,"method":"tasks/cancel",…}`
@@ -149,7 +149,7 @@ class PollTooFast(PolledTooFast):
     """A task is polled more than twice as often as the server requests.
 
     **Why it matters.** Each poll costs time and returns nothing new. Servers that are polled too fast may start to
-    refuse.
+    refuse requests.
 
     **On the wire.** `< …"taskId":"t1","status":"working","pollIntervalMs":5000`, then `tasks/get` each second
 

@@ -133,7 +133,7 @@ class LspHeader(FrameRule):
     r"""A peer sends a `Content-Length` header before its messages, as language servers do.
 
     **Why it matters.** MCP delimits messages with line feeds. The receiver reads the header as a message that is not
-    JSON, and then waits in vain for a line feed after the message.
+    JSON, and then waits for a line feed after the message, which never comes.
 
     **On the wire.** `> Content-Length: 52\r\n\r\n{"jsonrpc":"2.0","id":1,"method":"ping"}`
 
@@ -217,7 +217,7 @@ class BlankLine(FrameRule):
 
     **On the wire.** Two line feeds after a message
 
-    **Instead.** End each message with one line feed; note that functions that print lines often add their own.
+    **Instead.** End each message with one line feed; note that functions that print lines often add one themselves.
     """
 
     id = "framing/blank-line"
@@ -267,7 +267,7 @@ class TruncatedMessage(FrameRule):
 
     **On the wire.** `< {"jsonrpc":"2.0","id":7,"resu` and the end of the stream
 
-    **Instead.** Flush before you exit; find out what ended the process while it wrote.
+    **Instead.** Flush before you exit; find out what ended the process while it was writing.
     """
 
     id = "framing/truncated-message"

@@ -90,11 +90,12 @@ class NonJsonNumber(AnyFrameRule):
 class LoneSurrogate(AnyFrameRule):
     r"""A string holds half of a surrogate pair.
 
-    **Why it matters.** UTF-8 cannot represent the text. Programs that have to write it refuse it, or replace the half.
+    **Why it matters.** UTF-8 cannot represent the text. Programs that have to write it refuse it, or replace the lone
+    half.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"\ud83d"}]}}`
 
-    **Instead.** Cut text between characters, not between units of UTF-16.
+    **Instead.** Cut text between characters, not between UTF-16 code units.
     """
 
     id = "framing/lone-surrogate"

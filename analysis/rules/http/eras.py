@@ -35,14 +35,14 @@ from analysis.rules.support.exchanges import (
 _STREAMABLE: Final = "2026-07-28 basic/transports/streamable-http"
 _BAD: Final = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
 _OBEY: Final = frozenset({"nginx", "openresty", "tengine"})
-"""Proxies that a server addresses by `X-Accel-Buffering`."""
+"""Proxies that obey a server's `X-Accel-Buffering` header."""
 _PATHS: Final = 64
 
 
 class ErrorStatus(ExchangeEndRule):
     """A protocol error comes with the wrong HTTP status.
 
-    **Why it matters.** Clients decide by the status what to do next: 404 or 200 instead of 400 misleads them before
+    **Why it matters.** Clients use the status to decide what to do next: 404 or 200 instead of 400 misleads them before
     they have read the error.
 
     **On the wire.** `200 OK` … `{"id":3,"error":{"code":-32022,…}}`
@@ -125,7 +125,8 @@ class NotFoundWithoutError(ExchangeEndRule):
 class SessionHeaderModern(ResponseStartRule):
     """A session id is sent in a revision without sessions.
 
-    **Why it matters.** These revisions have no sessions: a server that issues an id will not see it in later requests.
+    **Why it matters.** These revisions have no sessions, so a server that issues an id will not see it in later
+    requests.
 
     **On the wire.** `< Mcp-Session-Id: 1868a90c…` with the answer to a request that names 2026-07-28
 
@@ -156,8 +157,8 @@ class SessionHeaderModern(ResponseStartRule):
 class GetOrDeleteModern(VersionLearningRule, HttpRule):
     """A server that supports only the modern era answers GET or DELETE with a status other than 405.
 
-    **Why it matters.** The modern era has neither streams opened by GET nor sessions to delete; 405 tells clients of
-    older revisions so.
+    **Why it matters.** The modern era has neither streams opened by GET nor sessions to delete; 405 says so to clients
+    of older revisions.
 
     **On the wire.** `GET /mcp`, answered with `404 Not Found`
 

@@ -1,7 +1,7 @@
 """Failures of HTTP: a message that is refused or never reaches the server, and a response that breaks off.
 
-To its user the call has failed, whether or not a revision forbids what happened. So each finding says who failed, as
-far as that shows, and what the response says; findings that say the same are reported once for a session, and counted.
+To the user the call has failed, whether or not a revision forbids what happened. So each finding says who failed, if
+that is known, and what the response says. Equal findings are reported once for a session; later ones are only counted.
 """
 
 from collections.abc import Iterable
@@ -21,9 +21,9 @@ from analysis.rules.support.eras import short
 from analysis.rules.support.exchanges import POST, ExchangeEndRule, HttpRule, is_open, messages_of, requests_of
 
 _PROBES: Final = frozenset({"initialize", "server/discover"})
-"""Requests by which clients find out what a server speaks: a refusal with 4xx is an answer to that."""
+"""Requests with which clients find out what a server supports: a refusal with 4xx is an answer to them."""
 _LOGIN: Final = frozenset({401, 403})
-"""Statuses that ask for credentials; the group `auth` knows what follows."""
+"""Statuses that ask for credentials; the group `auth` checks what follows."""
 _BAD: Final = 400
 _NOT_FOUND: Final = 404
 _OVERLOADED: Final = frozenset({429, 503})
@@ -52,17 +52,18 @@ _PHRASES: Final = {
     503: "Service Unavailable",
     504: "Gateway Timeout",
 }
-"""What statuses mean (RFC 9110 §15). Servers may send any phrase, and those of Python change with its version."""
+"""What statuses mean (RFC 9110 §15). Servers may send any phrase, and Python's own phrases differ between its
+versions."""
 _ENDS_SESSIONS: Final = frozenset({400, 404, 503})
 """Statuses of servers that do not know, or cannot find, a session."""
 _REFUSALS_IN_A_ROW: Final = 3
-"""After this many, the client is not about to begin a new session."""
+"""After this many refusals, the client is evidently not about to begin a new session."""
 
 
 _PATIENCE_NS: Final = 3_000_000_000
-"""How long a client has waited in vain if it gives up after that."""
+"""A missing HTTP response is reported if the client gave up after waiting at least this long."""
 _LONG_NS: Final = 10_000_000_000
-"""After this long, nothing may come at all."""
+"""A missing HTTP response is reported after this long even if the client still waits, as it may never come."""
 
 
 class Culprit(NamedTuple):
@@ -73,7 +74,7 @@ class Culprit(NamedTuple):
 
 
 def culprit(http: HttpExchange) -> Culprit:
-    """Who sent a response that refuses a request, as far as it shows."""
+    """Who sent a response that refuses a request, as far as that is known."""
     via, product = http.answer_fields.get("via"), http.answer_fields.get("server", "").partition(" ")[0]
     maker = product.partition("/")[0]
     if failed_by(http) == "gateway":
@@ -89,7 +90,7 @@ def status_text(http: HttpExchange) -> str:
 
 
 def said_text(http: HttpExchange) -> str:
-    """Returns what a response says, as the end of a sentence, or an empty string if that is only its status."""
+    """Returns what a response says, as the end of a sentence, or an empty string if it only repeats the status."""
     said = http.response_gist
     return f": {said}" if said and said.lower() not in status_text(http).lower() else ""
 
@@ -105,7 +106,7 @@ def _is_about_request(http: HttpExchange) -> bool:
 
 
 def _named(context: MessageContext) -> str:
-    """What was sent."""
+    """What was sent, in the words of a finding."""
     return "the client's response" if isinstance(context.message, Response) else short(context.method)
 
 
@@ -141,7 +142,7 @@ class _Refused(HttpRule):
 
 
 def _has_its_own_finding(http: HttpExchange, first: MessageContext) -> bool:
-    """Whether a refusal with 4xx is right, or other rules say what is wrong."""
+    """Whether a refusal with 4xx is right, or other rules report what is wrong."""
     if first.method in _PROBES:
         return True  # it answers the probe
     if http.status == _NOT_FOUND and (http.session_id or http.is_modern):
@@ -154,8 +155,8 @@ def _has_its_own_finding(http: HttpExchange, first: MessageContext) -> bool:
 class CallRefused(_Refused):
     """A request is refused with an HTTP status instead of a response.
 
-    **Why it matters.** The call has failed, and its caller often learns no more than the status: many clients do not
-    read what else such a response says.
+    **Why it matters.** The call has failed, and its caller often learns nothing but the status: many clients do not
+    read the rest of such a response.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, answered with `502 Bad Gateway` and an nginx page
 
@@ -261,8 +262,8 @@ class BodyCut(ExchangeEndRule):
 
     **On the wire.** `200 OK`, `Content-Length: 500`, 22 bytes, and the end of the connection
 
-    **Instead.** Find out why the server, or a gateway before it, drops the connection: a crash, or a limit of time or
-    size.
+    **Instead.** Find out why the server, or a gateway in front of it, drops the connection: a crash, or a limit of time
+    or size.
     """
 
     id = "http/body-cut"
@@ -285,13 +286,13 @@ class BodyCut(ExchangeEndRule):
 class NoResponse(ExchangeEndRule):
     """The connection ends before the response to a message.
 
-    **Why it matters.** The call has failed, or the notification may be lost, without a reason: the server has
+    **Why it matters.** The call has failed, or the notification may be lost, and no reason is given: the server has
     crashed, or something in between has dropped the connection.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, and the end of the connection
 
-    **Instead.** Look for the end of the server's process, or for a limit of a gateway. Answer with an error instead of
-    dropping a connection.
+    **Instead.** Check whether the server's process has ended, and whether a gateway imposes a limit. Answer with an
+    error instead of dropping a connection.
     """
 
     id = "http/no-response"
@@ -315,8 +316,8 @@ class StreamBroken(ExchangeEndRule):
 
     **On the wire.** `200 OK`, `Content-Type: text/event-stream`, some progress, and the end of the connection
 
-    **Instead.** Find out who drops the connection: a server that crashes, or a gateway that limits how long a response
-    may take or be silent. Send ids with events, so that clients can resume.
+    **Instead.** Find out what drops the connection: a server that crashes, or a gateway that limits how long a response
+    may take or stay silent. Send ids with events, so that clients can resume.
     """
 
     id = "http/stream-broken"
@@ -331,7 +332,7 @@ class StreamBroken(ExchangeEndRule):
         if http.ended_by not in ("server", "error") or not requests or http.event_id is not None:
             return ()
         first = requests[0]
-        # From the request on: a gateway may hold the head of the response back until it gives up.
+        # Measured from the request, as a gateway may hold back the head of the response until it gives up.
         lasted_ns = http.over.t_ns - first.message.t_ns if http.over is not None else 0
         text = f"the stream breaks off {lasted_ns / 1e9:.1f} s after the request, without the response to "
         found = self.at_end_of(http, session, text + short(first.method))
@@ -341,12 +342,12 @@ class StreamBroken(ExchangeEndRule):
 class Unreachable(Rule):
     """A request does not reach the server: its name is unknown, it refuses the connection, or TLS fails.
 
-    **Why it matters.** The server, or the way to it, is down. The client gets a 502 or 504 from the recorder; without
-    the recorder, its connection would have failed.
+    **Why it matters.** The server, or the network path to it, is down. The client gets a 502 or 504 from the recorder;
+    without the recorder, its connection would have failed.
 
     **On the wire.** Nothing: the connection failed.
 
-    **Instead.** Start the server, or correct the address that `serve` was given.
+    **Instead.** Start the server, or correct the address that was given to `serve`.
     """
 
     id = "http/unreachable"

@@ -17,7 +17,7 @@ from analysis.rules.support.exchanges import SESSIONS
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _LAST: Final = "last-event-id"
 _TOGETHER_NS: Final = 1_000_000_000
-"""How far apart equal notifications with one cause may be."""
+"""How far apart in time equal notifications with one cause may be."""
 _MAX_REMEMBERED_MESSAGES: Final = 256
 """The most messages that are remembered for the streams of a session."""
 _MAX_NOTIFICATION_BYTES: Final = 4096

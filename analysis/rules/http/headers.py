@@ -65,7 +65,7 @@ class PostAccept(ResponseStartRule):
 
     **On the wire.** `POST /mcp` with `Accept: application/json`
 
-    **Instead.** `Accept: application/json, text/event-stream`; order, case and parameters are free.
+    **Instead.** `Accept: application/json, text/event-stream`; order, case and parameters do not matter.
     """
 
     id = "http/post-accept"
@@ -145,7 +145,7 @@ class RequestContentType(ResponseStartRule):
 class OriginAccepted(ResponseStartRule):
     """A request from a page of another site is served.
 
-    **Why it matters.** A site can have its visitor's browser send requests to a server on the visitor's machine, under
+    **Why it matters.** A site can make its visitor's browser send requests to a server on the visitor's machine, under
     a name that the site points there (DNS rebinding). The browser says in `Origin` where the page came from; only a
     server that checks it is safe.
 

@@ -55,8 +55,8 @@ class _Header(Rule):
 class MethodHeader(_Header):
     """A request has no header with its method, or the header names a different one.
 
-    **Why it matters.** Proxies route and limit by `Mcp-Method` without reading the body; a server that sees a different
-    method in the body has to refuse the request.
+    **Why it matters.** Proxies route and limit requests by `Mcp-Method` without reading the body; a server that sees a
+    different method in the body has to refuse the request.
 
     **On the wire.** `POST /mcp` with `Mcp-Method: tools/list`: `{"id":3,"method":"tools/call",…}`
 
@@ -95,8 +95,8 @@ class HeaderEncoding(_Header):
 
     **On the wire.** `Mcp-Name: überblick`
 
-    **Instead.** `Mcp-Name: =?base64?w7xiZXJibGljaw==?=`, canonical base64 of the UTF-8. Encode a text that itself looks
-    like this as well. Texts that need no encoding may also be encoded.
+    **Instead.** `Mcp-Name: =?base64?w7xiZXJibGljaw==?=`, canonical base64 of the UTF-8. Also encode a text that itself
+    looks like this. Texts that need no encoding may be encoded as well.
     """
 
     id = "http/header-encoding"

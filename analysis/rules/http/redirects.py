@@ -23,7 +23,7 @@ _TO_GET: Final = frozenset({301, 302, 303})
 class RedirectToGet(ExchangeEndRule):
     """A POST is redirected with a status that turns it into a GET.
 
-    **Why it matters.** The message is lost: clients follow with a GET without a body, and take what it returns as the
+    **Why it matters.** The message is lost: clients follow with a GET without a body, and treat what it returns as the
     response. Some clients repeat the POST, but no client is required to.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}`, answered with `302 Found` and `Location: /mcp/`
@@ -51,14 +51,14 @@ class RedirectToGet(ExchangeEndRule):
 class RedirectScheme(ExchangeEndRule):
     """A server redirects to its own host under another scheme.
 
-    **Why it matters.** A redirect from https to http usually comes from a server behind a gateway that terminates TLS,
-    which does not know its own address: clients refuse to follow, or send their credentials in plain text. Clients do
-    not follow from http to https either, because that is another origin, so nothing works at the address that they
-    were given.
+    **Why it matters.** A redirect from https to http usually comes from a server that does not know its own address, as
+    it is behind a gateway that terminates TLS: clients refuse to follow, or send their credentials in plain text.
+    Clients do not follow from http to https either, because that is another origin, so nothing works at the address
+    that they were given.
 
     **On the wire.** `https://example.com/mcp`, answered with 307 and `Location: http://example.com/mcp/`
 
-    **Instead.** As the server, trust the gateway's `X-Forwarded-Proto` header. As the user, give the https address, to
+    **Instead.** As the server, trust the gateway's `X-Forwarded-Proto` header. As the user, use the https address, for
     `mcpproxy serve` as well.
     """
 
@@ -84,7 +84,7 @@ class Redirected(ExchangeEndRule):
     """A request is redirected.
 
     **Why it matters.** Each message costs another round trip with its whole body, and clients that follow no redirects
-    fail. With 307 and 308, a message and its repetition are one call in all figures.
+    fail. With 307 and 308, a message and its repetition count as one call in all statistics.
 
     **On the wire.** `POST /mcp`, answered with 307 and `Location: /mcp/`
 
@@ -112,8 +112,8 @@ class Redirected(ExchangeEndRule):
 class RedirectNotFollowed(HttpRule):
     """A client does not follow a redirect that would keep its message.
 
-    **Why it matters.** The call has failed. Clients follow within one origin only, so an address of another scheme,
-    host or port leads nowhere; some follow no redirects at all.
+    **Why it matters.** The call has failed. Clients follow redirects only within one origin, so an address with another
+    scheme, host or port leads nowhere; some clients follow no redirects at all.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}`, answered with 307 to another host, and nothing more
 

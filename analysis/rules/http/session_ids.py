@@ -18,7 +18,7 @@ _SHORTEST: Final = 16
 _SESSIONS: Final = 10_000
 """The most sessions that are remembered."""
 _HASH: Final = re.compile(r"hmac:[0-9a-f]{16}").fullmatch
-"""The hash that replaces an id in captures, so that its characters are unknown."""
+"""Matches a hash that replaces an id in captures; the characters of that id are unknown."""
 
 
 class _IssuedIdRule(HttpRule):
@@ -63,7 +63,8 @@ class SessionIdCharacters(_IssuedIdRule):
 class SessionIdWeak(_IssuedIdRule):
     """A session id can be guessed, or already belongs to another session.
 
-    **Why it matters.** Anyone who knows it can send messages as that client, and receives the messages meant for it.
+    **Why it matters.** Anyone who knows the id can send messages as that client, and receives the messages meant for
+    it.
 
     **On the wire.** `Mcp-Session-Id: 42`
 
@@ -97,7 +98,7 @@ class SessionIdWeak(_IssuedIdRule):
 class SessionIdLate(_IssuedIdRule):
     """The server first sends a session id with a response other than that to `initialize`.
 
-    **Why it matters.** Clients look for it only there, and continue without it.
+    **Why it matters.** Clients look for an id only in the response to `initialize`, and continue without one.
 
     **On the wire.** `initialize` is answered without an id, `tools/list` with `Mcp-Session-Id: 1868a90c…`
 
@@ -174,7 +175,7 @@ class DeadSessionServed(ResponseStartRule):
         how = "had been deleted" if was_deleted else "was answered with 404"
         is_error = bool(http.received) and all("error" in seen.body for seen in http.received)
         what = f"an error with status {http.status} instead of 404" if is_error else f"status {http.status}"
-        # Deleting what is gone does nothing.
+        # Deleting a session that is gone does nothing.
         level = NOTE if http.method == "DELETE" else None
         return self.in_response(http, session, f"{what} in a session that {how}", level)
 

@@ -121,7 +121,7 @@ class MissingSessionNot400(_Without):
 class UnknownSessionId(ResponseStartRule):
     """A client sends a session id that the server never issued.
 
-    **Why it matters.** The id is invented, outdated, or was altered on the way, so the server does not know it.
+    **Why it matters.** The id was invented, is outdated, or was altered in transit, so the server does not know it.
 
     **On the wire.** `Mcp-Session-Id: "1868A90C…"` where `1868a90c…` was issued
 
@@ -172,7 +172,7 @@ class UnknownSessionId(ResponseStartRule):
         return self.in_request(http, session, text)
 
     def _compares(self, id_: str) -> bool:
-        """Whether to compare an id with all others: once, unless it is a hash, and up to a limit."""
+        """Whether to compare an id with all others: at its first use, unless it is a hash, and up to a limit of ids."""
         if id_ in self._checked or id_.startswith("hmac:") or len(self._checked) >= _MAX_UNKNOWN_SESSION_IDS:
             return False
         self._checked.add(id_)
@@ -183,7 +183,7 @@ class UnknownSessionStatus(ExchangeEndRule):
     """A request with an unknown session id, or without one, is refused with an error in a successful response.
 
     **Why it matters.** Clients begin a new session when they see 404. An error with status 200 looks like a failure of
-    the one call, so every further call fails, until the user restarts the client.
+    a single call, so every further call fails until the user restarts the client.
 
     **On the wire.** `POST /mcp` with `Mcp-Session-Id: 1868a90c…`, answered with `200 OK` and
     `{"id":5,"error":{"code":-32001,"message":"Session not found"}}`
@@ -278,8 +278,8 @@ class DeleteWithoutSession(ResponseStartRule):
 
     **On the wire.** `DELETE /mcp` without `Mcp-Session-Id`
 
-    **Instead.** Send the id in the header; a client that received no id has nothing to delete. That
-    is only a note.
+    **Instead.** Send the id in the header; a client that received no id has nothing to delete, and its DELETE is
+    reported only as a note.
     """
 
     id = "http/delete-without-session"
@@ -294,7 +294,7 @@ class DeleteWithoutSession(ResponseStartRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if FIELD in http.fields or not _speaks(http, session):
             return ()
-        # A client that never received an id, as far as known, asks for nothing.
+        # As far as known, the client never received an id, so there is no session that it fails to delete.
         is_needless = not http.session_ids.issued_to(http.client)
         return self.in_request(http, session, "DELETE without a session id", NOTE if is_needless else ERROR)
 

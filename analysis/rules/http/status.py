@@ -34,13 +34,14 @@ _BATCHES: Final = 1
 """The rank of the only revision that has arrays of messages."""
 _ACCEPTED: Final = 202
 _NOT_ABOUT_GET: Final = frozenset({401, 403, 405, 429})
-"""Refusals of a GET that are not about GET, or as they should be."""
+"""Statuses that refuse a GET for other reasons, or as they should (405)."""
 
 
 class NotificationStatus(ExchangeEndRule):
     """A POST with only notifications or responses succeeds with a status other than 202.
 
-    **Why it matters.** Any other success means that the body holds a response, which clients then look for in vain.
+    **Why it matters.** Any other success means that the body holds a response, so clients look for one that is not
+    there.
 
     **On the wire.** `> {"method":"notifications/initialized"}`, answered with `200 OK`
 
@@ -95,7 +96,7 @@ class AcceptedWithBody(ExchangeEndRule):
 class RequestNotAnswered(ExchangeEndRule):
     """A POST with a request succeeds without returning a response.
 
-    **Why it matters.** The HTTP exchange is over, so the response can no longer come: the caller waits until it gives
+    **Why it matters.** The HTTP exchange is over, so the response can no longer arrive: the caller waits until it gives
     up.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, answered with `202 Accepted` and nothing else

@@ -83,8 +83,8 @@ class StreamEndedUnanswered(HttpRule):
 class StreamKeptOpen(HttpRule):
     """The stream of a POST stays open after all requests have been answered.
 
-    **Why it matters.** It occupies a connection, and often a worker, for nothing, and clients that read to the end of
-    the response have to wait.
+    **Why it matters.** It occupies a connection, and often a worker, for nothing. Clients that read to the end of the
+    response have to wait.
 
     **On the wire.** `< event: message` with the result, then a stream that stays open for seconds
 
@@ -182,7 +182,7 @@ class WithTokens(Rule):
         return like.message.sender == ("client" if hook == "request" else "server")
 
     more_methods: frozenset[str] = frozenset()
-    """Notifications besides progress that it checks."""
+    """Notifications that it checks in addition to progress."""
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         tokens_of(context.session).take_request(context, self.fold)
@@ -267,7 +267,7 @@ class AnswerOnOtherStream(_OnPostStream):
 
 
 def _is_excused(http: HttpExchange, over: RecordRef) -> bool:
-    """Whether a stream may have ended with its session, or the client ended the session when it could have resumed."""
+    """Whether a stream may have ended with its session, or its client ended the session without resuming the stream."""
     known = http.session_ids.get(http.session_id or "")
     if known is None:
         return False
@@ -283,7 +283,7 @@ def _may_go_on(http: HttpExchange) -> bool:
 
 
 def _waited(context: MessageContext, fold: Fold) -> str:
-    """How long the client waited in vain, if it said so by a cancellation."""
+    """Returns how long the client waited until it cancelled, as the end of a sentence, or an empty string."""
     waiting = waiting_for(context, fold)
     if waiting is None or waiting.cancellation is None:
         return ""

@@ -159,7 +159,7 @@ class ErrorWithoutId(Rule):
     """
 
     id = "jsonrpc/error-without-id"
-    # All that `is_hard_to_read` looks at.
+    # Everything that `is_hard_to_read` checks.
     oddities = Odd.ENVELOPE | Odd.MEMBER | Odd.LARGE | Odd.LINE_END | Odd.UNPAIRED | Odd.REUSED | Odd.WITHOUT_ID
     level = WARNING
     exchanges = OddExchange.RECEIVED
@@ -237,8 +237,8 @@ class ErrorWithoutId(Rule):
         return self.finding(context, with_guess(text, context.guessed_request))
 
     def _doubts(self, session: Session) -> _Doubts:
-        # If the capture began in mid-session, earlier messages may explain one error of each side; lost records, any
-        # number.
+        # If the capture began in mid-session, earlier messages may explain one error of each side. Lost records may
+        # explain any number of them.
         first = 0 if session.observed_start else 1 if session.lost_seq < 0 else _MAX_DOUBTS
         doubts = self.state_for(
             session, lambda: _Doubts({"client": first, "server": first}, {"client": [], "server": []}, {})
@@ -316,7 +316,7 @@ class ErrorCodeNotInteger(ErrorRule):
 class ErrorMessageMissing(ErrorRule):
     """The message of an error is missing, or is not a string.
 
-    **Why it matters.** Users see only this message of the failure.
+    **Why it matters.** This message is all that users see of the failure.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"error":{"code":-32603}}`
 
@@ -391,5 +391,5 @@ def _is_nameless(answer: Response) -> bool:
 
 
 def _is_integer(value: Id) -> bool:
-    """Whether a value is an integer by its exact value, however it is written."""
+    """Whether a value is exactly an integer, regardless of how it is written."""
     return value.type == "number" and "." not in value.value and "e-" not in value.value

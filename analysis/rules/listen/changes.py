@@ -55,7 +55,7 @@ class UnrequestedType(ListenMessageRule):
 class UnacknowledgedType(ListenMessageRule):
     """A server announces a kind of change that was requested but not acknowledged.
 
-    **Why it matters.** From the acknowledgement the client concludes which changes it has to check for itself.
+    **Why it matters.** The acknowledgement tells the client which changes it has to check for itself.
 
     **On the wire.** `> …"notifications":{"toolsListChanged":true,"promptsListChanged":true}`,
     `< …"notifications":{"toolsListChanged":true}` and then `< {"method":"notifications/prompts/list_changed",…}`
@@ -106,7 +106,8 @@ class UnrequestedUri(ListenMessageRule):
 class MissingSubscriptionId(ListenRule):
     """A change, or an acknowledgement, does not say which subscription it belongs to.
 
-    **Why it matters.** On stdio only the id shows it, so a client with several subscriptions cannot assign the message.
+    **Why it matters.** On stdio only the id shows the subscription, so a client that has several cannot assign the
+    message.
 
     **On the wire.** `< {"method":"notifications/tools/list_changed"}` while a `subscriptions/listen` is open
 

@@ -123,7 +123,7 @@ class AcknowledgedLess(ListenMessageRule):
     **On the wire.** `> …"notifications":{"toolsListChanged":true,"promptsListChanged":true}` and
     `< …"notifications":{"toolsListChanged":true}`
 
-    **Instead.** As a client, request the lists that are not covered again from time to time.
+    **Instead.** As a client, regularly request the lists that are not covered.
     """
 
     id = "listen/acknowledged-less"

@@ -16,11 +16,11 @@ from analysis.rules.support.inputs import MAX_INPUT_ENTRIES, METHODS, input_requ
 from analysis.shapes.shape import Problem
 
 ROUNDS: Final = 10
-"""The number of interim results of one call that is too many."""
+"""How many interim results of one call are too many."""
 
 ASKED: Final = frozenset({"inputRequests"})
 
-# Members of an enumeration are slow to look up.
+# Enum members are slow to look up.
 _INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
 _PAGE: Final = "2026-07-28 basic/patterns/mrtr"
 _POINTER: Final = "/result/inputRequests"
@@ -257,13 +257,13 @@ class ManyRounds(_Interim):
 
 
 def _entry(pointer: str) -> str:
-    """The input request that a pointer leads into, as findings name it."""
+    """The input request to which a pointer leads, as findings name it."""
     key = names(pointer[len(_POINTER) :])[:1]
     return f"the input request {short(key[0])!r}" if key else "inputRequests"
 
 
 def _missing(method: str, params: dict[str, Any], declared: dict[str, Any]) -> str | None:
-    """The capability that an input request needs and that is certainly not declared; else None."""
+    """Returns the capability that an input request needs and that is certainly not declared, or None."""
     if method == "roots/list":
         needs = ["roots"]
     elif method == "sampling/createMessage":

@@ -232,7 +232,7 @@ class UnknownResponseKey(_Retry):
 class InvalidInputResponse(_Retry):
     """An answer does not match its question.
 
-    **Why it matters.** The server cannot use it, and the user has answered in vain.
+    **Why it matters.** The server cannot use it, and the user has answered for nothing.
 
     **On the wire.** `< …"inputRequests":{"who":{"method":"elicitation/create",…}}` and
     `> …"inputResponses":{"who":{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}}`
@@ -383,7 +383,7 @@ class NotRetried(Rule):
 
 
 def _fault(method: str, answer: object) -> str | None:
-    """Returns why an answer is not a valid result of a method, by the rules until 2025-11-25, or None if it is."""
+    """Returns why an answer is not a valid result of a method, by the rules up to 2025-11-25, or None if it is."""
     if not isinstance(answer, dict):
         return "it is not an object"
     faults = [problem for problem in problems("result", method, MODERN - 1, answer) if problem.kind == "shape"]

@@ -25,7 +25,7 @@ from analysis.rules.support.exchanges import (
 from captures.frame import Frame
 
 TOLERANCE: Final = 0.9
-"""The part of the time that a client must wait at least, as its clock may differ."""
+"""The part of the requested time that a client must at least wait, as its clock may differ."""
 
 _GET: Final = frozenset({"GET"})
 _PAGE: Final = "2025-03-26 basic/transports"
@@ -33,7 +33,7 @@ _POLLING: Final = "2025-11-25 basic/transports"
 _MS: Final = 1_000_000
 _MAX_RESUMPTIONS: Final = 1_000
 _LASTS_NS: Final = 5_000_000_000
-"""How long a resumed stream may be silent, if it is not ended."""
+"""How long a resumed stream that has not ended may be silent."""
 _LINKS: Final = 100
 """The most exchanges of one stream that are searched."""
 
@@ -110,7 +110,7 @@ class ReplayWithoutRequest(_Repeated):
 class ReplayFromOtherStream(_Repeated):
     """A resumed stream replays events of another stream.
 
-    **Why it matters.** The client gets these events twice if the other stream is still open, and cannot tell which
+    **Why it matters.** If the other stream is still open, the client gets these events twice, and it cannot tell which
     request they belong to.
 
     **On the wire.** `> GET` with `Last-Event-ID: a:1`, and `< id: b:2`, which came on another stream
@@ -173,7 +173,7 @@ class ResumeNotGet(ResponseStartRule):
 
     **On the wire.** `> POST` with `Last-Event-ID: 7`
 
-    **Instead.** Send `GET` with `Last-Event-ID`, whichever request opened the interrupted stream.
+    **Instead.** Send `GET` with `Last-Event-ID`, regardless of which request opened the interrupted stream.
     """
 
     id = "sse/resume-not-get"
@@ -342,7 +342,7 @@ class ResumptionInModern(Rule):
 
 
 def _changed_at_once(http: HttpExchange) -> list[RepeatedEventId]:
-    """Received events with the id of the preceding event, but other data."""
+    """Received events that have the id of the preceding event, but different data."""
     repeats: list[RepeatedEventId] = []
     named: Frame | None = None
     """The last event with an explicit id."""

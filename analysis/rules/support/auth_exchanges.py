@@ -65,7 +65,7 @@ class RevisionLearningRule(HttpRule):
 
 
 def is_endpoint(http: HttpExchange) -> bool:
-    """Whether an exchange is with the endpoint, as far as that is certain."""
+    """Whether an exchange is certainly with the endpoint."""
     if http.sent or http.is_streamable:
         return True
     if http.method != "GET" or http.path.startswith("/.well-known/"):

@@ -15,7 +15,7 @@ def json_digest(value: object) -> bytes | None:
     try:
         text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:
-        # Numbers beyond 64 bits, lone surrogates.
+        # The value holds numbers beyond 64 bits, or lone surrogates.
         try:
             text = json.dumps(value, sort_keys=True).encode()
         except (TypeError, ValueError, RecursionError):

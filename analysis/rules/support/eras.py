@@ -21,7 +21,7 @@ class AllEras(Span):
     """The revisions of a rule that spans both eras: the rule sees every message, and decides itself."""
 
     def holds(self, rank: int | None, era: Era | None) -> bool:  # noqa: ARG002 - always true
-        """Always true: an `initialize` after a modern probe belongs to neither revision of the rule."""
+        """Always true: an `initialize` after a modern probe belongs to neither of the rule's revisions."""
         return True
 
 
@@ -29,7 +29,7 @@ def speaks_modern(context: MessageContext) -> bool:
     """Whether the request of a message certainly belongs to the modern era.
 
     If a request does not show its era, other requests of the peer do. Over HTTP the peer is uncertain, so the header
-    decides; and a `subscriptions/listen` without an envelope after a handshake is a mistake about the session, not a
+    decides. A `subscriptions/listen` without an envelope after a handshake is a mistake about the session, not a
     missing envelope.
     """
     if context.era != "modern":
@@ -44,7 +44,7 @@ def speaks_modern(context: MessageContext) -> bool:
 
 
 def modern_initialize(message: Message) -> str | None:
-    """The version that an `initialize` names only in `_meta`, as modern requests do; else None."""
+    """Returns the version that an `initialize` names only in `_meta`, as modern requests do, or None."""
     if not isinstance(message, Request) or message.method != "initialize":
         return None
     version: object = message.meta.get(PROTOCOL_VERSION)
@@ -89,7 +89,7 @@ def has_modern(versions: tuple[str, ...]) -> bool:
 
 
 def result_type(response: Response) -> str | None:
-    """`resultType` of a result."""
+    """The `resultType` of a result."""
     kind = member(response.result, "resultType")
     return kind if isinstance(kind, str) else None
 

@@ -37,7 +37,7 @@ class HttpRule(Rule):
     """The media type of the response, JSON or a stream; None for all."""
     needs_body: ClassVar[bool] = False
     """Whether it judges the server's answer: it is silent where the body of the response is not in the capture, as its
-    messages may explain it, and where the client is sent to another address, which has yet to answer."""
+    messages may explain it, and where the client is redirected to another address, which has yet to answer."""
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - the same for all hooks
         if self.media is not None and like.media_type != self.media:
@@ -107,7 +107,7 @@ class VersionLearningRule(Rule):
         return ()
 
     def learn(self, context: MessageContext) -> None:
-        """Note the versions in a response."""
+        """Record the versions in a response."""
         raise NotImplementedError
 
 
@@ -142,7 +142,8 @@ def requests_of(http: HttpExchange) -> list[MessageContext]:
 def lacks_session(http: HttpExchange) -> bool:
     """Whether the server may not know the session of a request, so that a refusal may be right.
 
-    Its id was not issued in this capture, or is over; or it has none, although the client has received one.
+    The request's id was not issued in this capture, or its session is over; or it has no id, although the client has
+    received one.
     """
     id_ = http.fields.get(FIELD)
     if id_ is None:
@@ -152,12 +153,12 @@ def lacks_session(http: HttpExchange) -> bool:
 
 
 def is_cut(http: HttpExchange) -> bool:
-    """Whether the last message of a response is not whole."""
+    """Whether the last message of a response is incomplete."""
     return http.latest is not None and not http.latest.message.frames[-1].whole
 
 
 def is_open(context: MessageContext, fold: Fold) -> bool:
-    """Whether a response is missed: the request was not cancelled, or only after it had failed."""
+    """Whether a request should still get a response: it was not cancelled, or only after it had failed."""
     waiting = waiting_for(context, fold)
     return waiting is not None and waiting.is_due
 

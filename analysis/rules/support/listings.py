@@ -4,10 +4,10 @@ A walk is a list with all its pages, each requested with the cursor of the previ
 completes it, and it is valid until the server announces that the list has changed.
 
 A list that was requested before such a notification and answered after it counts: it is the server's latest, and the
-client knows no other. Servers that register their tools as they start send the notification just there; if only the
-next list counted, a client that never requests it again would not be compared with anything. A list is unknown if one
-of its pages came before the notification. A list requested before the notification does not replace one that was
-requested after it.
+client knows no other. Servers that register their tools while they start send the notification at exactly that point.
+If only the next list counted, the calls of a client that never requests one could not be compared with any list. A list
+is unknown if one of its pages came before the notification. A list requested before the notification does not replace
+one that was requested after it.
 
 All rules that use one list share its state; it does not matter which of them uses it first.
 """
@@ -34,7 +34,7 @@ WALKS: Final = 16
 """The most lists of one kind that are requested at the same time."""
 
 KNOWN: Final = "list of "
-"""Before the member that holds the items of a list: `Session.learned` once all its pages have come."""
+"""Prefix of an entry in `Session.learned`, once all pages of a list have come; the member with its items follows."""
 _SETTLED: Final = REVISIONS.index("2025-11-25")
 
 
@@ -117,7 +117,7 @@ class Listing:
         self._single: tuple[_Walk, ListPage, bytes | None] | None = None
 
     def record_page(self, context: MessageContext) -> ListPage:
-        """Record a result of the list, once, and return its page, which is the same for all rules."""
+        """Record a result of the list, once; returns its page, which is the same for all rules."""
         if self._last is not None and self._last[0] is context.message:
             return self._last[1]
         page = self._take(context)
@@ -125,7 +125,7 @@ class Listing:
         return page
 
     def changed(self, context: MessageContext) -> None:
-        """Note a notification that the list has changed."""
+        """Record a notification that the list has changed."""
         self._changed = context.message.seq
         self._open.clear()
         self._walk = None
@@ -171,7 +171,7 @@ class Listing:
     def _again(
         self, request: Request, result: dict[str, Any], items: list[Any], context: MessageContext
     ) -> ListPage | None:
-        """The previous page if the whole list comes again unchanged on one page, as usual; else None."""
+        """Returns the previous page if the whole list comes again unchanged on one page, as usual, or None."""
         if self._single is None or self._walk is not self._single[0] or self._epoch != context.session.epoch:
             return None
         _, page, digest = self._single

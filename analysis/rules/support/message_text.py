@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class _LastRead(Generic[T]):
-    """Caches a function's result for the last frames, as all rules need it for each item of an array.
+    """Caches a function's result for the latest frames, as all rules need it for each item of an array.
 
     Frames are compared by identity: comparing or hashing ten thousand lines for each of as many items would take
     minutes.
@@ -51,7 +51,7 @@ class _LastRead(Generic[T]):
         self._last: tuple[tuple[Frame, ...], T] | None = None
 
     def __call__(self, frames: tuple[Frame, ...]) -> T:
-        """The function's result for some frames."""
+        """Returns the function's result for some frames, from the cache if these were the latest."""
         last = self._last
         if last is not None and last[0][0] is frames[0] and len(last[0]) == len(frames):
             return last[1]
@@ -78,7 +78,7 @@ class FrameRule(Rule):
 
 
 class AnyFrameRule(FrameRule):
-    """A rule about the bytes of any frame: called once for each, however many messages it holds."""
+    """A rule about the bytes of any frame: called once for each, regardless of how many messages it holds."""
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
         """Check a frame that begins with a message, once."""
@@ -86,7 +86,7 @@ class AnyFrameRule(FrameRule):
 
 
 def is_first(message: Message) -> bool:
-    """Whether it is the first message of its frame."""
+    """Whether a message is the first one of its frame."""
     return message.index in (None, 0)
 
 
@@ -107,7 +107,7 @@ def reason(message: Message) -> str | None:
 
 
 def is_value(message: Message) -> bool:
-    """Whether its bytes are a JSON object or array; others are not checked further."""
+    """Whether a message's bytes are a JSON object or array; others are not checked further."""
     return reason(message) not in _NO_VALUE
 
 
@@ -124,7 +124,7 @@ def object_of(message: Message) -> dict[str, Any] | None:
 
 
 def is_not_json(context: MessageContext) -> bool:
-    """Whether it is a whole HTTP body that is not JSON."""
+    """Whether a message is a whole HTTP body that is not JSON."""
     frame = context.message.frames[0]
     if frame.unit != "http_body" or not frame.whole or not isinstance(context.message, Invalid):
         return False
@@ -197,7 +197,7 @@ class _Repeating(dict[str, Any]):
         super().__init__(pairs)
         names: set[str] = set()
         self.repeated = ""
-        """The first name that occurs again."""
+        """The first name that is repeated."""
         for name, _ in pairs:
             if name in names:
                 self.repeated = name

@@ -17,7 +17,7 @@ _USUAL: Final = frozenset({None, 80, 443})
 
 
 def is_local(host: str) -> bool:
-    """Whether a host, in lower case, is the machine itself."""
+    """Whether a host, in lower case, is this machine."""
     return host in ("localhost", "::1") or host.endswith(".localhost") or _LOOPBACK(host) is not None
 
 

@@ -1,7 +1,7 @@
 """The end of a stdio session, from the records other than frames: closed pipes, signals, and ended processes.
 
-Each session has one state, which its rules share; each rule passes on every record, and the first call counts. Over
-HTTP there are no such records, so the state stays empty.
+Each session has one state, which its rules share. Each rule passes on every record; only the first call for a record
+counts. Over HTTP there are no such records, so the state stays empty.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ _LAST_WORDS: Final = 3
 
 
 class Pipes:
-    """The state of the pipes' ends, and of the process behind them."""
+    """The state of the pipes' ends, and of the server's process."""
 
     def __init__(self) -> None:
         self.client_closed: Record | None = None
@@ -41,7 +41,7 @@ class Pipes:
         self.is_server_first = False
         """Whether the server ended before the client did anything to end it."""
         self.open_count = 0
-        """How many requests of the client were open then."""
+        """How many requests of the client were open when the server ended."""
         self.open: tuple[Call, ...] = ()
         """The first few of these requests."""
         self.signals: set[str] = set()
@@ -74,7 +74,7 @@ class Pipes:
 
     @property
     def is_signalled(self) -> bool:
-        """Whether a signal that requests termination ended the server, unlike a crash or lack of memory."""
+        """Whether a signal that requests termination ended the server, rather than a crash or a lack of memory."""
         signal = self.exited.members.get("signal") if self.exited is not None else None
         return signal in ENDING_SIGNALS and signal != "SIGKILL"
 
@@ -128,7 +128,7 @@ class Pipes:
                 self.client_gone_ns = record.t_ns
 
     def _end_of_server(self, record: Record, session: Session, fold: Fold) -> None:
-        """Note which requests are open when stdout ends, and again when the process does."""
+        """Record which requests are open when stdout ends, and again when the process ends."""
         if self.server_gone_ns is None:
             self.server_gone_ns = record.t_ns
             # If records were lost, the client's end may be among them.

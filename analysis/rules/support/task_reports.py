@@ -33,7 +33,7 @@ REPORTS: Final = CALLS | {"tasks/get", "tasks/list", "tasks/cancel", STATUS}
 """Methods that report tasks in 2025-11-25."""
 STATUSES: Final = OVER | {"working", "input_required"}
 
-# Enumeration members are slow to look up.
+# Enum members are slow to look up.
 _TASK: Final = Outcome.TASK
 _LOOKED_AT: Final = 100
 _NEW: Final = frozenset({"task"})
@@ -132,9 +132,9 @@ class _Poll:
     sent_ns: int
     seq: int
     wait_ms: int | float | None = None
-    """The interval that was in force when its answer came."""
+    """The requested interval when the response to this poll came."""
     answer: int = -1
-    """Number of its answer."""
+    """Number of that response."""
 
 
 class PolledTooFast(Rule):

@@ -1,7 +1,8 @@
 """Progress tokens: the request that carried each, and its outcome.
 
-Each session has one state, which all rules about progress share. Some pass on the requests, and the responses that
-create tasks; of several such calls the first counts. The others say on which of these they rely (`Rule.relies_on`).
+Each session has one state, which all rules about progress share. Some of them pass on the requests, and the responses
+that create tasks; only the first call for a message counts. The others name the rules on which they rely
+(`Rule.relies_on`).
 
 Like an id, a token belongs to the requesting side. Over HTTP without sessions it belongs to one exchange, as several
 clients behind one address may all begin with 1.
@@ -76,7 +77,7 @@ class Tokens:
         self._last_report: tuple[Message | None, Id | None, Token | None] = (None, None, None)
 
     def take_request(self, context: MessageContext, fold: Fold) -> Token | None:
-        """Record a request, once, and return its token, if it carries one."""
+        """Record a request, once; returns its token, or None if it carries none."""
         request = context.message
         frame, index = request.frames[0], request.index
         if self._last_request[0] == frame.seq and self._last_request[1] == index:
@@ -96,7 +97,7 @@ class Tokens:
         before = self._last.get((sender, token))
         if before is not None and before.key is not None and is_open(before, fold):
             new.is_shared = before.exchange == exchange
-            # With the same id, the id itself is reused, or the request is sent again.
+            # If the ids are equal too, the id itself is reused, or the request is sent again.
             if before.key.id != request.id and _is_of_one_peer(before, context):
                 new.earlier = before.seq
         self._hold(new)
@@ -114,7 +115,7 @@ class Tokens:
             known.is_of_task, known.task = True, context.task
 
     def report(self, context: MessageContext) -> tuple[Id | None, Token | None]:
-        """Returns the token that a progress notification names (None if it cannot be one), and what is known of it."""
+        """Returns the token that a progress notification names, and what is known of it; each may be None."""
         message, token, known = self._last_report
         if message is not context.message:
             token = token_of(member(context.body.get("params"), "progressToken"))
@@ -133,7 +134,7 @@ class Tokens:
         return self._last.get((asker, token))
 
     def guess(self, asker: Side, exchange: int | None, token: Id) -> Token:
-        """A token whose request was not seen."""
+        """Keep a token whose request was not seen, and return it."""
         new = Token(token, asker, exchange)
         self._hold(new)
         self._last_report = None, None, None
@@ -167,7 +168,7 @@ def token_of(value: object) -> Id | None:
 
 
 def is_open(token: Token, fold: Fold) -> bool:
-    """Whether its request is unanswered, or was answered with a task that still runs."""
+    """Whether a token's request is unanswered, or was answered with a task that still runs."""
     if token.task is not None:
         return not token.task.is_over
     waiting = None if token.key is None else fold.tables[token.asker].get(token.key)

@@ -18,7 +18,7 @@ RESULTS: Final = frozenset({CALL, "tasks/result", "tasks/get"})
 _KNOWN: Final = f"{KNOWN}tools"
 STRUCTURED: Final = frozenset({"structuredContent", "result"})
 """Members of results that may hold structured content, directly or in the result of a task."""
-# Enumeration members are slow to look up, and to find in a set.
+# Enum members are slow to look up, and to find in a set.
 _RESULT: Final = Outcome.RESULT
 _TOOL_ERROR: Final = Outcome.TOOL_ERROR
 

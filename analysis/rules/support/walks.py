@@ -1,6 +1,6 @@
 """Walks: lists that are requested page by page, each page with the cursor of the previous page.
 
-Each session has one state, which its rules share; each rule passes on every result, and the first call counts. The
+Each session has one state, which its rules share. Each rule passes on every result; only the first call counts. The
 numbers of cursors and items are bounded; beyond that, nothing new is recorded.
 """
 
@@ -82,7 +82,7 @@ class Walks:
         return self._count >= CURSORS
 
     def issued_for(self, request: Request) -> frozenset[str] | None:
-        """Returns the methods for which a request's cursor was issued earlier, or None if it has no cursor."""
+        """Returns the methods for which a request's cursor was issued earlier, or None if the request has no cursor."""
         cursor = cursor_of(request)
         if cursor is None:
             return None
@@ -90,13 +90,13 @@ class Walks:
         return frozenset(method for method, issued in given.items() if issued.seq < request.seq)
 
     def record_page(self, context: MessageContext) -> Page:
-        """Record a result of a list, once, and return it as a page."""
+        """Record a result of a list, once; returns it as a page."""
         if self._last is None or self._last[0] is not context.message:
             self._last = context.message, self._take(context)
         return self._last[1]
 
     def changed(self, methods: tuple[str, ...]) -> None:
-        """Note that lists have changed, so that their items may be repeated."""
+        """Record that lists have changed, so that their items may be repeated."""
         for method in methods:
             if method in self._walks:
                 self._items -= len(self._walks[method].items)
@@ -126,7 +126,7 @@ class Walks:
         return walk, 0
 
     def _next(self, walk: _Walk, depth: int, request: Request, following: object, seq: int) -> bool:
-        """Remember the cursor of the next page, and return whether it leads back to an earlier page."""
+        """Remember the cursor of the next page; returns whether it leads back to an earlier page."""
         if not isinstance(following, str):
             return False
         cursor = id_of(following)

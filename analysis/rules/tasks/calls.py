@@ -45,7 +45,7 @@ class _Required(ToolLookupRule):
         return self.check_result(context) if _KEY in context.session.memory else ()
 
     def entry_without_task(self, context: MessageContext) -> ListedItem | None:
-        """The tool of a call, if the tool runs only as a task but the call does not ask for one; else None."""
+        """Returns the tool of a call if it runs only as a task and the call does not ask for one, or None."""
         params = context.request.params if context.request is not None else None
         if _KEY not in context.session.memory or not isinstance(params, dict) or "task" in params:
             return None

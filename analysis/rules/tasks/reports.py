@@ -40,7 +40,7 @@ ITEMS: Final = 10_000
 _MEMBERS: Final = frozenset({"taskId", "status", "createdAt", "lastUpdatedAt", "ttl", "pollInterval"})
 _NAMING: Final = frozenset({"tasks/get", "tasks/result", "tasks/cancel"})
 _TIMES: Final = ("createdAt", "lastUpdatedAt")
-# `datetime` does not accept hours alone, leap seconds, and midnight at the end of a day.
+# `datetime` does not accept hours alone, leap seconds, or midnight at the end of a day.
 _ISO: Final = re.compile(
     r"\d{4}-?\d{2}-?\d{2}T\d{2}(?::?\d{2}(?::?\d{2})?)?(?:[.,]\d+)?(?:Z|[+-]\d{2}(?::?\d{2})?)?", re.ASCII
 ).fullmatch

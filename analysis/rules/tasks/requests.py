@@ -129,7 +129,7 @@ class PollTooFast(PolledTooFast):
     """A task is polled more than twice as often as its executor requests.
 
     **Why it matters.** Each poll costs time and returns nothing new. Servers that are polled too fast may start to
-    refuse.
+    refuse requests.
 
     **On the wire.** `< …"taskId":"t1","status":"working","pollInterval":5000`, then `tasks/get` each second
 

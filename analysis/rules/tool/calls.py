@@ -50,7 +50,7 @@ class Unlisted(ToolLookupRule):
 class ArgumentsInvalid(ToolLookupRule):
     """The arguments of a call do not fit the schema of the tool.
 
-    **Why it matters.** The call can only fail or do something unintended, and the model learns of it late.
+    **Why it matters.** The call can only fail or do something unintended, and the model finds out late.
 
     **On the wire.** `> {"id":3,"method":"tools/call","params":{"name":"add","arguments":{"a":"1"}}}` for a tool that
     expects numbers

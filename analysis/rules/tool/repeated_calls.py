@@ -18,7 +18,7 @@ from analysis.rules.support.eras import member, short
 from analysis.rules.support.tool_definitions import CALL
 
 REPEATED: Final = 3
-"""How many equal calls are reported."""
+"""How many equal calls it takes for a finding."""
 MAX_DISTINCT_CALLS: Final = 1_000
 """The most different calls of a session that are remembered, and as many repeated ones."""
 _CANCELLED: Final = "notifications/cancelled"
@@ -78,7 +78,7 @@ class RepeatedCall(Rule):
         if calls is not None and call is not None:
             alike = calls.over(call.request)
             if alike is not None:
-                # A client that has cancelled no longer waits, however late the answer comes.
+                # A client that has cancelled no longer waits, no matter how late the answer comes.
                 waited_ns = 0 if call.cancelled_ns is not None else call.latency_ns or 0
                 alike.add_response(context.message, waited_ns)
         return ()
@@ -100,14 +100,14 @@ class _Alike(Struct):
     frames: list[tuple[int, int]] = []
     """Number and stamp of the first frames, and of the last one."""
     name: str = ""
-    """The tool, once there are often enough."""
+    """The name of the tool, once it has been called often enough."""
     count: int = 0
     waited_ns: int = 0
     """How long the client waited in total: for answers, including those of later rounds, or until it cancelled."""
     bytes: int = 0
     """The size of the answers' frames."""
     last_answer: int = -1
-    """The number of the last one."""
+    """Number of the frame of the last answer."""
 
     def add_request(self, request: Request, seq: int) -> None:
         """Add one more call."""
@@ -133,10 +133,11 @@ class _Calls:
         """Calls not yet repeated often enough; the least recent is forgotten first."""
         self._often: dict[bytes, _Alike] = {}
         self._open: OrderedDict[int | tuple[int, int], _Alike] = OrderedDict()
-        """The last calls without a response, by number and place in a batch: to find them by their key costs more."""
+        """The last calls without a response, by number and place in a batch, as finding them by their key costs
+        more."""
 
     def over(self, request: Request) -> _Alike | None:
-        """Returns the calls like one that is over, or None if they are unknown."""
+        """Returns the calls that are equal to a finished one, or None if they are unknown."""
         seq, index = request.seq, request.index
         alike = self._open.pop(seq if index is None else (seq, index), None)
         if alike is None and (key := _key(request)) is not None:
@@ -168,7 +169,7 @@ class _Calls:
 
 
 def _key(request: Request) -> bytes | None:
-    """Returns what identifies a client's call by tool and arguments, or None if the request is not such a call."""
+    """Returns a key for a client's call, from its tool and arguments, or None if the request is not such a call."""
     params = request.params
     name = member(params, "name")
     if not isinstance(name, str) or request.method != CALL or request.sender != "client":

@@ -42,7 +42,7 @@ class Part(NamedTuple):
     schema: dict[str, Any]
     pointer: str
     name: str | None
-    """The name of its member if only `properties` lead to it; None otherwise, and at the root."""
+    """The name of its member if it is reached only through `properties`; None otherwise, and at the root."""
 
 
 class Annotation(NamedTuple):
@@ -146,7 +146,7 @@ class HeaderAnnotation(Plain):
     **On the wire.** `…"properties":{"region":{"type":"string","x-mcp-header":"my region"}}`
 
     **Instead.** Use a name of letters, digits and hyphens that no other argument of the tool uses, such as
-    `"x-mcp-header":"Region"`. Put it on a string, integer or boolean that only `properties` lead to.
+    `"x-mcp-header":"Region"`. Put it on a string, integer or boolean that is reached only through `properties`.
     """
 
     id = "tool/header-annotation"
@@ -167,7 +167,7 @@ class HeaderAnnotation(Plain):
 class HeaderAnnotationSensitive(Plain):
     """A tool has an argument sent as a header although its name suggests a secret.
 
-    **Why it matters.** Proxies and load balancers on the way log headers, but not bodies.
+    **Why it matters.** Proxies and load balancers along the way log headers, but not bodies.
 
     **On the wire.** `…"properties":{"api_key":{"type":"string","x-mcp-header":"Key"}}`
 

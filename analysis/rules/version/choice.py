@@ -92,7 +92,7 @@ class FallbackDespiteModern(Rule):
     **On the wire.** `< {"id":1,"result":{"supportedVersions":["2026-07-28"],…}}` `> {"id":2,"method":"initialize",…}`
 
     **Instead.** Continue with a version from the list. Fall back only after an error that modern servers never send, or
-    without a response.
+    if no response comes.
     """
 
     id = "version/fallback-despite-modern"
@@ -232,7 +232,7 @@ class UnsupportedNotRejected(Rule):
     """A request names a version that the server has not listed, but is not refused with -32022.
 
     **Why it matters.** The server uses a different revision than the client, or refuses with an error that does not
-    help the client to choose another version.
+    help the client choose another version.
 
     **On the wire.** `< …"supportedVersions":["2026-07-28"]` … `> …"protocolVersion":"2027-02-01"` `< {"result":{…}}`
 

@@ -316,7 +316,7 @@ def _newer(part: Literal["params", "result"], method: str, rank: int) -> _Newer:
 
 
 def _places(value: dict[str, Any], path: str) -> Sequence[dict[str, Any]]:
-    """The objects at a path of the tables; empty objects replace other items."""
+    """The objects at a path of the tables; items of other types are replaced by empty objects."""
     if not path:
         return (value,)
     inner = value.get(path.removesuffix("*"))
