@@ -18,7 +18,7 @@ _PAGED: Final = frozenset({"tools/list", "prompts/list", "resources/list", "reso
 _CACHEABLE: Final = _PAGED | {"server/discover", "resources/read"}
 _HINTS: Final = ("ttlMs", "cacheScope")
 _SCOPES: Final = ("public", "private")
-_NOT_OURS: Final = frozenset({"input_required", "task"})
+_OTHER_RESULT_TYPES: Final = frozenset({"input_required", "task"})
 """Results that another rule checks, or whose members are not hints."""
 _SOURCE: Final = "2026-07-28 server/utilities/caching"
 _MAX_FRESH_RESULTS: Final = 1_000
@@ -149,7 +149,7 @@ class HintsElsewhere(Rule):
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         result = context.body["result"]
         kind = result.get("resultType")
-        if isinstance(kind, str) and kind in _NOT_OURS:
+        if isinstance(kind, str) and kind in _OTHER_RESULT_TYPES:
             return ()
         name = "ttlMs" if "ttlMs" in result else "cacheScope"
         return [self.finding(context, f"the result of {context.method} has {name}", pointer=f"/result/{name}")]

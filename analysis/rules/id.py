@@ -22,7 +22,7 @@ _MAX_SHOWN_ID_CHARS: Final = 60
 """The most characters of an id that a finding shows."""
 _LATEST: Final = 100
 """How many of a session's latest requests show which id types the sender uses."""
-_LOOKED: Final = 20
+MAX_SEARCHED_REQUESTS: Final = 20
 """The most responses of a session for which other sessions are searched."""
 _SESSIONS: Final = 100
 """How many sessions before and after its own are searched for the request of a response."""
@@ -191,10 +191,10 @@ class UnknownResponse(Rule):
     source = "2024-11-05 basic/messages"
 
     def on_unpaired(self, context: MessageContext) -> Iterator[Finding]:
-        if _is_unknown(context, self.fold) and _own(context, self.fold) is IdState.NEVER_SEEN:
+        if _is_unknown(context, self.fold) and _own_id_state(context, self.fold) is IdState.NEVER_SEEN:
             looked: list[int] = self.state_for(context.session, list)
             elsewhere = None
-            if len(looked) < _LOOKED:
+            if len(looked) < MAX_SEARCHED_REQUESTS:
                 looked.append(context.message.seq)
                 elsewhere = _in_other_session(context, self.fold)
             if elsewhere is None:
@@ -224,7 +224,7 @@ class SelfAnswered(Rule):
     source = "2024-11-05 basic/messages"
 
     def on_unpaired(self, context: MessageContext) -> Iterator[Finding]:
-        if _is_unknown(context, self.fold) and _own(context, self.fold) is not IdState.NEVER_SEEN:
+        if _is_unknown(context, self.fold) and _own_id_state(context, self.fold) is not IdState.NEVER_SEEN:
             yield self.finding(context, f"the id {_id(context)} belongs to a request of the same side", pointer="/id")
 
 
@@ -439,7 +439,7 @@ def _in_other_session(context: MessageContext, fold: Fold) -> tuple[int, int] | 
     return None
 
 
-def _own(context: MessageContext, fold: Fold) -> IdState:
+def _own_id_state(context: MessageContext, fold: Fold) -> IdState:
     """The state of a response's id among the sender's own requests."""
     message = context.message
     if not isinstance(message, Response) or message.id is None:

@@ -43,7 +43,7 @@ _SECRET: Final = re.compile(
 _HIDDEN: Final = re.compile(r"(?i)[*•.x\s]*|.*(?:redacted|hidden|masked).*|[<\[].*[>\]]").fullmatch
 
 
-class _Set:
+class _LogLevel:
     """The level that a client has set."""
 
     def __init__(self) -> None:
@@ -77,13 +77,13 @@ class BelowLevel(Rule):
     source = "2024-11-05 server/utilities/logging"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        kept: _Set = self.state_for(context.session, _Set)
+        kept: _LogLevel = self.state_for(context.session, _LogLevel)
         if len(kept.pending) < PENDING:
             kept.pending[context.message.seq] = _rank(member(member(context.body, "params"), "level"))
         return ()
 
     def on_response(self, context: MessageContext) -> Iterable[Finding]:
-        kept: _Set = self.state_for(context.session, _Set)
+        kept: _LogLevel = self.state_for(context.session, _LogLevel)
         if context.request is None:
             return ()
         level = kept.pending.pop(context.request.seq, None)
@@ -93,7 +93,7 @@ class BelowLevel(Rule):
         return ()
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        kept: _Set | None = context.session.memory.get(self.id)
+        kept: _LogLevel | None = context.session.memory.get(self.id)
         rank = _level(context)
         if kept is None or kept.rank is None or rank is None or rank >= kept.rank or context.message.sender != "server":
             return ()

@@ -50,7 +50,7 @@ _MAX_TIMESTAMP_CHARS: Final = 200
 """The most characters of a timestamp; a longer one is invalid."""
 
 
-class _Anywhere(Rule):
+class _SharedMemberRule(Rule):
     """A rule about members that any message may have."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
@@ -76,14 +76,14 @@ class _Anywhere(Rule):
         raise NotImplementedError
 
 
-class _Meta(Rule):
+class _MetaRule(Rule):
     """A rule about `_meta`, wherever it occurs."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return method in METHODS
 
 
-class NotObject(_Meta):
+class NotObject(_MetaRule):
     """`_meta` is not an object.
 
     **Why it matters.** Code that reads its members fails; at best, the receiver refuses the message.
@@ -107,7 +107,7 @@ class NotObject(_Meta):
         )
 
 
-class InvalidKey(_Meta):
+class InvalidKey(_MetaRule):
     """A key of `_meta` is not of the form `prefix/name`, or `name`.
 
     **Why it matters.** The prefix names the owner of the key, like a domain, so that keys of different vendors do not
@@ -134,7 +134,7 @@ class InvalidKey(_Meta):
                 yield self.finding(context, text, pointer=f"{pointer}/{step(short(key))}")
 
 
-class ReservedPrefix(_Meta):
+class ReservedPrefix(_MetaRule):
     """A key of `_meta` has a prefix that is reserved for MCP, but no revision defines the key.
 
     **Why it matters.** A later revision may give that key another meaning.
@@ -160,7 +160,7 @@ class ReservedPrefix(_Meta):
                 yield self.finding(context, text, pointer=f"{pointer}/{step(short(key))}")
 
 
-class TraceContext(_Meta):
+class TraceContext(_MetaRule):
     """The trace context in `_meta` does not have the form that the W3C defines.
 
     **Why it matters.** Tracing tools cannot follow the call beyond this point.
@@ -195,7 +195,7 @@ class TraceContext(_Meta):
                 yield self.finding(context, f"{name} is not a string", pointer=f"{where}/{name}")
 
 
-class IconScheme(_Anywhere):
+class IconScheme(_SharedMemberRule):
     """The address of an icon is neither an `https:` nor a `data:` URI.
 
     **Why it matters.** Clients must accept only `https:` and `data:`. With other schemes an icon could run a script or
@@ -226,7 +226,7 @@ class IconScheme(_Anywhere):
                     yield self.finding(context, text, pointer=f"{pointer}{where}/src", blames=context.message.sender)
 
 
-class IconSize(_Anywhere):
+class IconSize(_SharedMemberRule):
     """The size or the theme of an icon has a form that no revision defines.
 
     **Why it matters.** The client cannot choose the best icon, and uses the first one.
@@ -256,7 +256,7 @@ class IconSize(_Anywhere):
                     yield self.finding(context, text, pointer=f"{pointer}{where}/theme")
 
 
-class AnnotationTime(_Anywhere):
+class AnnotationTime(_SharedMemberRule):
     """The `lastModified` of an annotation is not an ISO 8601 timestamp.
 
     **Why it matters.** Clients cannot sort by such a value, and have to guess which part is the day.
@@ -281,7 +281,7 @@ class AnnotationTime(_Anywhere):
                 yield self.finding(context, text, pointer=f"{pointer}/annotations/lastModified")
 
 
-class MimeType(_Anywhere):
+class MimeType(_SharedMemberRule):
     """A MIME type is invalid, or does not match its image or audio content.
 
     **Why it matters.** Clients decide by the MIME type how to show the content.

@@ -58,7 +58,7 @@ class _Envelope(Rule):
         raise NotImplementedError
 
 
-class _Accepted(Rule):
+class _IncompleteEnvelopeRule(Rule):
     """The base of the rules about responses to requests with an incomplete envelope."""
 
     oddities = Odd.INCOMPLETE
@@ -175,7 +175,7 @@ class MissingClientInfo(Rule):
         return [self.finding(context, f"{short(request.method)} does not name the client", pointer="/params/_meta")]
 
 
-class IncompleteAccepted(_Accepted):
+class IncompleteAccepted(_IncompleteEnvelopeRule):
     """The server serves a request whose envelope is incomplete.
 
     **Why it matters.** The server had to guess the client's capabilities. Other servers will refuse the client.
@@ -199,7 +199,7 @@ class IncompleteAccepted(_Accepted):
             yield self.finding(context, text, related=(request.seq,))
 
 
-class IncompleteWrongCode(_Accepted):
+class IncompleteWrongCode(_IncompleteEnvelopeRule):
     """The server refuses a request whose envelope is incomplete, but not with -32602.
 
     **Why it matters.** The client looks for the mistake in the wrong place.

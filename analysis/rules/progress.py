@@ -16,7 +16,7 @@ from analysis.rules.support.tokens import WORD, Token, is_of_session, token_of, 
 
 FLOOD: Final = 50
 """The most notifications for one token in a second that are acceptable."""
-_LOOKED: Final = 20
+MAX_SEARCHED: Final = 20
 """The most unknown tokens of a session for which other sessions are searched."""
 _LOOKED_AT: Final = 256
 """How many open requests are searched for a token of another session."""
@@ -74,7 +74,7 @@ class DuplicateToken(Rule):
     source = PAGE
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        token = tokens_of(context.session).take_request(context, self.fold)
+        token = tokens_of(context.session).record_request(context, self.fold)
         if token is None or token.earlier is None:
             return ()
         text = f"the progress token {_cut(token.id)} belongs to a request that is still open"
@@ -125,7 +125,7 @@ class UnknownToken(_OfToken):
     def _elsewhere(self, context: MessageContext, asker: Side, token: Id) -> tuple[int, int] | None:
         """Returns what `_in_other_session` finds for the first unknown tokens of a session, or None for later ones."""
         looked: list[Id] = self.state_for(context.session, list)
-        if len(looked) >= _LOOKED:
+        if len(looked) >= MAX_SEARCHED:
             return None
         looked.append(token)
         return _in_other_session(context, asker, token, self.fold)
@@ -150,7 +150,7 @@ class AfterCompletion(_OfToken):
         return frozenset({"task", "taskId"}) if hook == "result" else frozenset()
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        tokens_of(context.session).take_result(context)
+        tokens_of(context.session).record_result(context)
         return ()
 
     def check_progress(self, context: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
@@ -216,7 +216,7 @@ class NotIncreasing(_OfToken):
         if known is None:
             if context.session.observed_start:
                 return ()
-            known = tokens_of(context.session).guess(
+            known = tokens_of(context.session).add_unseen(
                 other_side(message.sender), None if context.http is None else context.http.first.number, token
             )
         before, exchange = known.value, message.frames[0].exchange

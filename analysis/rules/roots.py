@@ -78,7 +78,7 @@ class Duplicate(_Roots):
                 known.add(uri)
 
 
-class _Known:
+class _KnownRoots:
     """The last known roots of a client."""
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class ChangedSilently(Rule):
     source = "2024-11-05 client/roots"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        kept: _Known = self.state_for(context.session, _Known)
+        kept: _KnownRoots = self.state_for(context.session, _KnownRoots)
         kept.changes += 1
         return ()
 
@@ -121,7 +121,7 @@ class ChangedSilently(Rule):
         session, roots = context.session, member(context.body["result"], "roots")
         if not isinstance(roots, list) or len(roots) > LISTED:
             return ()
-        kept: _Known = self.state_for(session, _Known)
+        kept: _KnownRoots = self.state_for(session, _KnownRoots)
         uris = frozenset(uri for uri in _uris({"roots": roots}) if isinstance(uri, str))
         before, since, epoch = kept.uris, kept.seq, kept.epoch
         is_announced = kept.changes != kept.changes_then
@@ -151,5 +151,5 @@ def _promised(session: Session) -> bool:
 
 
 def _is_silent(rule: Rule, session: Session, changes: int) -> bool:
-    kept: _Known | None = session.memory.get(rule.id)
+    kept: _KnownRoots | None = session.memory.get(rule.id)
     return kept is not None and kept.changes == changes

@@ -139,7 +139,7 @@ class TestCreation:
         assert (tmp_path / "target").read_text() == ""
 
     @pytest.mark.parametrize("obstacle", obstacles())
-    def test_whatever_stands_there_is_left_as_it_is(self, tmp_path: Path, obstacle: str) -> None:
+    def test_an_existing_file_is_left_unchanged(self, tmp_path: Path, obstacle: str) -> None:
         obstacles()[obstacle](tmp_path / NAME)
         before = listing(tmp_path)
         with pytest.raises(CannotCreate, match="it already exists; choose another place"):

@@ -121,7 +121,7 @@ class TestStart:
         return folder / {"long": "x" * 250 + ".mcpcap", "number": "x.2.mcpcap", "suffix": "x.json"}.get(name, path.name)
 
     @pytest.mark.parametrize("name", OBSTACLES)
-    def test_whatever_stands_there_is_left_as_it_is(self, place: Place, tmp_path: Path, name: str) -> None:
+    def test_an_existing_file_is_left_unchanged(self, place: Place, tmp_path: Path, name: str) -> None:
         path = self.obstacle(tmp_path, name)
         before = {entry.name: (entry.lstat().st_mode, entry.lstat().st_size) for entry in tmp_path.iterdir()}
         session = place.start(["touch", str(tmp_path / "started")], capture=path)

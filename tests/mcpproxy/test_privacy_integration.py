@@ -72,7 +72,7 @@ def test_bodies_are_stored_and_the_readme_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("umask", ["000", "022", "077"])
-def test_nobody_else_can_read_what_we_write(tmp_path: Path, umask: str) -> None:
+def test_other_users_cannot_read_captures(tmp_path: Path, umask: str) -> None:
     script = f'umask {umask}; exec "$0" -m mcpproxy run -- true'
     subprocess.run(
         ["sh", "-c", script, sys.executable], check=True, env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}

@@ -21,7 +21,7 @@ from analysis.rules.support.origins import is_local
 
 MAX_TRACKED_CLIENTS: Final = 1_000
 """The most clients, and the most refused requests, that are remembered."""
-ROW: Final = 4
+REPORTED_REFUSALS: Final = 4
 """How many consecutive refusals it takes for a finding, which points to the last of them."""
 
 _FIELD: Final = "authorization"
@@ -113,7 +113,7 @@ class Dropped(EndpointRule):
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         has_token = _FIELD in http.fields
-        key = _client(http, session) if has_token or self._used else None
+        key = _client_key(http, session) if has_token or self._used else None
         if key is None or http.answered is None:
             return ()
         if not has_token:
@@ -131,7 +131,7 @@ class Dropped(EndpointRule):
         return ()
 
 
-class _Row(NamedTuple):
+class _RefusalStreak(NamedTuple):
     """Consecutive refusals of one request."""
 
     times: int
@@ -162,13 +162,13 @@ class RetryLoop(EndpointRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self._rows: OrderedDict[tuple[str, str, str, str, Id | None], _Row] = OrderedDict()
+        self._rows: OrderedDict[tuple[str, str, str, str, Id | None], _RefusalStreak] = OrderedDict()
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         is_refused = http.status in (401, 403)
         if not is_refused and not self._rows:
             return ()
-        key = _request(http)
+        key = _request_key(http)
         if not is_refused:
             if http.status in SUCCESS:
                 self._rows.pop(key, None)
@@ -176,20 +176,21 @@ class RetryLoop(EndpointRule):
         token = http.fields.get(_FIELD, "")
         row = self._rows.pop(key, None)
         if row is None or row.losses != http.losses:
-            row = _Row(0, frozenset(), http.losses, -1)
+            row = _RefusalStreak(0, frozenset(), http.losses, -1)
         if http.started is None or http.started.seq < row.answered:
             self._rows[key] = row  # not a reaction to the last refusal: several clients, or a client that does not wait
             return ()
-        tokens = row.tokens | {token} if token and len(row.tokens) < ROW else row.tokens
+        tokens = row.tokens | {token} if token and len(row.tokens) < REPORTED_REFUSALS else row.tokens
         answered = http.answered.seq if http.answered is not None else -1
-        row = self._rows[key] = _Row(row.times + 1, tokens, row.losses, answered)
+        row = self._rows[key] = _RefusalStreak(row.times + 1, tokens, row.losses, answered)
         if len(self._rows) > MAX_TRACKED_CLIENTS:
             self._rows.popitem(last=False)
         # If a few tokens alternate, several clients are being refused.
-        if row.times != ROW or len(row.tokens) not in (0, 1, ROW):
+        if row.times != REPORTED_REFUSALS or len(row.tokens) not in (0, 1, REPORTED_REFUSALS):
             return ()
         how = {0: "without a token", 1: "with the same token"}.get(len(row.tokens), "with another token")
-        text = f"the same request was refused {ROW} times in a row with status {http.status}, each time {how}"
+        times = f"{REPORTED_REFUSALS} times in a row"
+        text = f"the same request was refused {times} with status {http.status}, each time {how}"
         return self.in_request(http, session, text)
 
 
@@ -232,7 +233,7 @@ def _is_exposed(address: str) -> bool:
         return False
 
 
-def _client(http: HttpExchange, session: Session | None) -> object:
+def _client_key(http: HttpExchange, session: Session | None) -> object:
     """Returns a key that identifies the client of an exchange, or None if nothing identifies it."""
     if http.is_modern:
         request = http.sent[0].request
@@ -245,7 +246,7 @@ def _client(http: HttpExchange, session: Session | None) -> object:
     return http.uri_key if session is not None and session.is_legacy else None
 
 
-def _request(http: HttpExchange) -> tuple[str, str, str, str, Id | None]:
+def _request_key(http: HttpExchange) -> tuple[str, str, str, str, Id | None]:
     """A key for equal requests: who may have sent them, and what they ask for."""
     message = http.sent[0].message if http.sent else None
     method, target = (message.method, target_of(message)) if isinstance(message, Request) else ("", None)

@@ -114,7 +114,7 @@ class MessageAfterCancel(Rule):
         return WORD if hook == "request" else b""
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        tokens_of(context.session).take_request(context, self.fold)
+        tokens_of(context.session).record_request(context, self.fold)
         return ()
 
     def on_anomaly(self, context: MessageContext) -> Iterable[Finding]:
@@ -167,7 +167,7 @@ class Posted(Rule):
         return [self.finding(context, "a cancellation is posted instead of closing the stream", pointer="/method")]
 
 
-class _Left:
+class _AbandonedStreams:
     """Streams that a client has left."""
 
     def __init__(self) -> None:
@@ -202,14 +202,14 @@ class ByDisconnect(Rule):
     source = "2025-03-26 basic/transports"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        kept: _Left = self.state_for(context.session, _Left)
+        kept: _AbandonedStreams = self.state_for(context.session, _AbandonedStreams)
         id_ = named_id(context)
         if id_ is not None and len(kept.cancelled) < MAX_REMEMBERED_REQUESTS:
             kept.cancelled.add(id_)
         return ()
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterable[Finding]:
-        kept: _Left = self.state_for(session, _Left)
+        kept: _AbandonedStreams = self.state_for(session, _AbandonedStreams)
         if http.resumption == "known" and len(kept.resumed) < MAX_REMEMBERED_REQUESTS:
             kept.resumed.add(http.stream)
         if http.ended_by != "client" or http.method != "POST":
@@ -225,7 +225,7 @@ class ByDisconnect(Rule):
         return ()
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
-        kept: _Left | None = session.memory.get(self.id)
+        kept: _AbandonedStreams | None = session.memory.get(self.id)
         if kept is None or ending.reason == "open" or not ending.is_clear:
             return
         for context, stream in kept.unanswered.values():

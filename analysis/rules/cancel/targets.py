@@ -24,7 +24,7 @@ _POINTER: Final = "/params/requestId"
 _TASK: Final = Outcome.TASK
 
 
-class Named(NamedTuple):
+class NamedRequest(NamedTuple):
     """A request that has the id that a cancellation names."""
 
     seq: int
@@ -87,7 +87,7 @@ class WrongDirection(Cancellation):
 
     def cancelled(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
         other = other_side(context.message.sender)
-        foreign = _open(context, other, id_, self.fold) if _is_unknown(context, id_, self.fold) else None
+        foreign = _open_request(context, other, id_, self.fold) if _is_unknown(context, id_, self.fold) else None
         if foreign is None:
             return ()
         text = f"the {other_side(context.message.sender)} sent request {_cut(id_)}: its receiver cannot cancel it"
@@ -114,10 +114,10 @@ class IdTypeChanged(Cancellation):
         if (
             context.cancels is not None
             or context.session.lost_seq >= 0
-            or _named(context, side, id_, self.fold) is not None
+            or _request_with_id(context, side, id_, self.fold) is not None
         ):
             return ()
-        meant = _open(context, side, converted(id_), self.fold)
+        meant = _open_request(context, side, converted(id_), self.fold)
         if meant is None or context.id_state is not IdState.NEVER_SEEN:
             return ()
         text = f"request {_cut(meant.key.id)} is cancelled as {_cut(id_)}: the id changed its JSON type"
@@ -143,7 +143,11 @@ class AlreadyAnswered(Cancellation):
 
     def cancelled(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
         sender = context.message.sender
-        target = _named(context, sender, id_, self.fold) if context.cancels is None and is_of_session(context) else None
+        target = (
+            _request_with_id(context, sender, id_, self.fold)
+            if context.cancels is None and is_of_session(context)
+            else None
+        )
         answered_ns = None if target is None else self.fold.tables[sender].answered_ns(target.key)
         if target is None or answered_ns is None or context.message.t_ns <= answered_ns + RACE_NS:
             return ()
@@ -170,7 +174,7 @@ class Initialize(Cancellation):
     replaces = ("cancel/already-answered",)
 
     def cancelled(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
-        target, opening = _named(context, "client", id_, self.fold), context.session.initialize
+        target, opening = _request_with_id(context, "client", id_, self.fold), context.session.initialize
         is_open = context.cancels is not None and context.cancels.method == "initialize"
         if not is_open and (target is None or opening is None or target.seq != opening.seq):
             return ()
@@ -210,7 +214,7 @@ class TaskCancelled(Cancellation):
             text = f"request {_cut(id_)} asks for a task: wait for its taskId, then send tasks/cancel"
             return [self.finding(context, text, pointer=_POINTER, related=(context.cancels.seq,), level=WARNING)]
         kept: dict[int, tuple[int, int]] | None = context.session.memory.get(self.id)
-        target = _named(context, context.message.sender, id_, self.fold) if kept else None
+        target = _request_with_id(context, context.message.sender, id_, self.fold) if kept else None
         stub = None if not kept or target is None else kept.get(target.seq)
         if stub is None:
             return ()
@@ -245,7 +249,7 @@ class ByServer(Cancellation):
         session = context.session
         if context.cancels is not None and context.cancels.method == LISTEN:
             return ()
-        target = _open(context, "client", id_, self.fold)
+        target = _open_request(context, "client", id_, self.fold)
         if target is None:
             listened = self.fold.links.subscriptions.listening(
                 session, RequestKey(context.message.frames[0].exchange, id_)
@@ -266,15 +270,15 @@ def named_id(context: MessageContext) -> Id | None:
     return id_of(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
-def _named(context: MessageContext, side: Side, id_: Id, fold: Fold) -> Named | None:
+def _request_with_id(context: MessageContext, side: Side, id_: Id, fold: Fold) -> NamedRequest | None:
     """Returns a side's last request with an id in this session, or None if there is none."""
     used = fold.routing.used_by(context.session).last(context.session.number, side, id_)
-    return None if used is None else Named(used.seq, used.key)
+    return None if used is None else NamedRequest(used.seq, used.key)
 
 
-def _open(context: MessageContext, side: Side, id_: Id, fold: Fold) -> Named | None:
+def _open_request(context: MessageContext, side: Side, id_: Id, fold: Fold) -> NamedRequest | None:
     """Returns a side's last request with an id in this session if it is still open, or None otherwise."""
-    target = _named(context, side, id_, fold)
+    target = _request_with_id(context, side, id_, fold)
     waiting = None if target is None else fold.tables[side].get(target.key)
     return target if target is not None and waiting is not None and waiting.request.seq == target.seq else None
 
@@ -287,7 +291,7 @@ def _is_unknown(context: MessageContext, id_: Id, fold: Fold) -> bool:
     if context.cancels is not None or context.id_state is not IdState.NEVER_SEEN or not is_of_session(context):
         return False
     is_sure = fold.routing.used_by(session).has_all and not fold.tables[sender].forgotten
-    return is_sure and session.unjudged.get(sender) is None and _named(context, sender, id_, fold) is None
+    return is_sure and session.unjudged.get(sender) is None and _request_with_id(context, sender, id_, fold) is None
 
 
 def _cut(id_: Id) -> str:

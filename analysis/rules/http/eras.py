@@ -34,7 +34,7 @@ from analysis.rules.support.exchanges import (
 
 _STREAMABLE: Final = "2026-07-28 basic/transports/streamable-http"
 _BAD: Final = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
-_OBEY: Final = frozenset({"nginx", "openresty", "tengine"})
+_BUFFERING_PROXIES: Final = frozenset({"nginx", "openresty", "tengine"})
 """Proxies that obey a server's `X-Accel-Buffering` header."""
 _PATHS: Final = 64
 
@@ -229,6 +229,6 @@ class BufferingHeader(ResponseStartRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.answer_fields.get("x-accel-buffering", "").lower() == "no":
             return ()
-        if http.maker in _OBEY:
+        if http.maker in _BUFFERING_PROXIES:
             return ()  # they do what the field says, and remove it
         return self.in_response(http, session, "an event stream is sent without X-Accel-Buffering: no")

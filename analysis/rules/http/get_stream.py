@@ -86,7 +86,7 @@ class RelatedOnGetStream(WithTokens):
         ]
 
 
-class _Sent(NamedTuple):
+class _SentMessage(NamedTuple):
     """A message on a stream."""
 
     body: dict[str, Any]
@@ -119,9 +119,9 @@ class Broadcast(Rule):
         http, message = context.http, context.message
         if http is None or not isinstance(message, Request) or http.session_id is None or context.era == "modern":
             return ()
-        kept: OrderedDict[Id, _Sent] = self._kept(context.session)[0]
+        kept: OrderedDict[Id, _SentMessage] = self._kept(context.session)[0]
         before = kept.pop(message.id, None)
-        kept[message.id] = _Sent(context.body, http, message.t_ns, message.seq)
+        kept[message.id] = _SentMessage(context.body, http, message.t_ns, message.seq)
         if len(kept) > _MAX_REMEMBERED_MESSAGES:
             kept.popitem(last=False)
         if (
@@ -140,10 +140,10 @@ class Broadcast(Rule):
         http = context.http
         if http is None or http.session_id is None or context.method in _SCOPED or context.era == "modern":
             return ()
-        kept: OrderedDict[bytes, _Sent] = self._kept(context.session)[1]
+        kept: OrderedDict[bytes, _SentMessage] = self._kept(context.session)[1]
         raw = context.message.frames[0].raw
         before = kept.pop(raw, None)
-        kept[raw] = _Sent(context.body, http, context.message.t_ns, context.message.seq)
+        kept[raw] = _SentMessage(context.body, http, context.message.t_ns, context.message.seq)
         if len(kept) > _MAX_REMEMBERED_MESSAGES or len(raw) > _MAX_NOTIFICATION_BYTES:
             kept.popitem(last=len(raw) > _MAX_NOTIFICATION_BYTES)
         if before is None or before.http.over is not None or not _is_other(before, http):
@@ -153,16 +153,16 @@ class Broadcast(Rule):
         text = f"{short(context.method)} is sent on two streams of the session"
         return [self.finding(context, text, related=(before.seq,), level=WARNING)]
 
-    def _kept(self, session: Session) -> tuple[OrderedDict[Id, _Sent], OrderedDict[bytes, _Sent]]:
-        kept: tuple[OrderedDict[Id, _Sent], OrderedDict[bytes, _Sent]] = self.state_for(session, _two)
+    def _kept(self, session: Session) -> tuple[OrderedDict[Id, _SentMessage], OrderedDict[bytes, _SentMessage]]:
+        kept: tuple[OrderedDict[Id, _SentMessage], OrderedDict[bytes, _SentMessage]] = self.state_for(session, _two)
         return kept
 
 
-def _two() -> tuple[OrderedDict[Id, _Sent], OrderedDict[bytes, _Sent]]:
+def _two() -> tuple[OrderedDict[Id, _SentMessage], OrderedDict[bytes, _SentMessage]]:
     return OrderedDict(), OrderedDict()
 
 
-def _is_other(before: _Sent, http: HttpExchange) -> bool:
+def _is_other(before: _SentMessage, http: HttpExchange) -> bool:
     """Whether two messages came on different streams of one session, and neither is a replay."""
     if before.http.number == http.number or before.http.stream == http.stream:
         return False

@@ -206,14 +206,14 @@ class OriginStatus(ExchangeEndRule):
 # ---- shared by the rules
 
 
-class _Lack(NamedTuple):
+class _MissingMediaType(NamedTuple):
     """What is missing in the header `Accept`."""
 
     text: str
     level: Level | None
 
 
-def _lack(http: HttpExchange, required: tuple[str, ...]) -> _Lack | None:
+def _lack(http: HttpExchange, required: tuple[str, ...]) -> _MissingMediaType | None:
     """Returns a media type that is not accepted although it is required, or None if there is none.
 
     If only a wildcard covers the type, that is worth a warning at most.
@@ -228,8 +228,12 @@ def _lack(http: HttpExchange, required: tuple[str, ...]) -> _Lack | None:
     if worst == 2:
         return None
     if "accept" not in http.fields:
-        return _Lack("has no Accept header", None)
-    return _Lack(f"accepts {lacks} only by a wildcard", WARNING) if worst else _Lack(f"does not accept {lacks}", None)
+        return _MissingMediaType("has no Accept header", None)
+    return (
+        _MissingMediaType(f"accepts {lacks} only by a wildcard", WARNING)
+        if worst
+        else _MissingMediaType(f"does not accept {lacks}", None)
+    )
 
 
 @lru_cache(256)

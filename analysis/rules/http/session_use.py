@@ -46,9 +46,11 @@ class _Without(HttpRule):
         if rank is not None and not SESSIONS.holds(rank, None):
             return ()
         given = [session_id for session_id in http.session_ids.issued_to(http.client) if _should_have(http, session_id)]
-        return self.without(http, session, given) if given and self.can_judge(http) else ()
+        return self.check_missing_id(http, session, given) if given and self.can_judge(http) else ()
 
-    def without(self, http: HttpExchange, session: Session | None, given: list[SessionId]) -> Iterable[Finding]:
+    def check_missing_id(
+        self, http: HttpExchange, session: Session | None, given: list[SessionId]
+    ) -> Iterable[Finding]:
         """What is wrong with a request of a client that has received these ids."""
         raise NotImplementedError
 
@@ -74,7 +76,9 @@ class MissingSessionHeader(_Without):
         # The finding is about the session of the missing id; the request itself seems to belong to another session.
         self.needs_start = False  # type: ignore[misc]
 
-    def without(self, http: HttpExchange, session: Session | None, given: list[SessionId]) -> Iterable[Finding]:
+    def check_missing_id(
+        self, http: HttpExchange, session: Session | None, given: list[SessionId]
+    ) -> Iterable[Finding]:
         own = given[-1].session
         if own is None or not all(
             session_id.session is not None and session_id.session.observed_start for session_id in given
@@ -109,7 +113,9 @@ class MissingSessionNot400(_Without):
         is_refusal = 400 < status < 500 and status not in NOT_JUDGED
         return is_refusal and super().concerns_exchange(hook, like)
 
-    def without(self, http: HttpExchange, session: Session | None, given: list[SessionId]) -> Iterable[Finding]:
+    def check_missing_id(
+        self, http: HttpExchange, session: Session | None, given: list[SessionId]
+    ) -> Iterable[Finding]:
         if http.method != "POST" and http.status == _NOT_THERE:
             return ()
         text = f"a request without a session id is refused with status {http.status}"

@@ -185,11 +185,11 @@ class WithTokens(Rule):
     """Notifications that it checks in addition to progress."""
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        tokens_of(context.session).take_request(context, self.fold)
+        tokens_of(context.session).record_request(context, self.fold)
         return ()
 
     def on_response(self, context: MessageContext) -> Iterable[Finding]:
-        tokens_of(context.session).take_result(context)
+        tokens_of(context.session).record_result(context)
         return ()
 
 

@@ -22,7 +22,7 @@ MAX_PENDING_RETRIES: Final = 10_000
 
 _INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
 _KINDS: Final = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
-_OWN: Final = frozenset({"inputResponses", "requestState"})
+_RETRY_MEMBERS: Final = frozenset({"inputResponses", "requestState"})
 """Members that mark a retry: each retry has at least one."""
 _ANSWERS: Final = "/params/inputResponses"
 _NAMED: Final = 3
@@ -38,7 +38,7 @@ class _Retry(Rule):
     sender = "client"
     era = "modern"
     methods = METHODS
-    required_members = _OWN
+    required_members = _RETRY_MEMBERS
     source = _PAGE
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
@@ -306,7 +306,7 @@ class Unsolicited(Rule):
     sender = "client"
     era = "modern"
     methods = METHODS
-    required_members = _OWN
+    required_members = _RETRY_MEMBERS
     needs_start = True
     source = _PAGE
 

@@ -32,7 +32,7 @@ _PAGE: Final = "2025-03-26 basic/transports"
 _POLLING: Final = "2025-11-25 basic/transports"
 _MS: Final = 1_000_000
 _MAX_RESUMPTIONS: Final = 1_000
-_LASTS_NS: Final = 5_000_000_000
+MAX_SILENCE_NS: Final = 5_000_000_000
 """How long a resumed stream that has not ended may be silent."""
 _LINKS: Final = 100
 """The most exchanges of one stream that are searched."""
@@ -266,7 +266,7 @@ class ResumptionIgnored(HttpRule):
                 continue
             lasted_ns = (http.over.t_ns if http.over is not None else ending.t_ns) - (http.answered or first.over).t_ns
             for context in first.sent:
-                if is_open(context, self.fold) and (lasted_ns >= _LASTS_NS or http.ended_by == "complete"):
+                if is_open(context, self.fold) and (lasted_ns >= MAX_SILENCE_NS or http.ended_by == "complete"):
                     told.add(first.number)
                     text = (
                         f"the client resumes the stream of {short(context.method)}, and the server sends nothing there"

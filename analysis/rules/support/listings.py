@@ -33,7 +33,7 @@ BYTES: Final = 32 << 20
 WALKS: Final = 16
 """The most lists of one kind that are requested at the same time."""
 
-KNOWN: Final = "list of "
+COMPLETE_PREFIX: Final = "list of "
 """Prefix of an entry in `Session.learned`, once all pages of a list have come; the member with its items follows."""
 _SETTLED: Final = REVISIONS.index("2025-11-25")
 
@@ -203,7 +203,7 @@ class Listing:
         is_same = known is not None and self._epoch == context.session.epoch and _is_same(known, walk)
         if not is_same:
             self._walk, self._since, self._epoch = walk, context.message.seq, context.session.epoch
-            context.session.learned |= {KNOWN + self._member}
+            context.session.learned |= {COMPLETE_PREFIX + self._member}
         self._requested = request.seq
         before, self._order = self._order, (order, context.message.seq)
         if before is None or before[0] == order or set(before[0]) != set(order):

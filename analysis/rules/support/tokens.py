@@ -76,7 +76,7 @@ class Tokens:
         self._last_request: tuple[int, int | None, Token | None] = (-1, None, None)
         self._last_report: tuple[Message | None, Id | None, Token | None] = (None, None, None)
 
-    def take_request(self, context: MessageContext, fold: Fold) -> Token | None:
+    def record_request(self, context: MessageContext, fold: Fold) -> Token | None:
         """Record a request, once; returns its token, or None if it carries none."""
         request = context.message
         frame, index = request.frames[0], request.index
@@ -103,7 +103,7 @@ class Tokens:
         self._hold(new)
         return new
 
-    def take_result(self, context: MessageContext) -> None:
+    def record_result(self, context: MessageContext) -> None:
         """Record a response that created a task."""
         call = context.answered
         if call is None or call.outcome is not _TASK:
@@ -133,7 +133,7 @@ class Tokens:
         """The last token of this name that a side used, in any exchange."""
         return self._last.get((asker, token))
 
-    def guess(self, asker: Side, exchange: int | None, token: Id) -> Token:
+    def add_unseen(self, asker: Side, exchange: int | None, token: Id) -> Token:
         """Keep a token whose request was not seen, and return it."""
         new = Token(token, asker, exchange)
         self._hold(new)

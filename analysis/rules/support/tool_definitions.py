@@ -8,14 +8,14 @@ from analysis.conversation.message import Request
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import member
-from analysis.rules.support.listings import KNOWN, ListedItem, tools_of
+from analysis.rules.support.listings import COMPLETE_PREFIX, ListedItem, tools_of
 
 LIST: Final = "tools/list"
 CALL: Final = "tools/call"
 CHANGED: Final = "notifications/tools/list_changed"
 RESULTS: Final = frozenset({CALL, "tasks/result", "tasks/get"})
 """Methods whose responses may contain the result of a call."""
-_KNOWN: Final = f"{KNOWN}tools"
+_KNOWN: Final = f"{COMPLETE_PREFIX}tools"
 STRUCTURED: Final = frozenset({"structuredContent", "result"})
 """Members of results that may hold structured content, directly or in the result of a task."""
 # Enum members are slow to look up, and to find in a set.

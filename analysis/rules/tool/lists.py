@@ -33,7 +33,7 @@ class Listed(Rule):
         raise NotImplementedError
 
 
-class Plain(Listed):
+class PageRule(Listed):
     """The base of the rules that depend only on the page."""
 
     def decisive_words(self, _hook: str, _method: str, _like: MessageContext) -> Words | None:
@@ -63,7 +63,7 @@ class DuplicateName(Listed):
             yield self.finding(context, text, pointer=f"/result/tools/{index}/name", related=related)
 
 
-class Name(Plain):
+class Name(PageRule):
     """The name of a tool is empty, longer than 128 characters, or has characters other than letters, digits and `_-.`.
 
     **Why it matters.** Hosts pass names to model providers, which refuse invalid names, and often the whole request.
@@ -91,7 +91,7 @@ class Name(Plain):
             yield self.finding(context, f"the name of a tool {fault}", pointer=f"/result/tools/{index}/name")
 
 
-class InputSchemaNotObject(Plain):
+class InputSchemaNotObject(PageRule):
     """The `inputSchema` of a tool is missing, or does not describe an object.
 
     **Why it matters.** Arguments are always an object. Typed clients refuse the whole list because of one such tool.
@@ -116,7 +116,7 @@ class InputSchemaNotObject(Plain):
                 yield self.finding(context, text, pointer=f"/result/tools/{index}/inputSchema/type")
 
 
-class OutputSchemaNotObject(Plain):
+class OutputSchemaNotObject(PageRule):
     """The `outputSchema` of a tool does not describe an object.
 
     **Why it matters.** Until 2026-07-28 structured content was always an object: clients refuse a tool that declares
@@ -142,7 +142,7 @@ class OutputSchemaNotObject(Plain):
             yield self.finding(context, 'outputSchema lacks "type": "object"', pointer=pointer)
 
 
-class SchemaInvalid(Plain):
+class SchemaInvalid(PageRule):
     """A schema of a tool is not a valid JSON Schema.
 
     **Why it matters.** Models cannot make sense of it, and validators refuse all arguments, or none.
@@ -168,7 +168,7 @@ class SchemaInvalid(Plain):
                 yield self.finding(context, text, pointer=f"/result/tools/{index}/{name}{fault.pointer}")
 
 
-class SchemaDialect(Plain):
+class SchemaDialect(PageRule):
     """A schema of a tool is written in a dialect other than 2020-12.
 
     **Why it matters.** This is legal, but clients must support only 2020-12: they may misread other dialects as

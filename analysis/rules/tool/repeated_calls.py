@@ -67,7 +67,7 @@ class RepeatedCall(Rule):
         calls: _Calls | None = context.session.memory.get(self.id)
         cancelled = context.cancelled
         if calls is not None and cancelled is not None and cancelled.cancelled_ns is not None:
-            alike = calls.over(cancelled.request)
+            alike = calls.pop_open(cancelled.request)
             if alike is not None:
                 alike.waited_ns += max(0, cancelled.cancelled_ns - cancelled.started_ns)
         return ()
@@ -76,7 +76,7 @@ class RepeatedCall(Rule):
         calls: _Calls | None = context.session.memory.get(self.id)
         call = context.answered
         if calls is not None and call is not None:
-            alike = calls.over(call.request)
+            alike = calls.pop_open(call.request)
             if alike is not None:
                 # A client that has cancelled no longer waits, no matter how late the answer comes.
                 waited_ns = 0 if call.cancelled_ns is not None else call.latency_ns or 0
@@ -94,7 +94,7 @@ class RepeatedCall(Rule):
             yield finding._replace(method=CALL)
 
 
-class _Alike(Struct):
+class _EqualCalls(Struct):
     """Calls of one tool with the same arguments."""
 
     frames: list[tuple[int, int]] = []
@@ -129,14 +129,14 @@ class _Calls:
     """The calls of a session, by tool and arguments."""
 
     def __init__(self) -> None:
-        self._once: OrderedDict[bytes, _Alike] = OrderedDict()
+        self._once: OrderedDict[bytes, _EqualCalls] = OrderedDict()
         """Calls not yet repeated often enough; the least recent is forgotten first."""
-        self._often: dict[bytes, _Alike] = {}
-        self._open: OrderedDict[int | tuple[int, int], _Alike] = OrderedDict()
+        self._often: dict[bytes, _EqualCalls] = {}
+        self._open: OrderedDict[int | tuple[int, int], _EqualCalls] = OrderedDict()
         """The last calls without a response, by number and place in a batch, as finding them by their key costs
         more."""
 
-    def over(self, request: Request) -> _Alike | None:
+    def pop_open(self, request: Request) -> _EqualCalls | None:
         """Returns the calls that are equal to a finished one, or None if they are unknown."""
         seq, index = request.seq, request.index
         alike = self._open.pop(seq if index is None else (seq, index), None)
@@ -148,7 +148,7 @@ class _Calls:
         """Record a call."""
         alike = self._often.get(key)
         if alike is None:
-            alike = self._once.pop(key, None) or _Alike()
+            alike = self._once.pop(key, None) or _EqualCalls()
             is_often = alike.count + 1 >= REPEATED and len(self._often) < MAX_DISTINCT_CALLS
             if is_often:
                 alike.name = short(request.params["name"])
@@ -163,7 +163,7 @@ class _Calls:
         if len(self._open) > MAX_DISTINCT_CALLS:
             self._open.popitem(last=False)
 
-    def repeated(self) -> list[_Alike]:
+    def repeated(self) -> list[_EqualCalls]:
         """The repeated calls, in the order of their first frames."""
         return sorted(self._often.values(), key=lambda alike: alike.frames[0])
 

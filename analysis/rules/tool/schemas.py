@@ -11,7 +11,7 @@ from analysis.rules.base import WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.listings import ListPage
 from analysis.rules.support.tool_definitions import ToolLookupRule
-from analysis.rules.tool.lists import Plain, schemas_in
+from analysis.rules.tool.lists import PageRule, schemas_in
 
 PARTS: Final = 10_000
 """The most parts of a schema that are checked."""
@@ -108,7 +108,7 @@ def _annotations(value: object) -> Iterator[Annotation]:
         yield Annotation(f"{part.pointer}/{HEADER}", part.name or "", fault)
 
 
-class SchemaExternalRef(Plain):
+class SchemaExternalRef(PageRule):
     """A schema of a tool refers to another schema on the network.
 
     **Why it matters.** Clients must not fetch it automatically, so they cannot use the schema. A client that does fetch
@@ -138,7 +138,7 @@ class SchemaExternalRef(Plain):
                 yield self.finding(context, text, pointer=f"/result/tools/{index}/{name}{place}")
 
 
-class HeaderAnnotation(Plain):
+class HeaderAnnotation(PageRule):
     """An `x-mcp-header` does not name a valid header.
 
     **Why it matters.** Clients have to drop tools with such an annotation, so they cannot be called over HTTP.
@@ -164,7 +164,7 @@ class HeaderAnnotation(Plain):
                     yield self.finding(context, f"an {HEADER} {annotation.fault}", pointer=pointer)
 
 
-class HeaderAnnotationSensitive(Plain):
+class HeaderAnnotationSensitive(PageRule):
     """A tool has an argument sent as a header although its name suggests a secret.
 
     **Why it matters.** Proxies and load balancers along the way log headers, but not bodies.

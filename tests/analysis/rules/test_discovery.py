@@ -13,7 +13,7 @@ NO_GROUPS = {"base", "finding", "discovery", "odd", "odd_exchange", "old_ids", "
 DATE = r"\d{4}-\d{2}-\d{2}"
 
 
-def test_every_module_beside_the_base_is_a_group_with_rules() -> None:
+def test_every_module_except_the_base_is_a_group_with_rules() -> None:
     modules = {module.name for module in iter_modules(package.__path__)}
     assert {name.replace("_", "-") for name in modules - NO_GROUPS} == set(GROUPS)
     assert list(dict.fromkeys(map(group_of, rules()))) == list(GROUPS)

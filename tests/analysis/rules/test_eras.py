@@ -81,7 +81,7 @@ def faults_of(case: Case) -> dict[str, str]:
 
 @examples(40)
 @given(st.lists(st.tuples(st.sampled_from(["c2s", "s2c"]), said), max_size=12))
-def test_no_rule_fails_whatever_is_said(frames: list[tuple[str, Any]]) -> None:
+def test_no_rule_raises_for_any_messages(frames: list[tuple[str, Any]]) -> None:
     assert faults_of(stdio("anything", *frames)) == {}
 
 
@@ -129,7 +129,7 @@ def test_what_a_server_says_first_is_kept_up_to_a_bound() -> None:
     assert told == 1000
 
 
-def test_messages_hold_no_long_text_of_others() -> None:
+def test_findings_quote_no_long_untrusted_text() -> None:
     method = "x" * 5000
     frames = [
         ("c2s", {"jsonrpc": "2.0", "id": 1, "method": method}),

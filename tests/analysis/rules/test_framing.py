@@ -31,7 +31,7 @@ def found_in(frame: Frame) -> list[Finding]:
     return found
 
 
-def test_what_the_recorder_notes_of_a_frame_is_found_in_it() -> None:
+def test_problems_noted_by_the_recorder_are_found_in_the_frame() -> None:
     for case in map(json.loads, ENVELOPES.read_text().splitlines()):
         raw = b64decode(case["raw_b64"]) if "raw_b64" in case else case["raw"].encode()
         frame = frame_of(raw, case["dir"], case.get("unit", "line"), whole=case.get("whole", True))
@@ -82,7 +82,7 @@ def test_the_two_steps_of_size_say_which_is_passed() -> None:
         assert [f" {limit}," in message for message in told] == ([True] if limit else []), size
 
 
-def test_a_name_that_comes_twice_is_shown_where_it_stands() -> None:
+def test_a_duplicate_member_is_reported_at_its_place() -> None:
     places = {
         '{"id":1,"id":2}': ("/id", None),
         '{"params":{"a/b":[{},{"~":1,"~":2}]}}': ("/params/a~1b/1/~0", None),
@@ -96,7 +96,7 @@ def test_a_name_that_comes_twice_is_shown_where_it_stands() -> None:
         assert len(found.message) < 200
 
 
-def test_an_array_of_numbers_is_told_of_a_hundred_times() -> None:
+def test_an_array_of_numbers_is_reported_a_hundred_times() -> None:
     opening = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "pen", "version": "1"}}
     answer = {"protocolVersion": "2025-03-26", "capabilities": {}, "serverInfo": {"name": "ink", "version": "1"}}
     found = check(

@@ -45,7 +45,7 @@ def tools(count: int) -> list[dict[str, Any]]:
         (3 * MAX_COUNTED_FINDINGS, MAX_COUNTED_FINDINGS),
     ],
 )
-def test_what_is_beyond_those_that_are_told_is_counted(rule: str, count: int, counted: int) -> None:
+def test_findings_beyond_the_limit_are_counted(rule: str, count: int, counted: int) -> None:
     found = found_in_list(rule, *tools(count))
     assert len(found) == min(count, MAX_REPORTED_FINDINGS)
     assert [one.more for one in found] == [0] * (len(found) - 1) + [counted - len(found)]

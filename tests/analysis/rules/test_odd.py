@@ -13,7 +13,7 @@ NAMING = {id_: rule for id_, rule in rules().items() if rule.on_anomaly is not R
 """The rules that are called for odd messages."""
 
 
-def test_a_rule_with_on_odd_and_no_other_says_what_it_is_about() -> None:
+def test_rules_with_only_on_anomaly_declare_their_oddities() -> None:
     assert [id_ for id_, rule in NAMING.items() if not rule.oddities] == []
     assert [id_ for id_, rule in rules().items() if id_ not in NAMING and rule.oddities is not NOTHING] == []
 

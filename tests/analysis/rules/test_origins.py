@@ -125,7 +125,7 @@ def test_an_endpoint_is_of_the_server_by_any_of_its_names(upstream: str, address
         ("", "http://example.com/mcp/", None),
     ],
 )
-def test_a_redirect_to_the_own_host_under_another_scheme_is_told(
+def test_a_redirect_to_the_same_host_under_another_scheme_is_reported(
     upstream: str, location: str, told: str | None
 ) -> None:
     asks = {"dir": "c2s", "k": "req", "x": 1, "raw": f"{POST}{json.dumps(PING)}"}

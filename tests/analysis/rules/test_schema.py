@@ -30,7 +30,7 @@ def result(number: int, value: Any) -> dict[str, Any]:
 
 
 @given(method=st.sampled_from(sorted(METHODS)), version=st.sampled_from(REVISIONS), one=JSON, two=JSON, other=JSON)
-def test_no_rule_fails_whatever_is_said(method: str, version: str, one: Any, two: Any, other: Any) -> None:
+def test_no_rule_raises_for_any_messages(method: str, version: str, one: Any, two: Any, other: Any) -> None:
     start = {"protocolVersion": version, "capabilities": {}, "clientInfo": other}
     frames = [
         *(("c2s", request(1, "initialize", start)), ("s2c", result(1, {**start, "serverInfo": two}))),

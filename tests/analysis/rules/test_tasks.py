@@ -141,7 +141,7 @@ said = st.one_of(
 @pytest.mark.parametrize("opening", [HANDSHAKE, ()], ids=["handshake", "modern"])
 @examples(20)
 @given(st.lists(st.tuples(st.sampled_from(["c2s", "s2c"]), said), max_size=20))
-def test_no_rule_fails_whatever_is_said(opening: tuple[Any, ...], frames: list[tuple[str, Any]]) -> None:
+def test_no_rule_raises_for_any_messages(opening: tuple[Any, ...], frames: list[tuple[str, Any]]) -> None:
     said = [(direction, {"jsonrpc": "2.0", **message}) for direction, message in frames]
     found = [one.finding for one in check(stdio("anything", *opening, *said)) if group_of(one.rule) in GROUPS]
     assert all(len(one.message) < 250 for one in found)
@@ -158,7 +158,7 @@ def rules_in(found: list[Found]) -> dict[str, int]:
     return counts
 
 
-def test_unknown_tasks_are_told_of_up_to_a_bound() -> None:
+def test_unknown_tasks_are_reported_up_to_a_limit() -> None:
     flood = [
         told("notifications/message", level="info", data="x", _meta={RELATED: {"taskId": f"t{n}"}})
         for n in range(MAX_UNKNOWN_TASKS * 3)

@@ -39,7 +39,7 @@ class CheckedTalk(Talk):
         return found
 
 
-def test_it_tells_how_often_from_where_to_where_and_at_what_cost() -> None:
+def test_the_finding_states_the_count_the_range_and_the_cost() -> None:
     talk = CheckedTalk()
     frames, size = [], 0
     for id_ in (1, 2, 3):
@@ -97,7 +97,7 @@ def test_two_batched_answers_count_their_frame_once() -> None:
     assert f"and {len(raw)} bytes" in found.message
 
 
-def test_what_is_remembered_is_bounded_and_what_is_repeated_is_kept() -> None:
+def test_memory_is_bounded_and_repeated_calls_are_kept() -> None:
     talk = CheckedTalk()
     for id_ in (1, 2, 3):
         talk.call(id_, q="often")
@@ -119,7 +119,7 @@ def test_numbers_and_halves_of_characters_that_few_can_read_are_arguments_too() 
     assert len(talk.end()) == 1
 
 
-def test_what_is_no_call_is_none() -> None:
+def test_requests_that_are_not_calls_are_ignored() -> None:
     talk = CheckedTalk()
     for id_ in range(9):
         params: Any = [{"name": 1}, {}, [], None][id_ % 4]
@@ -128,7 +128,7 @@ def test_what_is_no_call_is_none() -> None:
     assert talk.end() == []
 
 
-def test_who_gives_up_has_waited_until_then() -> None:
+def test_a_cancelled_call_counts_the_wait_until_its_cancellation() -> None:
     talk = CheckedTalk()
     for id_ in (1, 2, 3):
         talk.call(id_, q="x")

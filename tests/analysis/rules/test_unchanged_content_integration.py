@@ -63,7 +63,7 @@ def test_a_token_whose_name_is_written_with_an_escape_is_known() -> None:
     assert found_in(tape) == []
 
 
-def test_what_was_heard_before_a_loss_is_heard_again_after_it() -> None:
+def test_content_seen_before_a_loss_is_checked_again_after_it() -> None:
     def ping(id_: int, version: str) -> None:
         meta = {"io.modelcontextprotocol/protocolVersion": version, "io.modelcontextprotocol/clientCapabilities": {}}
         tape.say("c2s", id=id_, method="tools/list", params={"_meta": meta})

@@ -86,7 +86,7 @@ KNOWN = (
 )
 
 
-def test_strangers_are_refused_before_the_upstream_hears_of_them(place: Place) -> None:
+def test_foreign_requests_are_refused_before_the_upstream_sees_them(place: Place) -> None:
     with Upstream(answering(OK)) as upstream, serving(place, upstream) as served:
         for what, (status, lines) in FOREIGN.items():
             for request in (get(lines), get(lines, b"Content-Length: 40") + PING):

@@ -301,7 +301,7 @@ def test_bytes_are_handed_on_before_their_line_ends(place: Place) -> None:
     assert (whole.raw + whole.delim, rest.raw, rest.delim, rest.whole) == (frame, b"unfinished", b"", False)
 
 
-def test_what_is_no_protocol_at_all_passes_unchanged(place: Place) -> None:
+def test_bytes_of_no_protocol_pass_unchanged(place: Place) -> None:
     rubbish = b"Starting...\r\n\n\r\n\x00\xff\xfe{}\x1b[2J \xe2\x80\xa8 \x0b\x0c\x85[1,\n" + os.urandom(4096) + b"\r"
     session = place.start(peer("exit_code", "--hex", rubbish.hex()))
     assert session.rest() == rubbish
