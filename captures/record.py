@@ -236,6 +236,11 @@ def frame_members(
     return middle + payload(raw)
 
 
+def with_inexact_time(middle: bytes) -> bytes:
+    """The middle of a `frame` record, with the remark that `t_ns` is not the exact time of the frame."""
+    return middle + b',"time_is_exact":false'
+
+
 def faulty_members(
     direction: Direction, raw: bytes, error: Exception, *, delim: bytes = b"\n", whole: bool = True
 ) -> bytes:

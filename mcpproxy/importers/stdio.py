@@ -35,6 +35,12 @@ class Pipes:
         """The unfinished line, when no more will arrive."""
         return [entry for piece in self._lines[pipe].finish() for entry in self._entries(pipe, piece, whole=False)]
 
+    def line(self, pipe: Pipe, raw: bytes, *, is_whole: bool) -> list[PendingRecord]:
+        """The records of one line, given without its LF; of a line that is not whole, the beginning is recorded."""
+        if is_whole:
+            return self.feed(pipe, raw + b"\n")
+        return self.feed(pipe, raw) + self.rest(pipe)
+
     def eof(self, pipe: Pipe) -> list[PendingRecord]:
         """The sender has closed the pipe."""
         entries = self.rest(pipe)

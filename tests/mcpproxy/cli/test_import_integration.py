@@ -13,7 +13,8 @@ from captures.file import CaptureFile
 from captures.integrity import inspect
 from captures.reader import Capture
 from mcpproxy.cli.command_line import grammars
-from mcpproxy.importers.trace import Case, cases
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.forms.trace import cases
 from tests.harness import DEADLINE_S
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 
@@ -101,14 +102,14 @@ def test_one_case_can_be_named(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr, listed(tmp_path)) == (0, b"", ["b.mcpcap"])
     missing = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, "--case", "c", stdin=data)
     assert (missing.returncode, missing.stderr.count(b"\n")) == (2, 1)
-    assert b"no case named c" in missing.stderr
+    assert b"no conversation named c" in missing.stderr
 
 
 def test_a_wrong_case_is_left_out_and_the_others_are_imported(tmp_path: Path) -> None:
     wrong = b'{"name":"w","transport":"stdio","frames":[{"dir":"c2s","raw":"{}"},{"dir":"up","raw":""}]}\n'
     done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=trace("a") + wrong + trace("b"))
     assert done.returncode == 2
-    assert done.stderr == b"mcpproxy: cannot import -: line 2: frame 1: expected c2s, s2c or stderr in `dir`\n"
+    assert done.stderr == b"mcpproxy: left out of -: line 2: frame 1: expected c2s, s2c or stderr in `dir`\n"
     assert listed(tmp_path) == ["a.mcpcap", "b.mcpcap"]
 
 
@@ -117,16 +118,23 @@ def test_a_file_of_another_format_has_few_mistakes_told(tmp_path: Path) -> None:
     done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=log)
     lines = done.stderr.splitlines()
     assert (done.returncode, len(lines)) == (2, 4)
-    assert re.fullmatch(
-        rb"mcpproxy: cannot import -: \d+ more mistakes; is it in another format than trace\?", lines[-1]
-    )
+    assert re.fullmatch(rb"mcpproxy: left out of -: \d+ more mistakes; is it in another form than trace\?", lines[-1])
 
 
-def test_a_folder_is_not_named_like_a_capture(tmp_path: Path) -> None:
-    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path / "a.mcpcap", stdin=trace("a"))
-    expected = f"cannot write {tmp_path}/a.mcpcap: --from trace can write several captures, so -o names a folder\n"
-    assert (done.returncode, done.stderr.decode()) == (2, f"mcpproxy: {expected}")
+def test_one_conversation_can_go_into_a_named_file_and_several_cannot(tmp_path: Path) -> None:
+    path = tmp_path / "x.mcpcap"
+    several = mcpproxy("import", "--from", "trace", "-", "-o", path, stdin=trace("a", "b"))
+    expected = f"cannot write {path}: the log holds several conversations, so -o has to name a folder\n"
+    assert (several.returncode, several.stdout, several.stderr.decode()) == (2, b"", f"mcpproxy: {expected}")
     assert list(tmp_path.iterdir()) == []
+    one = mcpproxy("import", "--from", "trace", "-", "-o", path, stdin=trace("a"))
+    assert (one.returncode, one.stderr, listed(tmp_path)) == (0, b"", ["x.mcpcap"])
+
+
+def test_captures_of_one_name_are_numbered(tmp_path: Path) -> None:
+    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=trace("b", "b-2", "b", "b"))
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert listed(tmp_path) == ["b-2.mcpcap", "b-3.mcpcap", "b-4.mcpcap", "b.mcpcap"]
 
 
 def test_what_a_log_lacks_is_told_of_what_was_imported_alone(tmp_path: Path) -> None:
@@ -142,8 +150,8 @@ def test_what_a_log_lacks_is_told_of_what_was_imported_alone(tmp_path: Path) -> 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "a.mcpcap").write_bytes(b"mine")
-    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=trace("a", "b", "b"))
-    assert (done.returncode, done.stderr.count(b"\n")) == (73, 2)
+    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=trace("a", "b"))
+    assert (done.returncode, done.stderr.count(b"\n")) == (73, 1)
     assert (tmp_path / "a.mcpcap").read_bytes() == b"mine"
     assert mcpproxy("verify", tmp_path / "b.mcpcap").returncode == 0
     frames = mcpproxy("import", "--from", "ndjson", "-", "-o", tmp_path / "a.mcpcap", stdin=FRAME)
@@ -193,11 +201,9 @@ def test_an_empty_file_is_told(tmp_path: Path, form: str, data: bytes) -> None:
     [
         ["x.ndjson", "-o", "out"],
         ["--from", "har", "x", "-o", "out"],
-        ["--from", "trace", "x"],
         ["--from", "trace", "-o", "out"],
         ["--from", "trace", "missing", "-o", "out"],
         ["--from", "trace", ".", "-o", "out"],
-        ["--from", "ndjson", "-", "-o", "out.mcpcap", "--case", "x"],
         ["--from", "trace", "a", "b", "-o", "out"],
     ],
     ids=" ".join,
