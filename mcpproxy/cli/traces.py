@@ -19,8 +19,10 @@ from analysis.rules.old_ids import current_id
 from captures.record import Record, decode
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.rule import no_rule
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.forms.trace import cases
+from mcpproxy.importers.log_items import LeftOut
 from mcpproxy.importers.source import read_lines
-from mcpproxy.importers.trace import Case, Refused, cases
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
@@ -58,9 +60,9 @@ def check_traces(file: BinaryIO, name: str, picks: Callable[[str], bool], form: 
     count = good = 0
     failed = False
     for case in cases(read_lines(file)):
-        if isinstance(case, Refused):
+        if isinstance(case, LeftOut):
             failed = True
-            say(f"cannot check {name}: line {case.line}: {case.reason}")
+            say(f"cannot check {name}: {case.place}: {case.reason}")
             continue
         findings, faults = _findings(case)
         for rule, fault in faults.items():

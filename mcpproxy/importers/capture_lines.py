@@ -34,7 +34,14 @@ class CaptureLines:
         return line
 
     def header(
-        self, form: str, transport: str, name: str, *, observed_start: bool = True, wall_ns: int | None = None
+        self,
+        form: str,
+        transport: str,
+        name: str,
+        *,
+        observed_start: bool = True,
+        wall_ns: int | None = None,
+        is_verbatim: bool = True,
     ) -> bytes:
         """The first line.
 
@@ -46,6 +53,7 @@ class CaptureLines:
             name: the name of the conversation.
             observed_start: whether it begins when the server does.
             wall_ns: the wall clock at stamp 0.
+            is_verbatim: whether frames are the bytes that crossed.
         """
         middle = members(
             format=FORMAT_VERSION,
@@ -57,6 +65,7 @@ class CaptureLines:
             wall_ns=wall_ns,
             tool=f"mcpproxy {__version__}",
             imported=form,
+            verbatim=None if is_verbatim else False,
             redactions=[],
         )
         return self.line(0, "header", middle)

@@ -6,7 +6,7 @@ is left out and counted.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -14,14 +14,16 @@ from urllib.parse import urlsplit
 from orjson import JSONDecodeError, loads
 
 from mcpproxy.importers.capture_lines import MAX_NS
+from mcpproxy.importers.case import Case, Step, Transport
 from mcpproxy.importers.http import is_metadata, path_of, speaks_mcp
-from mcpproxy.importers.ndjson import opens
+from mcpproxy.importers.log_items import LeftOut, Remark
+from mcpproxy.importers.opening import opens
 from mcpproxy.importers.source import InvalidLine
-from mcpproxy.importers.trace import Case, Step, Transport
 from mcpproxy.recorder.exchange import SNIFFED
 from mcpproxy.wire.framing import Fields
 from mcpproxy.wire.http1 import Head
 from mcpproxy.wire.response import ResponseHead
+from mcpproxy.wording.counts import count_text
 
 EndedBy = Literal["complete", "client", "server", "error", "proxy"]
 """How an exchange ended: `ended_by` of its record."""
@@ -91,76 +93,104 @@ class LoggedExchange:
         return ResponseHead(self.status, self.reason, self.version, Fields(_clean(self.answer_fields)), False)
 
 
-class Servers(NamedTuple):
-    """The content of a log."""
+class UnreadableExchange(NamedTuple):
+    """An exchange in a log that cannot be read."""
 
-    cases: list[Case]
-    """The conversation with each server."""
-    left_out: int
-    """Exchanges that are not MCP."""
-    untimed: int
-    """Streams whose events have no times of their own."""
+    place: str
+    reason: str
+    """What is wrong or expected there."""
+    url: str
+    """Its URL; empty if unknown."""
 
 
-def servers(log: Sequence[LoggedExchange], form: str) -> Servers:
-    """Sort the exchanges of a log by server.
+def items_of(log: Iterable[LoggedExchange | UnreadableExchange], others: int = 0) -> Iterator[Case | LeftOut | Remark]:
+    """Yields a case for each server in a log, and what was left out.
 
     Args:
         log: the exchanges, in any order.
-        form: what was imported, as `--from` names it.
+        others: how many entries of the log are not HTTP.
 
     Raises:
-        InvalidLine: an exchange does not fit into a capture; the message begins with its place.
+        InvalidLine: there is no server.
     """
-    kept: dict[str, list[LoggedExchange]] = {origin: [] for origin in map(_spoken_at, log) if origin}
+    exchanges, unreadable = _sorted_out(log)
+    kept: dict[str, list[LoggedExchange]] = {origin: [] for origin in map(_spoken_at, exchanges) if origin}
     paths: dict[str, set[bytes]] = {origin: set() for origin in kept}
-    for logged in log:
+    for logged in exchanges:
         head, origin = logged.head, _origin(logged.url)
         if origin in kept and speaks_mcp(head, logged.body):
             paths[origin].add(path_of(head))
-    for logged in sorted(log, key=lambda logged: logged.begun_ns):
+    for logged in sorted(exchanges, key=lambda logged: logged.begun_ns):
         head, origin = logged.head, _origin(logged.url)
         if origin in kept and (is_metadata(head) or path_of(head) in paths[origin]):
-            _check_size(logged)
             kept[origin].append(logged)
-    cases = [_case(origin, exchanges, form) for origin, exchanges in kept.items()]
-    taken = [logged for exchanges in kept.values() for logged in exchanges]
+        else:
+            others += 1
+    if not kept:
+        first = next((f"{entry.place}: {entry.reason}" for entry in unreadable), "")
+        raise InvalidLine(first or f"none of its {count_text(others, 'HTTP exchange')} is with an MCP server")
+    for entry in unreadable:
+        if entry.url and _origin(entry.url) and _origin(entry.url) not in kept:
+            others += 1
+        else:
+            yield LeftOut(entry.place, entry.reason, _host(_origin(entry.url)))
+    yield from (_case(origin, own) for origin, own in kept.items())
+    if others:
+        yield Remark(f"{count_text(others, 'other exchange')} left out: not with an MCP server")
+    taken = [logged for own in kept.values() for logged in own]
     untimed = sum(logged.is_stream and not any(event.at_ns is not None for event in logged.events) for logged in taken)
-    return Servers(cases, len(log) - len(taken), untimed)
+    if untimed:
+        streams = count_text(untimed, "event stream")
+        yield Remark(f"{streams} without the times of events: all events have the time at which the stream ended")
 
 
-def _check_size(logged: LoggedExchange) -> None:
+def _sorted_out(
+    log: Iterable[LoggedExchange | UnreadableExchange],
+) -> tuple[list[LoggedExchange], list[UnreadableExchange]]:
+    """The exchanges of a log that fit into a capture, and those that do not or cannot be read."""
+    exchanges: list[LoggedExchange] = []
+    unreadable: list[UnreadableExchange] = []
+    for entry in log:
+        if isinstance(entry, UnreadableExchange):
+            unreadable.append(entry)
+        elif problem := _size_problem(entry):
+            unreadable.append(UnreadableExchange(entry.place, problem, entry.url))
+        else:
+            exchanges.append(entry)
+    return exchanges, unreadable
+
+
+def _size_problem(logged: LoggedExchange) -> str:
+    """What is too large in an exchange; empty if it fits into a capture."""
     for name, start, fields in (
         ("request", len(_target(logged.url)), logged.fields),
         ("response", len(logged.reason), logged.answer_fields),
     ):
         size = start + sum(len(field) + len(value) + len(b'["",""],') for field, value in fields)
         if size > MAX_IMPORTED_HEAD_BYTES:
-            raise InvalidLine(
-                f"{logged.place}: the head of the {name} has {size:,} bytes; "
-                f"a capture holds {MAX_IMPORTED_HEAD_BYTES:,}"
-            )
+            return f"the head of the {name} has {size:,} bytes; a capture holds {MAX_IMPORTED_HEAD_BYTES:,}"
+    return ""
 
 
-def checked_time(value: object, place: str, name: str, unit_ns: int) -> int:
+def checked_time(value: object, name: str, unit_ns: int) -> int:
     """A time in a log, in nanoseconds.
 
     Raises:
         InvalidLine: it is not a time.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MAX_NS / unit_ns:
-        raise InvalidLine(f"{place}: expected a number of {name}")
+        raise InvalidLine(f"expected a number of {name}")
     return round(value * unit_ns)
 
 
-def checked_token(value: bytes, place: str) -> bytes:
+def checked_token(value: bytes) -> bytes:
     """The method of a request.
 
     Raises:
         InvalidLine: it is not a valid method.
     """
     if not _TOKEN(value):
-        raise InvalidLine(f"{place}: expected an HTTP method")
+        raise InvalidLine("expected an HTTP method")
     return value
 
 
@@ -207,7 +237,7 @@ def _clean(fields: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     return [(name, value.strip()) for name, value in fields if _TOKEN(name)]
 
 
-def _case(origin: str, exchanges: list[LoggedExchange], form: str) -> Case:
+def _case(origin: str, exchanges: list[LoggedExchange]) -> Case:
     start_ns = min(logged.begun_ns for logged in exchanges)
     steps = [step for number, logged in enumerate(exchanges, 1) for step in _steps(logged, number, start_ns)]
     steps.sort(key=lambda step: step.t_ns)
@@ -215,8 +245,11 @@ def _case(origin: str, exchanges: list[LoggedExchange], form: str) -> Case:
     transport: Transport = "legacy-sse" if is_older else "http"
     spoken = [logged.body for logged in exchanges if SNIFFED in logged.body]
     observed_start = bool(spoken) and opens(spoken[0])
-    name = urlsplit(origin).netloc.rpartition("@")[2]
-    return Case(1, name, transport, observed_start, tuple(steps), {}, form, start_ns)
+    return Case(1, _host(origin), transport, observed_start, tuple(steps), {}, start_ns)
+
+
+def _host(origin: str) -> str:
+    return urlsplit(origin).netloc.rpartition("@")[2]
 
 
 def _steps(logged: LoggedExchange, number: int, start_ns: int) -> list[Step]:
@@ -237,10 +270,13 @@ def _steps(logged: LoggedExchange, number: int, start_ns: int) -> list[Step]:
     begun = Step(answered_ns, "head", "s2c", exchange=number, head=head, lacks_body=logged.lacks_answer)
     steps = [request, begun]
     at_ns = answered_ns
-    for event in logged.events or _cut(logged.answer):
-        told_ns = ended_ns if event.at_ns is None else event.at_ns - start_ns
-        at_ns = min(max(at_ns, told_ns), max(ended_ns, at_ns))
-        steps.append(Step(at_ns, "sse", "s2c", event.raw, exchange=number))
+    events = logged.events or _cut(logged.answer)
+    for event in events:
+        logged_ns = ended_ns if event.at_ns is None else event.at_ns - start_ns
+        at_ns = min(max(at_ns, logged_ns), max(ended_ns, at_ns))
+        # A response that is sent as a stream usually ends it, so that is when it came; with GET, the client ends it.
+        is_exact = at_ns == logged_ns if event.at_ns is not None else event is events[-1] and logged.method == b"POST"
+        steps.append(Step(at_ns, "sse", "s2c", event.raw, exchange=number, is_time_exact=is_exact))
     return [*steps, _end(logged, max(ended_ns, at_ns), number)]
 
 

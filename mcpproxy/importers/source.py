@@ -1,18 +1,108 @@
-"""Reads untrusted lines of JSON: bounded, one object each; an error says what was expected instead."""
+"""Reads untrusted logs, without seeking: bounded lines, an object of JSON each; an error says what was expected."""
 
+import codecs
+import io
 from binascii import a2b_base64
 from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from orjson import JSONDecodeError, loads
 
+from captures.paths import safe_name
+
 MAX_INPUT_LINE_BYTES: Final = 64 << 20
 """Bytes. A longer line is not read."""
+MAX_HEAD_BYTES: Final = 1 << 20
+"""Bytes from the beginning of a log by which its form is recognised."""
 _PIECE: Final = 1 << 20
+_BOMS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
 class InvalidLine(Exception):
     """A line is invalid; the text says what is expected, to follow the words `line N: `."""
+
+
+class Log:
+    """A log to import: its beginning, and all of it. A byte order mark is removed, and UTF-16 becomes UTF-8."""
+
+    def __init__(self, file: BinaryIO, file_name: str) -> None:
+        """`file_name` is the last part of its path; empty for stdin."""
+        self.file_name = file_name
+        self.name = safe_name(Path(file_name).stem) if file_name else "stdin"
+        """The name of a conversation in it that has none of its own."""
+        self.file: BinaryIO = io.BufferedReader(_Decoded(file), _PIECE)
+        """All bytes of it, to be read once."""
+        head = b""
+        while len(head) < MAX_HEAD_BYTES and (piece := self.file.read(MAX_HEAD_BYTES - len(head))):
+            head += piece
+        self.head = head
+        """At most the first MiB."""
+        self.file = io.BufferedReader(_Chain(head, self.file), _PIECE)
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yields its lines with their numbers, from 1, without blank ones; see `read_lines`."""
+        return numbered(read_lines(self.file))
+
+
+class _Decoded(io.RawIOBase):
+    """A file as UTF-8, if it begins with a byte order mark, and as it is if not."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        start = b""
+        while len(start) < len(codecs.BOM_UTF8) and (piece := file.read(len(codecs.BOM_UTF8) - len(start))):
+            start += piece
+        mark, encoding = next(((bom, name) for bom, name in _BOMS if start.startswith(bom)), (b"", ""))
+        self._decoder = codecs.getincrementaldecoder(encoding)("replace") if encoding.startswith("utf-16") else None
+        self._rest = self._utf8(start[len(mark) :], is_last=False)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            piece = self._file.read(_PIECE)
+            self._rest = self._utf8(piece, is_last=not piece)
+            if not piece:
+                break
+        taken = min(len(buffer), len(self._rest))
+        buffer[:taken] = self._rest[:taken]
+        self._rest = self._rest[taken:]
+        return taken
+
+    def _utf8(self, piece: bytes, *, is_last: bool) -> bytes:
+        return piece if self._decoder is None else self._decoder.decode(piece, is_last).encode("utf-8", "replace")
+
+
+class _Chain(io.RawIOBase):
+    """Bytes that have been read, and then the file that they are from."""
+
+    def __init__(self, head: bytes, file: BinaryIO) -> None:
+        self._head, self._file = memoryview(head), file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._head[: len(buffer)] or memoryview(self._file.read(len(buffer)))
+        self._head = self._head[len(buffer) :]
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+def first_lines(head: bytes, count: int = 1) -> list[bytes]:
+    """The first lines of a head that are not blank; the last may be cut where the head ends."""
+    return [line for _, line in islice(numbered(io.BytesIO(head)), count)]
+
+
+def first_object(head: bytes) -> dict[str, Any]:
+    """The object in the first line of a head; empty if there is none, or if it is longer than the head."""
+    try:
+        return object_of(next(iter(first_lines(head)), b""))
+    except InvalidLine:
+        return {}
 
 
 def read_lines(file: BinaryIO) -> Iterator[bytes]:

@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from mcpproxy.importers.trace import Case, cases
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.forms.trace import cases
 
 VERSION = "2025-06-18"
 SERVED = {

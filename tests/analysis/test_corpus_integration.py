@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from analysis.rules.discovery import GROUPS, group_of, rules, rules_for
-from mcpproxy.importers.trace import Case
+from mcpproxy.importers.case import Case
 from tests.analysis.traces import (
     SHARED,
     TOLD_BY_RECORDS,

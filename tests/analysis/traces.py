@@ -21,7 +21,8 @@ from captures.frame import Frame
 from captures.frames import FrameAssembler
 from captures.reader import Capture, read_frames
 from captures.record import decode
-from mcpproxy.importers.trace import Case, cases
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.forms.trace import cases
 from tests.analysis.judged import Judged
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "traces"

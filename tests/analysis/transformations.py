@@ -19,7 +19,8 @@ from analysis.rules.finding import Finding, Level
 from captures.frame import Frame
 from captures.frames import FrameAssembler
 from captures.record import Record, decode
-from mcpproxy.importers.trace import Case, cases
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.forms.trace import cases
 from tests.analysis.judged import Judged
 from tests.analysis.talk import unanswered
 from tests.analysis.traces import Found, check, checked_once

@@ -8,7 +8,8 @@ from typing import Any
 from captures.frame import Frame
 from captures.reader import Capture, read_frames
 from captures.record import Record
-from mcpproxy.importers.trace import Case, cases
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.forms.trace import cases
 from tests.analysis.traces import check, findings_of
 from tests.analysis.transformations import TRANSFORMATIONS, FrameLine, blamed, blames
 

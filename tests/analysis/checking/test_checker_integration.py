@@ -18,7 +18,8 @@ from analysis.rules.finding import Finding, Level
 from captures.envelope import judge
 from captures.frame import Frame
 from captures.record import Record
-from mcpproxy.importers.trace import Case, cases
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.forms.trace import cases
 from tests.analysis.http_trace import ASKED, SERVED, notification, request, result
 from tests.analysis.judged import Judged
 from tests.analysis.traces import check, checked, checked_once, corpus, grave, stdio

@@ -18,7 +18,7 @@ from captures.frame import Frame
 from captures.frames import FrameAssembler
 from captures.reader import Capture, read_frames
 from captures.record import Record, decode
-from mcpproxy.importers.trace import Case
+from mcpproxy.importers.case import Case
 from tests.analysis.judged import Judged
 from tests.analysis.traces import TOLD_BY_RECORDS, corpus, due_notes, expected
 from tests.harness import ROOT

@@ -14,7 +14,8 @@ from analysis.conversation.subscriptions import ListenSubscription, ResourceSubs
 from captures.frames import FrameAssembler
 from captures.record import decode
 from captures.verdict import Direction
-from mcpproxy.importers.trace import Case, cases
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.forms.trace import cases
 from tests.analysis.talk import META, MS, Talk
 from tests.analysis.traces import corpus
 

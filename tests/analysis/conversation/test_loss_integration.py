@@ -9,7 +9,7 @@ from analysis.rules.finding import Finding, Level
 from captures.damage import Damage
 from captures.frames import FrameAssembler
 from captures.record import Record, decode
-from mcpproxy.importers.trace import Case
+from mcpproxy.importers.case import Case
 from tests.analysis.judged import Judged
 from tests.analysis.traces import by_name, expected, names
 

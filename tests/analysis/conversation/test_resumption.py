@@ -12,7 +12,8 @@ from analysis.conversation.http_exchanges import HttpExchanges
 from analysis.conversation.message import id_of
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.resumption import EventIds
-from mcpproxy.importers.trace import Case, cases
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.forms.trace import cases
 
 
 class Streams:

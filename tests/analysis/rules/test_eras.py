@@ -13,7 +13,8 @@ from analysis.rules.base import Rule
 from analysis.rules.discovery import group_of, rules
 from captures.frames import FrameAssembler
 from captures.record import decode
-from mcpproxy.importers.trace import Case, cases
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.forms.trace import cases
 from tests.analysis.judged import Judged
 from tests.analysis.traces import check, grave, stdio
 from tests.examples import examples

@@ -8,7 +8,8 @@ from orjson import loads
 from analysis.rules.finding import Finding
 from captures.frames import FrameAssembler
 from captures.record import decode, members, seal
-from mcpproxy.importers.trace import Case, cases
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.forms.trace import cases
 from tests.analysis.judged import Judged
 
 LISTEN = "127.0.0.1:37847"

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from mcpproxy.importers.trace import Case, cases
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.forms.trace import cases
 from tests.analysis.traces import CORPUS, check, read
 
 

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy.importers.trace import Case
+from mcpproxy.importers.case import Case
 from tests.bench.neighbours import replay
 from tests.bench.neighbours.replay import REFUSAL, Replay, replay_message
 from tests.bench.neighbours.shown import REVISIONS, Found, Message, Row, Unfit

@@ -11,7 +11,7 @@ from typing import Any, Final
 from orjson import loads
 
 from captures.frame import Frame
-from mcpproxy.importers.trace import Case
+from mcpproxy.importers.case import Case
 from mcpproxy.wire.http1 import Head
 from mcpproxy.wire.response import ResponseHead
 from tests.bench.neighbours.shown import Found, Message, Row

@@ -9,7 +9,7 @@ from orjson import loads
 from captures.frame import Frame
 from captures.frames import FrameAssembler
 from captures.record import decode
-from mcpproxy.importers.trace import Case
+from mcpproxy.importers.case import Case
 from tests.analysis.traces import check, grave
 
 REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from mcpproxy.importers.trace import Case
+from mcpproxy.importers.case import Case
 from tests.bench.neighbours.shown import REVISIONS, Found, Message, Row, Unfit, parsed
 
 REVISION: Final = "io.modelcontextprotocol/protocolVersion"

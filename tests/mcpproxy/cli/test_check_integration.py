@@ -22,7 +22,7 @@ from captures.verdict import Direction
 from mcpproxy.check_run import parallel_rules, worker_pool
 from mcpproxy.check_run.examine import CaptureCheck, CheckOptions
 from mcpproxy.check_run.result import LocatedFinding
-from mcpproxy.importers.trace import Case
+from mcpproxy.importers.case import Case
 from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result
 from tests.analysis.traces import CORPUS, grave, read
 from tests.analysis.traces import check as checked

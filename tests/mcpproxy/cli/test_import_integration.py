@@ -13,8 +13,9 @@ from captures.file import CaptureFile
 from captures.integrity import inspect
 from captures.reader import Capture
 from mcpproxy.cli.command_line import grammars
-from mcpproxy.importers.trace import Case, cases
-from tests.harness import DEADLINE_S
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.forms.trace import cases
+from tests.harness import DEADLINE_S, frames
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 
 ROOT = Path(__file__).parents[3]
@@ -25,8 +26,8 @@ FRAME = b'{"t":0,"dir":"c2s","raw":"{}"}\n'
 
 def trace(*names: str) -> bytes:
     """Write a file of small cases."""
-    frames = [{"dir": "c2s", "raw": "{}"}]
-    made = [{"name": name, "transport": "stdio", "frames": frames} for name in names]
+    frame = {"dir": "c2s", "raw": "{}"}
+    made = [{"name": name, "transport": "stdio", "frames": [frame]} for name in names]
     return b"".join(json.dumps(one).encode() + b"\n" for one in made)
 
 
@@ -101,14 +102,14 @@ def test_one_case_can_be_named(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr, listed(tmp_path)) == (0, b"", ["b.mcpcap"])
     missing = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, "--case", "c", stdin=data)
     assert (missing.returncode, missing.stderr.count(b"\n")) == (2, 1)
-    assert b"no case named c" in missing.stderr
+    assert b"no conversation named c" in missing.stderr
 
 
 def test_a_wrong_case_is_left_out_and_the_others_are_imported(tmp_path: Path) -> None:
     wrong = b'{"name":"w","transport":"stdio","frames":[{"dir":"c2s","raw":"{}"},{"dir":"up","raw":""}]}\n'
     done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=trace("a") + wrong + trace("b"))
     assert done.returncode == 2
-    assert done.stderr == b"mcpproxy: cannot import -: line 2: frame 1: expected c2s, s2c or stderr in `dir`\n"
+    assert done.stderr == b"mcpproxy: left out of -: line 2: frame 1: expected c2s, s2c or stderr in `dir`\n"
     assert listed(tmp_path) == ["a.mcpcap", "b.mcpcap"]
 
 
@@ -117,16 +118,23 @@ def test_a_file_of_another_format_has_few_mistakes_told(tmp_path: Path) -> None:
     done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=log)
     lines = done.stderr.splitlines()
     assert (done.returncode, len(lines)) == (2, 4)
-    assert re.fullmatch(
-        rb"mcpproxy: cannot import -: \d+ more mistakes; is it in another format than trace\?", lines[-1]
-    )
+    assert re.fullmatch(rb"mcpproxy: left out of -: \d+ more mistakes; is it in another form than trace\?", lines[-1])
 
 
-def test_a_folder_is_not_named_like_a_capture(tmp_path: Path) -> None:
-    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path / "a.mcpcap", stdin=trace("a"))
-    expected = f"cannot write {tmp_path}/a.mcpcap: --from trace can write several captures, so -o names a folder\n"
-    assert (done.returncode, done.stderr.decode()) == (2, f"mcpproxy: {expected}")
+def test_one_conversation_can_go_into_a_named_file_and_several_cannot(tmp_path: Path) -> None:
+    path = tmp_path / "x.mcpcap"
+    several = mcpproxy("import", "--from", "trace", "-", "-o", path, stdin=trace("a", "b"))
+    expected = f"cannot write {path}: the log holds several conversations, so -o has to name a folder\n"
+    assert (several.returncode, several.stdout, several.stderr.decode()) == (2, b"", f"mcpproxy: {expected}")
     assert list(tmp_path.iterdir()) == []
+    one = mcpproxy("import", "--from", "trace", "-", "-o", path, stdin=trace("a"))
+    assert (one.returncode, one.stderr, listed(tmp_path)) == (0, b"", ["x.mcpcap"])
+
+
+def test_captures_of_one_name_are_numbered(tmp_path: Path) -> None:
+    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=trace("b", "b-2", "b", "b"))
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert listed(tmp_path) == ["b-2.mcpcap", "b-3.mcpcap", "b-4.mcpcap", "b.mcpcap"]
 
 
 def test_what_a_log_lacks_is_told_of_what_was_imported_alone(tmp_path: Path) -> None:
@@ -142,12 +150,12 @@ def test_what_a_log_lacks_is_told_of_what_was_imported_alone(tmp_path: Path) -> 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "a.mcpcap").write_bytes(b"mine")
-    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=trace("a", "b", "b"))
-    assert (done.returncode, done.stderr.count(b"\n")) == (73, 2)
+    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=trace("a", "b"))
+    assert (done.returncode, done.stderr.count(b"\n")) == (73, 1)
     assert (tmp_path / "a.mcpcap").read_bytes() == b"mine"
     assert mcpproxy("verify", tmp_path / "b.mcpcap").returncode == 0
-    frames = mcpproxy("import", "--from", "ndjson", "-", "-o", tmp_path / "a.mcpcap", stdin=FRAME)
-    assert (frames.returncode, frames.stdout, frames.stderr.count(b"\n")) == (73, b"", 1)
+    done = mcpproxy("import", "--from", "ndjson", "-", "-o", tmp_path / "a.mcpcap", stdin=FRAME)
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (73, b"", 1)
     assert (tmp_path / "a.mcpcap").read_bytes() == b"mine"
 
 
@@ -193,11 +201,9 @@ def test_an_empty_file_is_told(tmp_path: Path, form: str, data: bytes) -> None:
     [
         ["x.ndjson", "-o", "out"],
         ["--from", "har", "x", "-o", "out"],
-        ["--from", "trace", "x"],
         ["--from", "trace", "-o", "out"],
         ["--from", "trace", "missing", "-o", "out"],
         ["--from", "trace", ".", "-o", "out"],
-        ["--from", "ndjson", "-", "-o", "out.mcpcap", "--case", "x"],
         ["--from", "trace", "a", "b", "-o", "out"],
     ],
     ids=" ".join,
@@ -218,6 +224,91 @@ def test_a_closed_stdin_is_told(tmp_path: Path) -> None:
     command = f'exec "$0" -m mcpproxy import --from trace - -o "{tmp_path}/out" <&-'
     done = subprocess.run(["sh", "-c", command, sys.executable], capture_output=True, timeout=DEADLINE_S)
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+
+
+SAMPLES = ROOT / "tests/corpus/imports"
+
+
+def test_the_form_is_recognised_and_captures_go_where_run_puts_them(tmp_path: Path) -> None:
+    log = SAMPLES / "mcp-tape.jsonl"
+    captures = str(tmp_path / "captures")
+    for stdin, file in ((b"", str(log)), (log.read_bytes(), "-")):
+        done = mcpproxy("import", file, stdin=stdin, MCPPROXY_CAPTURES=captures)
+        assert (done.returncode, done.stderr.count(b"\n")) == (0, 1), done.stderr
+        assert re.match(
+            rf"{tmp_path}/captures/files/20261120T101502Z-[0-9a-f]{{4}}\.mcpcap: 8 rec", done.stdout.decode()
+        )
+    listed_captures = mcpproxy("ls", MCPPROXY_CAPTURES=captures)
+    assert listed_captures.stdout.count(b"files") == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "no form fits; name one with --from: har, "),
+        (b"\n\n", "no form fits"),
+        (b"Server started\n", "no form fits"),
+        (b"\0" * 100, "no form fits"),
+        (
+            b'{"jsonrpc":"2.0","name":"a","transport":"stdio","frames":[]}\n',
+            "it may be a file with a JSON-RPC message on each line (messages) or a trace with a conversation on each",
+        ),
+        (b"PK\x03\x04....", "it is an archive; unpack it, and import the log in it"),
+        (b"\x1f\x8b....", "it is an archive"),
+        (b"log".ljust(257, b"\0") + b"ustar\x0000", "it is an archive"),
+        ((ROOT / "tests/corpus/captures/http.mcpcap").read_bytes()[:2000], "it is a capture already; `mcpproxy show`"),
+    ],
+    ids=["empty", "blank", "text", "zeros", "two", "zip", "gzip", "tar", "capture"],
+)
+def test_what_is_not_one_form_is_refused_and_nothing_is_written(tmp_path: Path, data: bytes, why: str) -> None:
+    (tmp_path / "x.log").write_bytes(data)
+    for file, stdin in (("x.log", b""), ("-", data)):
+        done = mcpproxy("import", file, stdin=stdin, cwd=tmp_path, MCPPROXY_CAPTURES=str(tmp_path / "captures"))
+        assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+        assert done.stderr.decode().startswith(f"mcpproxy: cannot import {file}: {why}")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.log"]
+
+
+def test_a_log_of_another_program_is_read_around_mistakes_and_they_are_named(tmp_path: Path) -> None:
+    log = (SAMPLES / "messages.jsonl").read_bytes()
+    for encoding in ("utf-8", "utf-16"):
+        data = log.replace(b"\n", b"\nnot a message\x1b[31m\n").decode().encode(encoding)
+        done = mcpproxy("import", "-", "-o", tmp_path / encoding, stdin=data)
+        assert done.returncode == 2
+        assert done.stdout.startswith(f"{tmp_path}/{encoding}/stdin.mcpcap: 7 records".encode())
+        assert done.stderr.decode().splitlines() == [
+            *(f"mcpproxy: left out of -: line {line}: expected a JSON-RPC message" for line in (2, 4, 6)),
+            "mcpproxy: left out of -: 2 more mistakes",
+            "mcpproxy: such a file has no times, and directions are guessed",
+        ]
+
+
+def test_several_conversations_are_never_written_into_one_file(tmp_path: Path) -> None:
+    log = (SAMPLES / "messages.jsonl").read_bytes()
+    done = mcpproxy("import", "-", "-o", tmp_path / "x.mcpcap", stdin=log * 2)
+    assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (2, b"", [])
+    assert done.stderr.endswith(b"the log holds several conversations, so -o has to name a folder\n")
+
+
+def test_times_that_are_not_exact_never_look_exact(tmp_path: Path) -> None:
+    capture = tmp_path / "x.mcpcap"
+    assert mcpproxy("import", SAMPLES / "messages.jsonl", "-o", capture).returncode == 0
+    assert b"~0 ms" in mcpproxy("show", capture).stdout
+    assert b"crossed    about +0.000000 s" in mcpproxy("show", "--frame", "2", capture).stdout
+    assert b"after about 0 ms" in mcpproxy("show", "--frame", "2", capture).stdout
+    rows = mcpproxy("query", "--format", "csv", "select count(p50_ms), count(answered) from latency", capture).stdout
+    assert rows.splitlines()[1:] == [b"0,2"]
+
+
+def test_a_message_that_is_cut_stays_so_in_a_redacted_copy(tmp_path: Path) -> None:
+    log = (SAMPLES / "messages.jsonl").read_bytes()[:-10]
+    assert mcpproxy("import", "-", "-o", tmp_path / "x.mcpcap", stdin=log).returncode == 0
+    assert mcpproxy("share", tmp_path / "x.mcpcap", "-o", tmp_path / "y.mcpcap").returncode == 0
+    for name in ("x.mcpcap", "y.mcpcap"):
+        last = frames(tmp_path / name)[-1]
+        assert (last.verdict.kind, last.whole, last.is_partial, last.time_is_exact) == ("unjudged", False, True, False)
+        assert mcpproxy("check", tmp_path / name).returncode == 0
+        assert b"unjudged, unfinished" in mcpproxy("show", tmp_path / name).stdout
 
 
 def test_any_file_is_offered_for_completion() -> None:

@@ -11,7 +11,8 @@ from typing import Any, Final
 import duckdb
 
 from captures.file import CaptureFile
-from mcpproxy.importers.trace import Case, cases
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.forms.trace import cases
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import ROOT, Place
 from tests.http_harness import STREAM, Upstream, Wire, chunked, post, serving

@@ -8,7 +8,8 @@ from orjson import loads
 
 from captures.frames import FrameAssembler
 from captures.record import Record, decode
-from mcpproxy.importers.trace import Case, cases
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.forms.trace import cases
 from mcpproxy.wording.records import remark_on
 from tests.mcpproxy.conversation_text import ConversationText
 

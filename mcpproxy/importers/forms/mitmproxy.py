@@ -1,15 +1,41 @@
-"""Flow files of mitmproxy: dictionaries of bytes, text and numbers, one after the other, as typed netstrings.
+"""Flow files of mitmproxy.
 
-The format is `LENGTH:DATA` and a letter for the type (https://tnetstrings.info, with `;` for text). The reader is our
-own, some fifty lines, because mitmproxy's own pins dozens of packages to its versions. It is strict, and bounded by the
-length of the file, by the size of a flow, and in depth.
+What `mitmdump -w FILE` and mitmproxy's own Save write. They are sorted by server as [HAR files](har.md) are.
+
+**Where it comes from.** It lies where you save it. `mitmdump --mode reverse:http://127.0.0.1:8000 -w FILE` logs one
+server.
+
+**What a capture of it holds.** The HTTP exchanges with their heads, bodies and times. A file may hold up to 256 MiB of
+flows, and each flow up to 64 MiB. A flow that cannot be read is left out; so is all that follows bytes that are not a
+flow.
+
+**What it lacks.**
+
+| missing | what the capture has instead |
+|---|---|
+| when each event of a stream came | the time at which the stream ended, marked as not exact |
+| bodies that were streamed through | empty bodies, marked as missing |
+| how bodies were split into chunks, connections that failed before a request, and HTTP/2 | requests are recorded as HTTP/1.1 |
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
-from mcpproxy.importers.exchange_log import LoggedExchange, checked_time, checked_token, is_web
-from mcpproxy.importers.source import InvalidLine
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.exchange_log import (
+    LoggedExchange,
+    UnreadableExchange,
+    checked_time,
+    checked_token,
+    is_web,
+    items_of,
+)
+from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import LeftOut, Remark
+from mcpproxy.importers.source import InvalidLine, Log
+from mcpproxy.importers.times import SECOND_NS
+from mcpproxy.wording.counts import count_text
 
 MAX_FLOW_BYTES: Final = 64 << 20
 """Bytes of a flow."""
@@ -18,47 +44,71 @@ MAX_TOTAL_FLOW_BYTES: Final = 256 << 20
 MAX_FLOW_DEPTH: Final = 32
 LENGTH_DIGITS: Final = 10
 NUMBER_DIGITS: Final = 40
-SECOND: Final = 1_000_000_000
+_START: Final = re.compile(rb"[0-9]{1,10}:[0-9]{1,10}:[a-z_]+[,;]").match
 
 
-class Flows:
+def sniff(head: bytes, _file_name: str) -> bool:
+    """Whether it begins with the length of a flow, and that of the name of its first member."""
+    return _START(head) is not None
+
+
+def read(log: Log) -> Iterator[Case | LeftOut | Remark]:
+    """Reads a log.
+
+    Raises:
+        InvalidLine: it is not a flow file, or holds no MCP.
+    """
+    flows = _Flows()
+    exchanges = list(flows.exchanges(log.file))
+    yield from items_of(exchanges, flows.others)
+    if flows.bodiless:
+        them = "it" if flows.bodiless == 1 else "them"
+        missing = count_text(flows.bodiless, "body", "bodies")
+        yield Remark(f"{missing} missing: mitmproxy streamed {them} without keeping {them}")
+
+
+class _Flows:
     """The content of a file."""
 
     def __init__(self) -> None:
-        self.log: list[LoggedExchange] = []
         self.others = 0
         """Flows that are not HTTP."""
         self.bodiless = 0
         """Bodies that were streamed through, so that mitmproxy did not keep them."""
 
+    def exchanges(self, file: BinaryIO) -> Iterator[LoggedExchange | UnreadableExchange]:
+        """Yields the exchanges of a file; what follows bytes that are not a flow is left out."""
+        number = total = 0
+        try:
+            for number, (flow, size) in enumerate(_netstrings(file), 1):
+                total += size
+                if total > MAX_TOTAL_FLOW_BYTES:
+                    raise InvalidLine(f"more than {MAX_TOTAL_FLOW_BYTES >> 20} MiB of flows; save fewer")
+                yield from self._exchange(flow, f"flow {number - 1}")
+        except InvalidLine as wrong:
+            if not number:
+                raise
+            yield UnreadableExchange(f"flow {number}", f"{wrong}; all that follows is left out", "")
+        if not number:
+            raise InvalidLine("expected a flow, such as `mitmdump -w FILE` writes")
 
-def read(file: BinaryIO) -> Flows:
-    """The flows of a file.
-
-    Raises:
-        InvalidLine: it is not a flow file; the message begins with the place.
-    """
-    flows, total = Flows(), 0
-    for number, (flow, size) in enumerate(_netstrings(file)):
-        place, total = f"flow {number}", total + size
-        if total > MAX_TOTAL_FLOW_BYTES:
-            raise InvalidLine(f"{place}: more than {MAX_TOTAL_FLOW_BYTES >> 20} MiB of flows; save fewer")
-        if not isinstance(flow, dict):
-            raise InvalidLine(f"{place}: expected a flow")
-        if flow.get("type") != "http":
-            flows.others += 1
-            continue
-        flows.log.append(_logged(flow, place, flows))
-    if not flows.log and not flows.others:
-        raise InvalidLine("expected a flow, such as `mitmdump -w FILE` writes")
-    return flows
+    def _exchange(self, flow: Any, place: str) -> Iterator[LoggedExchange | UnreadableExchange]:
+        if isinstance(flow, dict) and flow.get("type") != "http":
+            self.others += 1
+            return
+        try:
+            if not isinstance(flow, dict):
+                raise InvalidLine("expected a flow")
+            yield _logged(flow, place, self)
+        except InvalidLine as wrong:
+            yield UnreadableExchange(place, str(wrong), "")
 
 
-def _logged(flow: dict[str, Any], place: str, flows: Flows) -> LoggedExchange:
-    request = _object(flow.get("request"), place, "request")
+def _logged(flow: dict[str, Any], place: str, flows: _Flows) -> LoggedExchange:
+    request = _object(flow.get("request"), "request")
     response = flow.get("response")
     answer = response if isinstance(response, dict) else {}
-    begun_ns = checked_time(request.get("timestamp_start"), place, "seconds in `timestamp_start`", SECOND)
+    begun_ns = checked_time(request.get("timestamp_start"), "seconds in `timestamp_start`", SECOND_NS)
     bodies = []
     for message in (request, answer):
         content = message.get("content", b"")
@@ -77,8 +127,8 @@ def _logged(flow: dict[str, Any], place: str, flows: Flows) -> LoggedExchange:
         begun_ns,
         _time(answer.get("timestamp_start")) or ended_ns,
         ended_ns,
-        _url(request, place),
-        checked_token(_bytes(request.get("method")), place),
+        _url(request),
+        checked_token(_bytes(request.get("method"))),
         b"HTTP/1.1",
         _fields(request.get("headers")),
         bodies[0],
@@ -92,16 +142,16 @@ def _logged(flow: dict[str, Any], place: str, flows: Flows) -> LoggedExchange:
     )
 
 
-def _url(request: dict[str, Any], place: str) -> str:
+def _url(request: dict[str, Any]) -> str:
     scheme, host, port = _bytes(request.get("scheme")), request.get("host"), request.get("port")
     if scheme not in (b"http", b"https") or not isinstance(host, str) or type(port) is not int:
-        raise InvalidLine(f"{place}: expected scheme, host and port of a request")
+        raise InvalidLine("expected scheme, host and port of a request")
     path = _bytes(request.get("path")).decode("utf-8", "backslashreplace")
     named = f"[{host}]" if ":" in host else host
     usual = {b"http": 80, b"https": 443}[scheme]
     url = f"{scheme.decode()}://{named}{'' if port == usual else f':{port}'}{path}"
     if not is_web(url):
-        raise InvalidLine(f"{place}: expected scheme, host and port of a request")
+        raise InvalidLine("expected scheme, host and port of a request")
     return url
 
 
@@ -123,20 +173,23 @@ def _fields(headers: object) -> list[tuple[bytes, bytes]]:
 
 def _time(value: object) -> int | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return round(value * SECOND) if is_number and 0 < value < 1e9 * 4 else None  # type: ignore[operator] # it is one
+    return round(value * SECOND_NS) if is_number and 0 < value < 1e9 * 4 else None  # type: ignore[operator] # it is one
 
 
 def _bytes(value: object) -> bytes:
     return value if isinstance(value, bytes) else b""
 
 
-def _object(value: object, place: str, name: str) -> dict[str, Any]:
+def _object(value: object, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise InvalidLine(f"{place}: expected a dictionary in `{name}`")
+        raise InvalidLine(f"expected a dictionary in `{name}`")
     return value
 
 
-# ---- typed netstrings
+# ---- typed netstrings: `LENGTH:DATA` and a letter for the type (https://tnetstrings.info, with `;` for text)
+#
+# The reader is our own, some fifty lines, because mitmproxy's own pins dozens of packages to its versions. It is strict,
+# and bounded by the length of the file, by the size of a flow, and in depth.
 
 
 def _netstrings(file: BinaryIO) -> Iterator[tuple[Any, int]]:
@@ -204,3 +257,12 @@ def _items(data: memoryview, offset: int, depth: int) -> Iterator[Any]:
             raise InvalidLine(f"byte {offset}: a value is longer than what holds it")
         yield _value(data[end], data[start:end], offset, depth + 1)
         at = end + 1
+
+
+FORM = Form(
+    title="a flow file of mitmproxy",
+    sniff=sniff,
+    read=read,
+    lacks="a flow file does not record how bodies were split into chunks, or connections that failed before a request",
+    is_verbatim=True,
+)

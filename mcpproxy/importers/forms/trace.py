@@ -1,24 +1,76 @@
-"""Traces: conversations as data, one JSON object per line, recorded or invented. Format: docs/commands/import.md.
+"""Conversations, one per line.
 
-A case is read as a whole before any of it becomes a record, so whatever `cases` yields can be imported. It keeps the
-order of its frames, and each record says which frame it represents: findings in the records can be reported for the
-frames.
+One conversation per line, shown here with line breaks for readability:
+
+```json
+{
+  "name": "ping over HTTP",
+  "transport": "http",
+  "frames": [
+    {
+      "dir": "c2s", "x": 1, "k": "req",
+      "raw": "POST /mcp HTTP/1.1\\r\\nContent-Type: application/json\\r\\n\\r\\n{\\"jsonrpc\\":\\"2.0\\",\\"id\\":1,\\"method\\":\\"ping\\"}"
+    },
+    {
+      "dir": "s2c", "x": 1, "k": "res", "t": 3.5,
+      "raw": "HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\n\\r\\n{\\"jsonrpc\\":\\"2.0\\",\\"id\\":1,\\"result\\":{}}"
+    }
+  ]
+}
+```
+
+| member | meaning |
+|---|---|
+| `name` | The name of the capture and of its file; unsafe characters are left out of the file name |
+| `transport` | `stdio`, `http` (Streamable HTTP) or `legacy-sse` |
+| `start_observed` | `false` if the conversation begins in the middle |
+| `frames` | What happened, in order |
+
+Other members are ignored. Members of a frame:
+
+| member | meaning |
+|---|---|
+| `t` | Milliseconds from the start; if absent, 10 more than the previous frame. It never decreases |
+| `dir` | `c2s`, `s2c`, or, on stdio, `stderr` |
+| `raw`, `raw_b64` | The text on the wire, or its exact bytes in base64. HTTP bodies have no transfer coding: no chunk sizes |
+| `noeol` | stdio: `true` if the LF after `raw` is missing; further bytes in this direction continue the same line |
+| `k` | stdio: `eof` if the sender closed the stream. HTTP: `req` (a whole request), `res` (a whole response), `head` (of a response that continues), `sse` (an event of it, with its blank line), `end` (closed) |
+| `code` | With `eof` from the server: its exit status, or the negated number of the signal that ended it |
+| `x` | HTTP: the number of the exchange, from 1 |
+| `by` | With `end`: `client` or `server`; if absent, the sender |
+| `cut` | With `end`: `true` if the response broke off; without it, one whose length was not announced is complete when the server closes |
+| `body` | HTTP, with `req`, `res` and `head`: `false` if there was, or may have been, a body that the log does not hold, such as that of a stream |
+| `peer` | HTTP, with `req`: the address of the client. Exchanges of one peer share a connection; one without a peer has its own |
+
+**Where it comes from.** From tests and from you: mcpproxy's own tests are such files, and `check --trace` checks them.
+
+**What a capture of it holds.** All of it. A conversation with a mistake in it is skipped entirely, and the others are
+imported.
+
+**What it lacks.** Nothing: by definition, a frame without `t` follows the previous one after 10 ms.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
-from captures.loss import PendingRecord
-from mcpproxy.importers.capture_lines import MAX_NS, CaptureLines
-from mcpproxy.importers.http import Exchanges, is_metadata, path_of, request_of, response_of, speaks_mcp
-from mcpproxy.importers.source import InvalidLine, numbered, object_of, raw_of
-from mcpproxy.importers.stdio import Pipe, Pipes
-from mcpproxy.wire.http1 import Head
-from mcpproxy.wire.response import ResponseHead
+from mcpproxy.importers.capture_lines import MAX_NS
+from mcpproxy.importers.case import WIRE, Case, Kind, Step, Transport
+from mcpproxy.importers.form import Form
+from mcpproxy.importers.http import request_of, response_of
+from mcpproxy.importers.log_items import LeftOut
+from mcpproxy.importers.source import (
+    MAX_HEAD_BYTES,
+    InvalidLine,
+    Log,
+    first_lines,
+    first_object,
+    numbered,
+    object_of,
+    raw_of,
+    read_lines,
+)
+from mcpproxy.importers.stdio import Pipe
 
-Transport = Literal["stdio", "http", "legacy-sse"]
-Kind = Literal["line", "eof", "req", "res", "head", "sse", "end"]
 T = TypeVar("T", bound=str)
 
 STEP_NS: Final = 10_000_000
@@ -28,8 +80,6 @@ MAX_NUMBER: Final = 2**53 - 1
 MAX_NAME_CHARS: Final = 1024
 """Characters of a name or an address; a record holds them as they are."""
 
-_WIRE: Final[dict[Transport, str]] = {"stdio": "stdio", "http": "http", "legacy-sse": "http"}
-"""The transport's name in a header."""
 _PIPES: Final[tuple[Pipe, ...]] = ("c2s", "s2c", "stderr")
 _SIDES: Final[dict[Kind, tuple[Pipe, ...]]] = {
     "req": ("c2s",),
@@ -41,135 +91,10 @@ _SIDES: Final[dict[Kind, tuple[Pipe, ...]]] = {
 """Which sides can have such a frame, over HTTP."""
 
 
-class Step(NamedTuple):
-    """One frame of a trace."""
-
-    t_ns: int
-    kind: Kind
-    dir: Pipe
-    raw: bytes = b""
-    """The bytes: a line without its LF, or a request or response without its head."""
-    noeol: bool = False
-    """Whether the LF of the line is missing."""
-    code: int | None = None
-    """How the server exited, if its end of file says so."""
-    exchange: int = 0
-    head: Head | ResponseHead | None = None
-    by: str = ""
-    """The side that ended the exchange."""
-    is_cut: bool = False
-    """Whether the exchange ended within the response."""
-    peer: str = ""
-    """The client's address, if known."""
-    lacks_body: bool = False
-    """Whether a request or response had a body that is not known."""
-
-
-class Refused(NamedTuple):
-    """A line that is not a case."""
-
-    line: int
-    """Its number, from 1."""
-    name: str | None
-    """The name of the case, if it could be read."""
-    reason: str
-    """What is expected."""
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One conversation."""
-
-    line: int
-    """The number of its line, from 1."""
-    name: str
-    transport: Transport
-    observed_start: bool
-    """False if it begins in the middle."""
-    steps: tuple[Step, ...]
-    """Its frames in order."""
-    members: dict[str, Any]
-    """All members of the case as parsed; an import ignores some, such as the expected findings."""
-    form: str = "trace"
-    """What was imported, as `--from` names it."""
-    wall_ns: int | None = None
-    """The wall clock at time 0, if known."""
-
-    def records(self) -> Iterator[tuple[int | None, bytes]]:
-        """Yields the lines of a capture of it, each with the index of the frame that it represents.
-
-        The index is None for the header and the close record. A frame can have several records or, like a comment in a
-        stream, none.
-        """
-        tape = CaptureLines()
-        wire, wall_ns = _WIRE[self.transport], self.wall_ns
-        yield None, tape.header(self.form, wire, self.name, observed_start=self.observed_start, wall_ns=wall_ns)
-        pipes = Pipes()
-        exchanges = Exchanges(self._endpoints())
-        entries = self._of_stdio(pipes) if self.transport == "stdio" else self._of_http(exchanges)
-        t_ns = 0
-        for index, entry in entries:
-            # Records that only the end reveals may belong to a much earlier frame.
-            t_ns = max(t_ns, self.steps[index].t_ns)
-            yield index, tape.line(t_ns, entry.rec, entry.middle)
-        totals = pipes.totals() if self.transport == "stdio" else exchanges.totals()
-        yield (
-            None,
-            tape.close(self.steps[-1].t_ns if self.steps else 0, totals, status=pipes.status, signal=pipes.signal),
-        )
-
-    def _of_stdio(self, pipes: Pipes) -> Iterator[tuple[int, PendingRecord]]:
-        last = {step.dir: index for index, step in enumerate(self.steps) if step.kind == "line"}
-        for index, step in enumerate(self.steps):
-            if step.kind == "eof":
-                entries = pipes.eof(step.dir)
-                if step.code is not None:
-                    entries += pipes.exited(step.code)
-            else:
-                entries = pipes.feed(step.dir, step.raw if step.noeol else step.raw + b"\n")
-                if last[step.dir] == index:
-                    # Recorded here and not where the pipe ends, so that an error in it is reported for this frame.
-                    entries += pipes.rest(step.dir)
-            for entry in entries:
-                yield index, entry
-
-    def _of_http(self, exchanges: Exchanges) -> Iterator[tuple[int, PendingRecord]]:
-        latest: dict[int, int] = {}
-        for index, step in enumerate(self.steps):
-            exchanges.at_ns = step.t_ns
-            latest[step.exchange] = index
-            for entry in _happened(exchanges, step):
-                yield index, entry
-        for number, entry in exchanges.rest():
-            yield latest[number], entry
-
-    def _endpoints(self) -> set[bytes]:
-        """The server's paths, one of which `serve` would have been given; empty if no request shows them.
-
-        On the older transport that is the stream's path. Traffic elsewhere is recognised by its content.
-        """
-        requests = [(step.head, step.raw) for step in self.steps if isinstance(step.head, Head)]
-        if self.transport == "legacy-sse":
-            return {path_of(head) for head, _ in requests if head.method == b"GET" and not is_metadata(head)}
-        return {path_of(head) for head, body in requests if speaks_mcp(head, body)}
-
-
-def _happened(exchanges: Exchanges, step: Step) -> list[PendingRecord]:
-    number = step.exchange
-    if isinstance(step.head, Head):
-        return exchanges.request(number, step.head, step.raw, step.peer, lacks_body=step.lacks_body)
-    if isinstance(step.head, ResponseHead):
-        complete = step.kind == "res"
-        return exchanges.response(number, step.head, step.raw, complete=complete, lacks_body=step.lacks_body)
-    if step.kind == "sse":
-        return exchanges.more(number, step.raw)
-    return exchanges.end(number, step.by, is_cut=step.is_cut)
-
-
-def cases(lines: Iterable[bytes]) -> Iterator[Case | Refused]:
+def cases(lines: Iterable[bytes]) -> Iterator[Case | LeftOut]:
     """Yields the cases in the lines of a file, and the lines that are not cases. Blank lines are skipped."""
     for number, line in numbered(lines):
-        name = None
+        name = ""
         try:
             values = object_of(line)
             name = _text(values, "name")
@@ -177,25 +102,25 @@ def cases(lines: Iterable[bytes]) -> Iterator[Case | Refused]:
                 raise InvalidLine("expected text in `name`")
             yield _case(number, name, values)
         except InvalidLine as wrong:
-            yield Refused(number, name or None, str(wrong))
+            yield LeftOut(f"line {number}", str(wrong), name)
 
 
 def _case(number: int, name: str, values: dict[str, Any]) -> Case:
-    transport, frames = _word(values, "transport", tuple(_WIRE)), values.get("frames")
+    transport, frames = _word(values, "transport", tuple(WIRE)), values.get("frames")
     observed_start = _truth(values, "start_observed", default=True)
     if not isinstance(frames, list):
         raise InvalidLine("expected a list in `frames`")
-    course = _Course(transport)
+    reader = _FrameReader(transport)
     steps = []
     for index, frame in enumerate(frames):
         try:
-            steps.append(course.step(frame))
+            steps.append(reader.step(frame))
         except InvalidLine as wrong:
             raise InvalidLine(f"frame {index}: {wrong}") from None
     return Case(number, name, transport, observed_start, tuple(steps), values)
 
 
-class _Course:
+class _FrameReader:
     """Reads frames in order, and knows which are allowed next."""
 
     def __init__(self, transport: Transport) -> None:
@@ -310,3 +235,19 @@ def _truth(values: dict[str, Any], name: str, *, default: bool) -> bool:
     if value is not None and not isinstance(value, bool):
         raise InvalidLine(f"expected true or false in `{name}`")
     return default if value is None else value
+
+
+def sniff(head: bytes, _file_name: str) -> bool:
+    """Whether the first line is a case, or seems to begin one that is longer than the head."""
+    line = next(iter(first_lines(head)), b"")
+    if line.endswith(b"\n") or len(line) < MAX_HEAD_BYTES:
+        return {"name", "transport", "frames"} <= first_object(head).keys()
+    return line.startswith(b"{") and b'"transport"' in line and b'"frames"' in line
+
+
+def read(log: Log) -> Iterator[Case | LeftOut]:
+    """Reads a log."""
+    return cases(read_lines(log.file))
+
+
+FORM = Form(title="a trace with a conversation on each line", sniff=sniff, read=read, is_strict=True, is_verbatim=True)

@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 from captures.frame import Frame
 from captures.reader import read_frames
 from captures.record import MAX_LINE_BYTES, Record, decode
-from mcpproxy.importers.trace import Case, Refused, cases
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.forms.trace import cases
+from mcpproxy.importers.log_items import LeftOut
 from tests.captures.samples import tables
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 CORPUS = ROOT / "tests/corpus/traces/import.ndjson"
 SHARED = ROOT.parent / "shared/protocol/traces.ndjson"
 
@@ -32,7 +34,7 @@ ANSWER = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"jsonrpc":"2
 Told = tuple[int | None, Record]
 
 
-def read(*frames: object, transport: str = "stdio", **more: object) -> Case | Refused:
+def read(*frames: object, transport: str = "stdio", **more: object) -> Case | LeftOut:
     line = json.dumps({"name": "x", "transport": transport, "frames": frames, **more})
     (found,) = cases([line.encode()])
     return found
@@ -391,11 +393,11 @@ def test_a_wrong_case_is_refused_with_what_is_expected(told_wrong: dict[str, Any
     good = {"name": "x", "transport": "stdio", "frames": []}
     first, second, third = cases([json.dumps(good).encode(), json.dumps(good | told_wrong).encode(), b"{"])
     assert isinstance(first, Case)
-    assert isinstance(second, Refused)
-    assert (second.line, second.name) == (2, "x" if "name" not in told_wrong else None)
+    assert isinstance(second, LeftOut)
+    assert (second.place, second.name) == ("line 2", "x" if "name" not in told_wrong else "")
     assert re.search(expected, second.reason)
-    assert isinstance(third, Refused)
-    assert (third.line, third.name) == (3, None)
+    assert isinstance(third, LeftOut)
+    assert (third.place, third.name) == ("line 3", "")
 
 
 @pytest.mark.parametrize(
@@ -427,7 +429,7 @@ def test_a_wrong_case_is_refused_with_what_is_expected(told_wrong: dict[str, Any
 )
 def test_what_cannot_happen_over_http_is_refused(frames: list[object], expected: str) -> None:
     found = read(*frames, transport="http")
-    assert isinstance(found, Refused)
+    assert isinstance(found, LeftOut)
     assert found.reason.startswith(f"frame {len(frames) - 1}: ")
     assert expected in found.reason
 
@@ -475,7 +477,7 @@ def test_whatever_the_frames_a_case_is_refused_or_becomes_records(frames: list[d
 )
 def test_any_json_is_a_case_or_refused(value: object) -> None:
     (found,) = cases([json.dumps(value).encode()])
-    assert isinstance(found, Refused) or told(found)
+    assert isinstance(found, LeftOut) or told(found)
 
 
 # ---- all of them

@@ -16,12 +16,13 @@ from captures.frame import Frame
 from captures.reader import Capture
 from captures.record import MAX_LINE_BYTES
 from mcpproxy.importers.capture_lines import CaptureLines
-from mcpproxy.importers.mitmproxy import MAX_FLOW_BYTES, read
+from mcpproxy.importers.forms.mitmproxy import MAX_FLOW_BYTES
 from mcpproxy.importers.source import InvalidLine
 from tests.examples import examples
 from tests.harness import DEADLINE_S, Place, frames, members_of
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import over_http
+from tests.mcpproxy.importers.logs import imported as imported_in_memory
 from tests.readers import program
 
 
@@ -162,19 +163,27 @@ def test_each_server_of_a_browsers_log_is_a_capture(tmp_path: Path) -> None:
     assert Capture(made[0]).header.members["wall_ns"] == 1_795_169_702_123_000_000
 
 
-def test_what_is_left_out_is_told(tmp_path: Path) -> None:
+def test_entries_that_cannot_be_read_are_left_out_and_named(tmp_path: Path) -> None:
     log = written(
         tmp_path,
         entry("http://[::1/mcp", PING, PONG),
         entry("https://a.example/mcp", PING, PONG),
+        headed("https://a.example/mcp", [("a", "b")] * 100_000),
+        {},
         entry("blob:https://a.example/1", None, ""),
         entry("data:,x", None, ""),
+        entry("https://shop.example/", None, "") | {"startedDateTime": None},
     )
-    (_,), told = imported("har", log, tmp_path / "out")
-    assert told[:2] == [
-        "2 other exchanges left out: not with an MCP server",
-        "entry 0 skipped: its URL cannot be read",
+    done = mcpproxy("import", "--from", "har", log, "-o", tmp_path / "out")
+    assert done.returncode == 2
+    assert done.stderr.decode().replace("mcpproxy: ", "").replace(f"left out of {log}: ", "").splitlines()[:4] == [
+        "entry 0: its URL cannot be read",
+        "entry 2: the head of the request has 1,000,072 bytes; a capture holds 524,288",
+        "entry 3: expected an object in `request`",
+        "3 other exchanges left out: not with an MCP server",
     ]
+    (made,) = (tmp_path / "out").glob("*.mcpcap")
+    assert len(frames(made)) == 2
 
 
 @pytest.mark.parametrize("value", ["x" * 250_000, "\x01" * 250_000, "\u2028" * 80_000])
@@ -225,13 +234,10 @@ def test_events_without_times_have_that_of_the_end_and_that_is_told(tmp_path: Pa
     [
         (b"{", "not JSON"),
         (b"[]", "expected a list in `log.entries`"),
-        (
-            json.dumps({"log": {"entries": [entry("https://x/", PING, PONG), {}]}}).encode(),
-            "entry 1: expected an object",
-        ),
+        (json.dumps({"log": {"entries": [{}]}}).encode(), "entry 0: expected an object in `request`"),
         (
             json.dumps({"log": {"entries": [{**entry("https://x/", PING, PONG), "startedDateTime": "x"}]}}).encode(),
-            "entry 0: expected a date and time in `startedDateTime`",
+            "entry 0: expected a date and time from 1970 to 2115",
         ),
         (
             json.dumps({"log": {"entries": [{**entry("https://x/", PING, PONG), "time": "x"}]}}).encode(),
@@ -240,27 +246,21 @@ def test_events_without_times_have_that_of_the_end_and_that_is_told(tmp_path: Pa
         *(
             (
                 json.dumps({"log": {"entries": [{**entry("https://x/", PING, PONG), **late}]}}).encode(),
-                "entry 0: expected an earlier end: `startedDateTime` and `time` lead to a year after 2115",
+                "entry 0: expected a date and time from 1970 to 2115 in `startedDateTime`",
             )
             for late in ({"startedDateTime": "2262-04-12T00:00:00Z"}, {"startedDateTime": "9999-12-31T23:59:59Z"})
         ),
         (
-            json.dumps(
-                {"log": {"entries": [entry("https://x/", PING, PONG), headed("https://x/", [("a", "b")] * 100_000)]}}
-            ).encode(),
-            "entry 1: the head of the request has 1,000,069 bytes; a capture holds 524,288",
-        ),
-        (
             json.dumps({"log": {"entries": [entry("http://[::1/mcp", PING, PONG)]}}).encode(),
-            "none of its 0 HTTP exchanges is MCP; entry 0 skipped: its URL cannot be read",
+            "entry 0: its URL cannot be read",
         ),
         (
             json.dumps({"log": {"entries": [entry(f"http://{'x' * 2000}/", PING, PONG)] * 3}}).encode(),
-            "none of its 0 HTTP exchanges is MCP; entry 0 and 2 other entries skipped: their URL cannot be read",
+            "entry 0: its URL cannot be read",
         ),
         (
             json.dumps({"log": {"entries": [entry("https://x/", None, "")]}}).encode(),
-            "none of its 1 HTTP exchange is MCP",
+            "none of its 1 HTTP exchange is with an MCP server",
         ),
     ],
 )
@@ -273,18 +273,6 @@ def test_a_mistake_is_one_line_that_names_its_place(content: bytes, place: str, 
 
 
 # ---- hostile flow files
-
-
-class Bytes:
-    """A file of these bytes."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
-
-    def read(self, size: int) -> bytes:
-        piece = self._data[self._at : self._at + size]
-        self._at += len(piece)
-        return piece
 
 
 def netstring(value: Any) -> bytes:
@@ -334,7 +322,7 @@ def netstring(value: Any) -> bytes:
 )
 def test_a_file_that_is_no_flow_file_is_told_with_its_place(data: bytes, why: str) -> None:
     with pytest.raises(InvalidLine, match=why.replace("?", ".")):
-        read(Bytes(data))  # type: ignore[arg-type] # all that is used of a file
+        imported_in_memory("mitmproxy", data)
 
 
 def test_deep_nesting_ends_in_an_error_and_not_in_a_crash() -> None:
@@ -342,14 +330,14 @@ def test_deep_nesting_ends_in_an_error_and_not_in_a_crash() -> None:
     for _ in range(100):
         value = [value]
     with pytest.raises(InvalidLine, match="nested too deeply"):
-        read(Bytes(netstring(value)))  # type: ignore[arg-type] # all that is used of a file
+        imported_in_memory("mitmproxy", netstring(value))
 
 
 @examples(60)
 @given(st.binary(max_size=200) | st.binary(max_size=60).map(lambda data: b"%d:%b}" % (len(data), data)))
 def test_any_bytes_are_flows_or_an_error(data: bytes) -> None:
     with contextlib.suppress(InvalidLine):
-        read(Bytes(data))  # type: ignore[arg-type] # all that is used of a file
+        imported_in_memory("mitmproxy", data)
 
 
 def test_a_body_that_was_not_kept_is_told(tmp_path: Path) -> None:

@@ -1,74 +1,95 @@
-"""HAR 1.2, as browsers, HTTP debuggers and `mcpproxy export` write it.
+"""HTTP archives (HAR).
 
-HAR holds decoded bodies, so the capture has no `Content-Encoding`. It does not say when an event of a stream arrived:
-that is known from our own `_mcp`, or from `_eventSourceMessages`, which some browsers add.
+HAR 1.2, as browsers, HTTP debuggers and [`mcpproxy export`](../exports/har.md) write it. Such a log usually contains much
+besides MCP. Each origin that receives JSON-RPC by POST counts as a server and becomes a capture, `HOST.mcpcap`, with its
+HTTP exchanges at paths that speak MCP and for `.well-known` documents. All other entries are left out, and stderr says
+how many.
+
+**Where it comes from.** In a browser, from the developer tools: Network, then Export HAR; it lies where you save it.
+
+**What a capture of it holds.** The HTTP exchanges, with heads, decoded bodies, and times to the millisecond. A file may
+be up to 128 MiB long, and the head of a request or response up to 512 KiB. An entry that cannot be read, or has a date
+after 2115, is left out.
+
+**What it lacks.**
+
+| missing | what the capture has instead |
+|---|---|
+| when each event of a stream came, unless the file comes from `mcpproxy export` or has `_eventSourceMessages` | the time at which the stream ended, marked as not exact |
+| how bodies were compressed or sent in chunks | `Content-Encoding` and `Transfer-Encoding` are left out |
+| connections that failed before a request, and HTTP/2 | requests are recorded as HTTP/1.1 |
 """
 
 import re
 from binascii import a2b_base64
-from datetime import UTC, datetime
-from typing import Any, BinaryIO, Final, NamedTuple, get_args
+from collections.abc import Iterator
+from typing import Any, Final, get_args
 
 from orjson import JSONDecodeError, loads
 
 from mcpproxy.importers.capture_lines import MAX_NS
+from mcpproxy.importers.case import Case
 from mcpproxy.importers.exchange_log import (
     EndedBy,
     LoggedExchange,
     StreamEvent,
+    UnreadableExchange,
     checked_time,
     checked_token,
     is_web,
+    items_of,
     looks_like_web,
 )
-from mcpproxy.importers.source import InvalidLine
+from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import LeftOut, Remark
+from mcpproxy.importers.source import InvalidLine, Log
+from mcpproxy.importers.times import SECOND_NS, stamp_of_date
 
 MAX_HAR_BYTES: Final = 128 << 20
 """Bytes of a file. It is read as a whole."""
 MS: Final = 1_000_000
-SECOND: Final = 1_000_000_000
+_START: Final = re.compile(rb'\s*\{\s*"log"\s*:\s*\{').match
 _TRANSFERRED: Final = frozenset({b"content-encoding", b"transfer-encoding"})
 _STREAM_END: Final = re.compile(rb"(?:\r\n|\n|\r){2}")
 
 
-class Entries(NamedTuple):
-    """The content of a file."""
-
-    log: list[LoggedExchange]
-    """The HTTP exchanges."""
-    others: int
-    """How many entries are not HTTP."""
-    unreadable: list[str]
-    """The places of entries whose URL cannot be parsed."""
+def sniff(head: bytes, _file_name: str) -> bool:
+    """Whether it begins with the object `log`."""
+    return _START(head) is not None
 
 
-def read(file: BinaryIO) -> Entries:
-    """The entries of a file.
+def read(log: Log) -> Iterator[Case | LeftOut | Remark]:
+    """Reads a log.
 
     Raises:
-        InvalidLine: it is not HAR, or too large; the message begins with the place.
+        InvalidLine: it is not HAR, is too large, or holds no MCP.
     """
-    text = file.read(MAX_HAR_BYTES + 1)
+    text = log.file.read(MAX_HAR_BYTES + 1)
     if len(text) > MAX_HAR_BYTES:
         raise InvalidLine(f"longer than {MAX_HAR_BYTES >> 20} MiB; export fewer entries")
     try:
         har = loads(text)
     except JSONDecodeError as error:
         raise InvalidLine(f"not JSON ({error})") from None
-    log = har.get("log") if isinstance(har, dict) else None
-    entries = log.get("entries") if isinstance(log, dict) else None
+    root = har.get("log") if isinstance(har, dict) else None
+    entries = root.get("entries") if isinstance(root, dict) else None
     if not isinstance(entries, list):
         raise InvalidLine("expected a list in `log.entries`")
-    made = Entries([], 0, [])
-    for number, entry in enumerate(entries):
-        place, url = f"entry {number}", _url(entry)
+    urls = [_url(entry) for entry in entries]
+    others = sum(not (is_web(url) or looks_like_web(url)) for url in urls if url is not None)
+    yield from items_of(_exchanges(entries, urls), others)
+
+
+def _exchanges(entries: list[Any], urls: list[str | None]) -> Iterator[LoggedExchange | UnreadableExchange]:
+    for number, (entry, url) in enumerate(zip(entries, urls, strict=True)):
+        place = f"entry {number}"
         if url is None or is_web(url):
-            made.log.append(_logged(entry, place))
+            try:
+                yield _logged(entry, place)
+            except InvalidLine as wrong:
+                yield UnreadableExchange(place, str(wrong), url or "")
         elif looks_like_web(url):
-            made.unreadable.append(place)
-        else:
-            made = made._replace(others=made.others + 1)
-    return made
+            yield UnreadableExchange(place, "its URL cannot be read", "")
 
 
 def _url(entry: object) -> str | None:
@@ -78,21 +99,21 @@ def _url(entry: object) -> str | None:
 
 
 def _logged(entry: object, place: str) -> LoggedExchange:
-    values = _object(entry, place, "an object")
-    request = _object(values.get("request"), place, "an object in `request`")
-    response = _object(values.get("response"), place, "an object in `response`")
-    content = _object(response.get("content"), place, "an object in `response.content`")
-    begun_ns = _date(values.get("startedDateTime"), place)
+    values = _object(entry, "an object")
+    request = _object(values.get("request"), "an object in `request`")
+    response = _object(values.get("response"), "an object in `response`")
+    content = _object(response.get("content"), "an object in `response.content`")
+    begun_ns = _date(values.get("startedDateTime"))
     raw_timings = values.get("timings")
     timings = raw_timings if isinstance(raw_timings, dict) else {}
-    ended_ns = begun_ns + checked_time(values.get("time", 0), place, "milliseconds in `time`", MS)
+    ended_ns = begun_ns + checked_time(values.get("time", 0), "milliseconds in `time`", MS)
     if ended_ns >= MAX_NS:
-        raise InvalidLine(f"{place}: expected an earlier end: `startedDateTime` and `time` lead to a year after 2115")
+        raise InvalidLine("expected an earlier end: `startedDateTime` and `time` lead to a year after 2115")
     answered_ns = max(begun_ns, ended_ns - round((_amount(timings.get("receive")) or 0) * MS))
     status = response.get("status", 0)
     if type(status) is not int or not 0 <= status <= 999:
-        raise InvalidLine(f"{place}: expected a status in `response.status`")
-    answer = _content(content, place)
+        raise InvalidLine("expected a status in `response.status`")
+    answer = _content(content)
     events = _events(values, answer, begun_ns)
     posted = _posted(request.get("postData"))
     return LoggedExchange(
@@ -100,8 +121,8 @@ def _logged(entry: object, place: str) -> LoggedExchange:
         begun_ns,
         answered_ns,
         ended_ns,
-        _text(request, "url", place),
-        checked_token(_text(request, "method", place).encode("utf-8", "replace"), place),
+        _text(request, "url"),
+        checked_token(_text(request, "method").encode("utf-8", "replace")),
         b"HTTP/1.1",
         _fields(request.get("headers")),
         posted,
@@ -126,13 +147,13 @@ def _posted(posted: object) -> bytes:
     return _string(posted.get("text")).encode("utf-8", "replace") if isinstance(posted, dict) else b""
 
 
-def _content(content: dict[str, Any], place: str) -> bytes:
+def _content(content: dict[str, Any]) -> bytes:
     text = _string(content.get("text"))
     if content.get("encoding") == "base64":
         try:
             return a2b_base64(text, strict_mode=True)
         except ValueError:
-            raise InvalidLine(f"{place}: expected base64 in `response.content.text`") from None
+            raise InvalidLine("expected base64 in `response.content.text`") from None
     return text.encode("utf-8", "replace")
 
 
@@ -172,7 +193,7 @@ def _event(message: dict[str, Any]) -> StreamEvent:
             lines.append(f"{field}: {value}")
     lines += [f"data: {line}" for line in _string(message.get("data")).split("\n")]
     raw = "\n".join(lines).encode("utf-8", "replace") + b"\n\n"
-    return StreamEvent(None if time is None else round(time * SECOND), raw)
+    return StreamEvent(None if time is None else round(time * SECOND_NS), raw)
 
 
 def _amount(value: object) -> float | None:
@@ -194,16 +215,11 @@ def _ended_by(entry: dict[str, Any]) -> EndedBy:
     return next((known for known in get_args(EndedBy) if known == by), "complete")
 
 
-def _date(value: object, place: str) -> int:
-    try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        moment = None
-    if moment is None or moment.year < 1970:
-        raise InvalidLine(f"{place}: expected a date and time in `startedDateTime`")
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp()) * SECOND + moment.microsecond * 1000
+def _date(value: object) -> int:
+    stamp_ns = stamp_of_date(value)
+    if stamp_ns is None:
+        raise InvalidLine("expected a date and time from 1970 to 2115 in `startedDateTime`")
+    return stamp_ns
 
 
 def _fields(headers: object) -> list[tuple[bytes, bytes]]:
@@ -217,18 +233,27 @@ def _fields(headers: object) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in fields if name.lower() not in _TRANSFERRED]
 
 
-def _object(value: object, place: str, what: str) -> dict[str, Any]:
+def _object(value: object, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise InvalidLine(f"{place}: expected {what}")
+        raise InvalidLine(f"expected {what}")
     return value
 
 
-def _text(values: dict[str, Any], name: str, place: str) -> str:
+def _text(values: dict[str, Any], name: str) -> str:
     value = values.get(name)
     if not isinstance(value, str) or not value:
-        raise InvalidLine(f"{place}: expected text in `request.{name}`")
+        raise InvalidLine(f"expected text in `request.{name}`")
     return value
 
 
 def _string(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+FORM = Form(
+    title="a HAR file",
+    sniff=sniff,
+    read=read,
+    lacks="a HAR file does not record how bodies were compressed, or connections that failed before a request",
+    is_verbatim=True,
+)

@@ -2,19 +2,19 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from captures.frame import Frame
 from captures.reader import read_frames
-from captures.record import Record, decode
-from mcpproxy.importers.ndjson import HELD, HELD_BYTES, records
+from captures.record import Record
+from mcpproxy.importers.conversations import MAX_HELD_BYTES, MAX_HELD_EVENTS
 from mcpproxy.importers.source import InvalidLine
 from tests.analysis.judged import Judged
+from tests.mcpproxy.importers.logs import imported
 
 START = '{"t":0,"dir":"c2s","raw":"{}"}'
 
@@ -27,18 +27,13 @@ def noted(*frames: tuple[int, str, bytes]) -> list[bytes]:
 
 
 def read(lines: Iterable[bytes]) -> list[Record]:
-    found = [decode(line.removesuffix(b"\n"), 0, orjson.loads) for line in lines]
-    assert None not in found
-    return [record for record in found if record is not None]
-
-
-def imported(lines: Iterable[bytes]) -> list[Record]:
-    return read(records(lines, "pen"))
+    (capture,) = imported("ndjson", b"".join(lines), "pen.ndjson").captures
+    return capture.records
 
 
 @given(st.lists(st.tuples(st.sampled_from(["c2s", "s2c"]), st.binary(max_size=30))))
 def test_the_bytes_of_each_direction_come_back(frames: list[tuple[str, bytes]]) -> None:
-    found = imported(noted((0, "c2s", b""), *((n, side, raw) for n, (side, raw) in enumerate(frames))))
+    found = read(noted((0, "c2s", b""), *((n, side, raw) for n, (side, raw) in enumerate(frames))))
     assert [record.seq for record in found] == list(range(len(found)))
     for side in ("c2s", "s2c"):
         wanted = b"".join(raw + b"\n" for told, raw in [("c2s", b""), *frames] if told == side)
@@ -49,7 +44,7 @@ def test_the_bytes_of_each_direction_come_back(frames: list[tuple[str, bytes]]) 
 
 
 def test_header_and_close_say_that_nobody_recorded_it() -> None:
-    header, frame, close = imported([START.encode()])
+    header, frame, close = read([START.encode()])
     assert {name: header.members[name] for name in ("transport", "name", "imported", "observed_start")} == {
         "transport": "stdio",
         "name": "pen",
@@ -82,13 +77,13 @@ CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
         ([("c2s", b"[]")], False),
         ([("c2s", b'{"id":1,"method":["initialize"]}')], False),
         ([("c2s", b'{"method":"initialize","x":"' + b"x" * (1 << 20) + b'"}')], False),
-        ([("s2c", b"{}")] * (HELD - 1) + [("c2s", INITIALIZE)], True),
-        ([("s2c", b"{}")] * HELD + [("c2s", INITIALIZE)], False),
-        ([("s2c", b"x" * HELD_BYTES), ("c2s", INITIALIZE)], False),
+        ([("s2c", b"{}")] * (MAX_HELD_EVENTS - 1) + [("c2s", INITIALIZE)], True),
+        ([("s2c", b"{}")] * MAX_HELD_EVENTS + [("c2s", INITIALIZE)], False),
+        ([("s2c", b"x" * MAX_HELD_BYTES), ("c2s", INITIALIZE)], False),
     ],
 )
 def test_a_conversation_is_whole_where_the_client_opens_it(frames: list[tuple[str, bytes]], is_whole: bool) -> None:
-    found = imported(noted(*((0, side, raw) for side, raw in frames)))
+    found = read(noted(*((0, side, raw) for side, raw in frames)))
     assert found[0].members["observed_start"] is is_whole
     wanted = b"".join(raw + b"\n" for side, raw in frames if side == "c2s")
     got = [item for item in read_frames(found) if isinstance(item, Frame) and item.dir == "c2s"]
@@ -97,13 +92,13 @@ def test_a_conversation_is_whole_where_the_client_opens_it(frames: list[tuple[st
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode), st.booleans())
 def test_any_first_word_of_a_client_is_taken(raw: bytes, is_batched: bool) -> None:
-    imported(noted((0, "c2s", b"[%b]" % raw if is_batched else raw)))
+    read(noted((0, "c2s", b"[%b]" % raw if is_batched else raw)))
 
 
 def test_an_excerpt_is_not_blamed_for_what_may_have_come_before() -> None:
     def rules_in(*frames: tuple[int, str, bytes]) -> set[str]:
         checker = Judged()
-        found = [one for item in read_frames(imported(noted(*frames))) for one in checker.feed(item)]
+        found = [one for item in read_frames(read(noted(*frames))) for one in checker.feed(item)]
         return {one.rule for one in [*found, *checker.finish("closed")]}
 
     call, answer = (1, "c2s", CALL), (2, "s2c", b'{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}')
@@ -112,34 +107,23 @@ def test_an_excerpt_is_not_blamed_for_what_may_have_come_before() -> None:
 
 
 def test_stamps_are_those_since_the_start() -> None:
-    found = imported(noted((5, "c2s", b"a"), (5, "s2c", b"b"), (10**17, "s2c", b"c")))
+    found = read(noted((5, "c2s", b"a"), (5, "s2c", b"b"), (10**17, "s2c", b"c")))
     assert [record.t_ns for record in found] == [0, 5, 5, 10**17, 10**17]
 
 
 def test_stamps_since_1970_are_wall_time() -> None:
     start = 1_795_000_000_000_000_000
-    found = imported(noted((start, "c2s", b"a"), (start + 7, "s2c", b"b")))
+    found = read(noted((start, "c2s", b"a"), (start + 7, "s2c", b"b")))
     assert found[0].members["wall_ns"] == start
     assert [record.t_ns for record in found] == [0, 0, 7, 7]
 
 
 def test_a_giant_frame_is_written_in_parts() -> None:
     raw = b"x" * 2_500_000
-    found = imported(noted((0, "s2c", raw), (1, "s2c", b"y")))
+    found = read(noted((0, "s2c", raw), (1, "s2c", b"y")))
     assert [record.rec for record in found] == ["header", "part", "part", "part", "frame", "frame", "close"]
     frames = [item for item in read_frames(found) if isinstance(item, Frame)]
     assert [frame.raw for frame in frames] == [raw, b"y"]
-
-
-def test_it_is_read_as_it_comes() -> None:
-    def endless() -> Iterator[bytes]:
-        yield START.encode()
-        raise InterruptedError("asked for more")
-
-    lines = records(endless(), "pen")
-    assert [record.rec for record in read([next(lines), next(lines)])] == ["header", "frame"]
-    with pytest.raises(InterruptedError):
-        next(lines)
 
 
 @pytest.mark.parametrize(
@@ -160,10 +144,10 @@ def test_it_is_read_as_it_comes() -> None:
 )
 def test_a_wrong_line_is_named_with_what_is_expected(line: str, expected: str) -> None:
     with pytest.raises(InvalidLine, match=f"^line 3: .*{expected}"):
-        imported([b'{"t":5,"dir":"c2s","raw":"{}"}\n', b"\n", line.encode()])
+        read([b'{"t":5,"dir":"c2s","raw":"{}"}\n', b"\n", line.encode()])
 
 
 @pytest.mark.parametrize("lines", [[], [b"\n", b"  \n"]])
 def test_nothing_at_all_is_refused(lines: list[bytes]) -> None:
     with pytest.raises(InvalidLine, match="expected lines such as"):
-        imported(lines)
+        read(lines)

@@ -1,0 +1,195 @@
+"""The captures that `import` writes: where each goes, and that it appears when it is complete."""
+
+import os
+import sys
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from captures.errors import CannotCreate, CaptureError
+from captures.file import choose_path, create_directory
+from captures.paths import SUFFIX, captures_root, file_name, safe_name
+from captures.publication import new_capture
+from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.outputs import written_line
+from mcpproxy.importers.conversations import Output
+from mcpproxy.wording.counts import count_text
+
+BATCH: Final = 64 << 10
+"""Bytes of lines that are written together."""
+MAX_STEM_CHARS: Final = 56
+"""Characters of a name before its number."""
+
+
+class CaptureFiles:
+    """The new captures of one import. What is not complete when the block ends is deleted."""
+
+    def __init__(self, output: str | None) -> None:
+        """`output` is a new file, or a folder, or None for the folder of captures."""
+        self._output = output
+        self._open: list[_CaptureFile] = []
+        self._uses: dict[str, int] = {}
+        """How many captures of each name there are."""
+        self._waiting: _CaptureFile | None = None
+        """The capture in the one file that was named. It waits until no other follows."""
+        self.count = 0
+        """How many captures have been published."""
+        self.code = int(Exit.FINE)
+        """The exit code because of captures that could not be created."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if error is None and self._waiting is not None:
+            self._publish(self._waiting)
+        for file in list(self._open):
+            file.discard()
+
+    def create(self, name: str, wall_ns: int | None) -> Output:
+        """Returns a new capture; one that takes lines and drops them if it cannot be created, which is reported.
+
+        Args:
+            name: the name of the conversation.
+            wall_ns: when it began, if known.
+
+        Raises:
+            CannotCreate: the folder cannot be created.
+            CaptureError: one file was named, and this is the second capture.
+        """
+        if self._output is not None and not self._is_file:
+            create_directory(self._output)
+        try:
+            file = _CaptureFile(self, Path(self._path(name, wall_ns)))
+        except CannotCreate as error:
+            self.code = fail(str(error), Exit.CANNOT_CREATE)
+            return _NoFile()
+        self._open.append(file)
+        return file
+
+    def close(self, file: "_CaptureFile") -> None:
+        """Publishes a capture, unless it is in the one file that was named: then that waits for the end."""
+        if self._is_file:
+            self._waiting = file
+        else:
+            self._publish(file)
+
+    def forget(self, file: "_CaptureFile") -> None:
+        """Drops a capture that was published or deleted."""
+        self._open.remove(file)
+
+    @property
+    def _is_file(self) -> bool:
+        output = self._output
+        return output is not None and output.endswith(SUFFIX) and not os.path.isdir(output)
+
+    def _path(self, name: str, wall_ns: int | None) -> str:
+        now_ns = time.time_ns()
+        if self._output is None:
+            return choose_path(None, os.path.join(captures_root(), safe_name(name)), wall_ns or now_ns, say)
+        if self._is_file:
+            if self._uses:
+                raise CaptureError(
+                    f"cannot write {self._output}: the log holds several conversations, so -o has to name a folder"
+                )
+            self._uses[name] = 1
+            return choose_path(self._output, "", now_ns)
+        path = choose_path(os.path.join(self._output, self._free_name(name)), "", now_ns)
+        if os.path.lexists(path):
+            raise CannotCreate(f"{path} already exists; choose another folder")
+        return path
+
+    def _free_name(self, name: str) -> str:
+        """A file name that no other capture of this import has."""
+        stem = safe_name(name)
+        uses = self._uses[stem] = self._uses.get(stem, 0) + 1
+        while uses > 1 and (numbered := f"{stem[:MAX_STEM_CHARS]}-{uses}") in self._uses:
+            uses = self._uses[stem] = uses + 1
+        if uses == 1:
+            return file_name(stem)
+        self._uses[numbered] = 1
+        return file_name(numbered)
+
+    def _publish(self, file: "_CaptureFile") -> None:
+        self.forget(file)
+        try:
+            file.publish()
+        except CannotCreate as error:
+            self.code = fail(str(error), Exit.CANNOT_CREATE)
+        else:
+            self.count += 1
+
+
+class _NoFile:
+    """Lines that cannot be written anywhere."""
+
+    def append(self, line: bytes) -> None:
+        """Drops a line."""
+
+    def close(self) -> None:
+        """Does nothing."""
+
+    def discard(self) -> None:
+        """Does nothing."""
+
+
+class _CaptureFile:
+    """A capture that is being written."""
+
+    def __init__(self, files: CaptureFiles, path: Path) -> None:
+        self._files, self._path = files, path
+        self._stack = ExitStack()
+        self._capture = self._stack.enter_context(new_capture(path))
+        self._batch: list[bytes] = []
+        self._size = self._lines = 0
+
+    def append(self, line: bytes) -> None:
+        """Adds a line.
+
+        Raises:
+            CannotCreate: it cannot be written.
+        """
+        self._batch.append(line)
+        self._lines += 1
+        self._size += len(line)
+        if self._size >= BATCH:
+            self._flush()
+
+    def close(self) -> None:
+        """Completes the capture."""
+        self._files.close(self)
+
+    def discard(self) -> None:
+        """Deletes the capture."""
+        self._files.forget(self)
+        with suppress(_DiscardedCapture):
+            self._stack.__exit__(_DiscardedCapture, _DiscardedCapture(), None)
+
+    def publish(self) -> None:
+        """Writes the rest, and gives the capture its name.
+
+        Raises:
+            CannotCreate: it cannot be written, or something of its name exists by now.
+        """
+        self._flush()
+        written = self._capture.size
+        self._stack.close()
+        contents = count_text(self._lines, "record")
+        sys.stdout.write(written_line(self._path, contents, written, "`mcpproxy tui` shows it"))
+
+    def _flush(self) -> None:
+        try:
+            self._capture.append(b"".join(self._batch))
+        except BaseException:
+            if not self._stack.__exit__(*sys.exc_info()):  # it raises CannotCreate if the disk is full
+                raise
+        self._batch.clear()
+        self._size = 0
+
+
+class _DiscardedCapture(Exception):
+    """A capture is not to be published."""

@@ -1,0 +1,224 @@
+"""Turns the events of a log into captures, one for each conversation, whatever order they come in.
+
+A conversation begins with the first event of its server, and again with each start of the server and, in logs of other
+programs, with each `initialize` after the first. Its first events are held back until the client speaks, because the
+header says whether that opens the conversation.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from captures.loss import PendingRecord
+from captures.record import with_inexact_time
+from captures.verdict import Direction
+from mcpproxy.importers.capture_lines import MAX_NS, CaptureLines
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.form import Form
+from mcpproxy.importers.guessed_sides import SideGuesser
+from mcpproxy.importers.log_items import (
+    SINCE_1970,
+    Event,
+    LeftOut,
+    LoggedFrame,
+    LoggedStderr,
+    ServerExit,
+    ServerStart,
+)
+from mcpproxy.importers.opening import is_initialize, opens
+from mcpproxy.importers.source import InvalidLine
+from mcpproxy.importers.stdio import Pipes
+
+MAX_HELD_EVENTS: Final = 1000
+"""Events of a conversation that are held back until the client's first frame, before anything is written."""
+MAX_HELD_BYTES: Final = 1 << 20
+MAX_OPEN_CONVERSATIONS: Final = 64
+"""Conversations that are written at the same time. Each has a file open; macOS allows a process 256. Beyond, the one
+that has been silent longest ends, and what follows of it is in another capture."""
+MAX_CONVERSATIONS: Final = 1000
+"""Conversations of one log that are written; events of others are counted."""
+MAX_NAME_CHARS: Final = 256
+
+
+class Output(Protocol):
+    """Where the lines of one capture go."""
+
+    def append(self, line: bytes) -> None:
+        """Adds a line."""
+
+    def close(self) -> None:
+        """Completes the capture."""
+
+    def discard(self) -> None:
+        """Deletes the capture."""
+
+
+class Conversations:
+    """The conversations of one log. Everything is written in the order in which it is added."""
+
+    def __init__(self, form_name: str, form: Form, create: Callable[[str, int | None], Output]) -> None:
+        """`create` returns the output for a new capture.
+
+        It gets the name of the conversation, and when it began, in nanoseconds since 1970, if that is known.
+        """
+        self._form_name, self._form, self._create = form_name, form, create
+        self._open: dict[tuple[str, str], _Conversation] = {}
+        """The one that has been silent longest comes first."""
+        self._count = 0
+
+    def add(self, item: Event | Case) -> LeftOut | None:
+        """Takes the next event, or a whole conversation; returns what is wrong if it is left out."""
+        return self._add_case(item) if isinstance(item, Case) else self._add_event(item)
+
+    def _add_case(self, case: Case) -> LeftOut | None:
+        output = self._create(case.name, case.wall_ns)
+        try:
+            for _, line in case.records(self._form_name):
+                output.append(line)
+        except InvalidLine as wrong:
+            output.discard()
+            return LeftOut(case.name, str(wrong), case.name)
+        output.close()
+        return None
+
+    def _add_event(self, event: Event) -> LeftOut | None:
+        key = (event.name[:MAX_NAME_CHARS], event.session)
+        conversation = self._open.pop(key, None)
+        if conversation is not None and conversation.is_over_before(event, splits=not self._form.is_strict):
+            conversation.close()
+            conversation = None
+        if conversation is None:
+            if self._count == MAX_CONVERSATIONS:
+                return LeftOut(key[0], f"the log holds more than {MAX_CONVERSATIONS:,} conversations", event.name)
+            self._count += 1
+            conversation = _Conversation(key[0], self._form_name, self._form, self._create)
+        self._open[key] = conversation
+        if len(self._open) > MAX_OPEN_CONVERSATIONS:
+            self._open.pop(next(iter(self._open))).close()
+        conversation.add(event)
+        return None
+
+    def close(self) -> None:
+        """Completes all captures."""
+        for conversation in self._open.values():
+            conversation.close()
+        self._open.clear()
+
+
+class _Conversation:
+    """One conversation, and the capture that is written of it."""
+
+    def __init__(self, name: str, form_name: str, form: Form, create: Callable[[str, int | None], Output]) -> None:
+        self._name, self._form_name, self._form, self._create = name, form_name, form, create
+        self._lines, self._pipes, self._sides = CaptureLines(), Pipes(), SideGuesser()
+        self._held: list[Event] | None = []
+        """The first events; None once the header is written."""
+        self._held_bytes = 0
+        self._output: Output
+        self._start_ns: int | None = None
+        """The log's stamp at the capture's stamp 0; None until the log has one."""
+        self._t_ns = 0
+        self._is_used = False
+        """Whether anything but a start has happened."""
+        self._has_client = self._has_exited = False
+
+    def is_over_before(self, event: Event, *, splits: bool) -> bool:
+        """Whether an event belongs to the server's next run; `splits` as in `Form.is_strict`."""
+        if isinstance(event, ServerStart):
+            return self._is_used
+        if not isinstance(event, LoggedFrame):
+            return False
+        return self._has_exited or (
+            splits and self._has_client and event.side in ("c2s", None) and is_initialize(event.raw)
+        )
+
+    def add(self, event: Event) -> None:
+        """Takes the next event."""
+        if isinstance(event, ServerExit) and self._has_exited:
+            return
+        self._is_used |= not isinstance(event, ServerStart)
+        self._has_exited |= isinstance(event, ServerExit)
+        is_first = False
+        if isinstance(event, LoggedFrame):
+            raw = event.raw if self._form.is_verbatim else _on_one_line(event.raw)
+            event = event._replace(raw=raw, side=self._sides.observe(raw, event.side))
+            is_first = event.side == "c2s" and not self._has_client and bool(raw.strip())
+            self._has_client |= is_first
+        if self._held is None:
+            self._write(event)
+            return
+        self._held.append(event)
+        self._held_bytes += len(event.raw) if isinstance(event, LoggedFrame | LoggedStderr) else 0
+        if is_first or len(self._held) >= MAX_HELD_EVENTS or self._held_bytes >= MAX_HELD_BYTES:
+            self._begin()
+
+    def close(self) -> None:
+        """Writes the last record. If the server only started, there is no capture."""
+        if not self._is_used:
+            return
+        self._begin()
+        pipes = self._pipes
+        self._output.append(self._lines.close(self._t_ns, pipes.totals(), status=pipes.status, signal=pipes.signal))
+        self._output.close()
+
+    def _begin(self) -> None:
+        """Writes the header and what was held back, unless that has been done."""
+        held, self._held = self._held, None
+        if held is None:
+            return
+        first = next(
+            (event for event in held if isinstance(event, LoggedFrame) and event.side == "c2s" and event.raw.strip()),
+            None,
+        )
+        stamp_ns = next((event.stamp_ns for event in held if _is_usable(event.stamp_ns)), None)
+        wall_ns = stamp_ns if stamp_ns is not None and stamp_ns >= SINCE_1970 else None
+        self._start_ns = None if stamp_ns is None else wall_ns or 0
+        self._output = self._create(self._name, wall_ns)
+        header = self._lines.header(
+            self._form_name,
+            "stdio",
+            self._name,
+            observed_start=isinstance(held[0], ServerStart) or (first is not None and opens(first.raw)),
+            wall_ns=wall_ns,
+            is_verbatim=self._form.is_verbatim,
+        )
+        self._output.append(header)
+        for event in held:
+            self._write(event)
+
+    def _write(self, event: Event) -> None:
+        is_exact = self._advance(event.stamp_ns) and not (isinstance(event, LoggedFrame) and not event.is_time_exact)
+        for entry in self._entries(event):
+            middle = entry.middle if is_exact or entry.rec != "frame" else with_inexact_time(entry.middle)
+            self._output.append(self._lines.line(self._t_ns, entry.rec, middle))
+
+    def _advance(self, stamp_ns: int | None) -> bool:
+        """Sets the time of the next records; returns whether it is exactly that of the log, which may go backwards."""
+        if stamp_ns is None or not _is_usable(stamp_ns):
+            return False
+        if self._start_ns is None:
+            self._start_ns = stamp_ns - self._t_ns
+        t_ns = stamp_ns - self._start_ns
+        if not self._t_ns <= t_ns < MAX_NS:
+            return False
+        self._t_ns = t_ns
+        return True
+
+    def _entries(self, event: Event) -> list[PendingRecord]:
+        if isinstance(event, LoggedFrame):
+            side: Direction = event.side or "c2s"
+            return self._pipes.line(side, event.raw, is_whole=event.is_whole)
+        if isinstance(event, LoggedStderr):
+            return self._pipes.line("stderr", event.raw, is_whole=True)
+        if isinstance(event, ServerExit):
+            return self._pipes.eof("s2c") if event.code is None else self._pipes.exited(event.code)
+        return []
+
+
+def _is_usable(stamp_ns: int | None) -> bool:
+    return stamp_ns is not None and 0 <= stamp_ns < MAX_NS
+
+
+def _on_one_line(raw: bytes) -> bytes:
+    """A message on one line. In JSON, a line feed is never part of a value."""
+    text = raw.strip()
+    return b" ".join(text.splitlines()) if b"\n" in text or b"\r" in text else text

@@ -1,0 +1,104 @@
+"""Traces of mcp-tape.
+
+The JSONL of mcp-tape: the first line is about the session, then one for each message, and the server's exit:
+
+    {"v":1,"type":"meta","startedAt":"…","label":"files",…}
+    {"t":"2026-11-20T10:15:02.123Z","dir":"in","raw":{"jsonrpc":"2.0",…}}
+    {"t":"…","type":"end","exitCode":0,"durationMs":30000}
+
+`in` comes from the client, `out` from the server.
+
+**Where it comes from.** From mcp-tape, in the folder that it is given.
+
+**What a capture of it holds.** The messages, their times, and how the server ended; the label is the name. A rotated
+file has no first line, and is imported as an excerpt.
+
+**What it lacks.** Lines that were not JSON, stderr, the bytes as they crossed, and times below a millisecond; mcp-tape
+may have replaced secrets. A mistake in any line refuses the file.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from orjson import JSONDecodeError, dumps, loads
+
+from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import LoggedFrame, ServerExit, ServerStart
+from mcpproxy.importers.source import InvalidLine, Log, first_object, object_of
+from mcpproxy.importers.times import stamp_of_date
+
+_SIDES: Final[dict[object, Any]] = {"in": "c2s", "out": "s2c"}
+# Its writer puts `raw` last, so the text of a message can be kept with every digit.
+_VERBATIM: Final = re.compile(rb'\s*\{"t":"[^"\\]{1,64}","dir":"(?:in|out)","raw":(.*)\}\s*', re.DOTALL)
+
+
+def sniff(head: bytes, _file_name: str) -> bool:
+    """Whether the first line is about the session, or a message."""
+    values = first_object(head)
+    is_message = isinstance(values.get("t"), str) and values.get("dir") in ("in", "out") and "raw" in values
+    return is_message or (values.get("type") == "meta" and "v" in values and "startedAt" in values)
+
+
+def read(log: Log) -> Iterator[LoggedFrame | ServerStart | ServerExit]:
+    """Reads a log.
+
+    Raises:
+        InvalidLine: a line is not one of a trace.
+    """
+    name, is_empty = log.name, True
+    for number, line in log.lines():
+        try:
+            values = object_of(line)
+            if values.get("type") == "meta":
+                name = _label(values) or name
+                yield ServerStart(name)
+                continue
+            if "type" in values:
+                code = values.get("exitCode")
+                if values["type"] == "end" and type(code) is int and 0 <= code <= 255:
+                    yield ServerExit(name, stamp_of_date(values.get("t")), code)
+                continue
+            side = _SIDES.get(values.get("dir"))
+            if side is None:
+                raise InvalidLine("expected in or out in `dir`")
+            if "raw" not in values:
+                raise InvalidLine("expected a message in `raw`")
+            stamp_ns = stamp_of_date(values.get("t"))
+            if stamp_ns is None:
+                raise InvalidLine("expected a date and time in `t`")
+        except InvalidLine as wrong:
+            raise InvalidLine(f"line {number}: {wrong}") from None
+        is_empty = False
+        yield LoggedFrame(name, side, _text_of(line, values["raw"]), stamp_ns)
+    if is_empty:
+        raise InvalidLine('expected lines such as {"t":"2026-11-20T10:15:02.123Z","dir":"in","raw":{}}')
+
+
+def _label(values: dict[str, Any]) -> str | None:
+    """The name of the session, if a line has one."""
+    if values.get("v") != 1:
+        raise InvalidLine("expected version 1 in `v`")
+    label = values.get("label")
+    return label if isinstance(label, str) and 0 < len(label) <= 64 else None
+
+
+def _text_of(line: bytes, value: object) -> bytes:
+    verbatim = _VERBATIM.fullmatch(line)
+    if verbatim is not None:
+        text = verbatim[1].strip()
+        try:
+            if b"\n" not in text and loads(text) == value:
+                return text
+        except JSONDecodeError:
+            pass
+    return dumps(value)
+
+
+FORM = Form(
+    title="a trace of mcp-tape",
+    sniff=sniff,
+    read=read,
+    lacks="a trace of mcp-tape lacks lines that were not JSON, stderr, and the bytes as they crossed",
+    is_strict=True,
+)

@@ -1,0 +1,46 @@
+"""Guesses who sent a message, for logs that do not say."""
+
+from typing import Any, Final
+
+from analysis.protocol.methods import METHODS
+from captures.verdict import Direction
+from mcpproxy.importers.opening import first_message
+
+MAX_OPEN_REQUESTS: Final = 10_000
+"""Requests without a response whose senders are remembered; beyond, the oldest is forgotten."""
+_OTHER: Final[dict[Direction, Direction]] = {"c2s": "s2c", "s2c": "c2s"}
+_SIDES: Final[dict[str, Direction]] = {"client": "c2s", "server": "s2c"}
+
+
+class SideGuesser:
+    """The directions of the messages of one conversation, in order."""
+
+    def __init__(self) -> None:
+        self._senders: dict[object, Direction] = {}
+        self._certain: set[Direction] = set()
+        """The sides that have sent something which only they can send."""
+
+    def observe(self, raw: bytes, side: Direction | None) -> Direction:
+        """Takes the next message, with its direction if that is known; returns its direction."""
+        message = first_message(raw)
+        chosen = side or self._guess(message)
+        if "method" in message and "id" in message:
+            self._senders[repr(message["id"])] = chosen
+            if len(self._senders) > MAX_OPEN_REQUESTS:
+                del self._senders[next(iter(self._senders))]
+        return chosen
+
+    def _guess(self, message: dict[str, Any]) -> Direction:
+        method = message.get("method")
+        if not isinstance(method, str):
+            sender = self._senders.pop(repr(message.get("id")), None)
+            # Without its request, it is in the log of one side only, or the log begins late.
+            return "s2c" if sender is None else _OTHER[sender]
+        known = METHODS.get(method)
+        if known is not None and known.sender != "both":
+            side = _SIDES[known.sender]
+            self._certain.add(side)
+            return side
+        if len(self._certain) == 1:
+            return next(iter(self._certain))
+        return "s2c" if method == "notifications/progress" else "c2s"

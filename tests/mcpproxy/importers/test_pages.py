@@ -1,0 +1,19 @@
+"""The pages of the forms are those that `make import-docs` writes, and say what people need to know."""
+
+from pathlib import Path
+
+from mcpproxy.importers.pages import pages
+
+FOLDER = Path(__file__).parents[3] / "docs/imports"
+
+
+def test_the_pages_are_current() -> None:
+    files = {path.name: path.read_text("utf-8") for path in FOLDER.glob("*.md")}
+    assert files == pages(), "run `make import-docs`"
+
+
+def test_each_page_says_where_such_logs_lie_and_what_they_lack() -> None:
+    for name, text in pages().items():
+        if name != "README.md":
+            for heading in ("**Where it comes from.**", "**What a capture of it holds.**", "**What it lacks.**"):
+                assert heading in text, name
