@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo setup test test-fast check test-spark lint types contracts bench soak conformance zoo test-hosts golden pictures rules-docs sql-docs clients-docs doctor-docs body-table clean
+.PHONY: demo setup test test-fast check test-spark lint types contracts bench soak conformance zoo test-hosts golden pictures rules-docs sql-docs clients-docs doctor-docs share-docs body-table clean
 
 # The main job on a bundled real server: recorded, then shown.
 demo: $(VENV)/.base
@@ -109,6 +109,10 @@ clients-docs: $(VENV)/.check
 # The pages of the verdicts in docs/doctor, made anew from the verdicts.
 doctor-docs: $(VENV)/.check
 	$(BIN)/python -m mcpproxy.doctor.pages docs/doctor
+
+# What `share` leaves of planted secrets, in docs/commands/share.md, measured anew.
+share-docs: $(VENV)/.check
+	$(BIN)/python -m tests.mcpproxy.sharing.matrix docs/commands/share.md
 
 # The table of what mcp-types declares, made anew from the version that is installed.
 body-table: $(VENV)/.check
