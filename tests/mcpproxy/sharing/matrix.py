@@ -8,7 +8,7 @@ import json
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -17,8 +17,9 @@ from typing import Final, NamedTuple
 from captures.record import members
 from mcpproxy.sharing.share import ShareOptions, redacted_copy
 from tests.mcpproxy.sharing.leftovers import left, readings
-from tests.mcpproxy.sharing.places import ONE_LINE, PLACES, Tape
-from tests.mcpproxy.sharing.secret_forms import FORMS, Planted, fresh, planted
+from tests.mcpproxy.sharing.other_places import OTHER_PLACES, WORDS
+from tests.mcpproxy.sharing.places import ONE_LINE, PLACES, Place, Tape
+from tests.mcpproxy.sharing.secret_forms import Planted, fresh, planted
 from tests.mcpproxy.sharing.spellings import SPELLINGS, WRAPPED
 from tests.mcpproxy.sharing.written import HEADER
 
@@ -35,6 +36,9 @@ KNOWN: Final = {
     "user, known from a directory": ("u{l8}", "/home/%s/projects"),
 }
 """What nothing but another place of the capture reveals: its form, and what is said there."""
+
+STAYS_IN_WORDS: Final = ("card", "host in", "internal host", "IPv")
+"""How the kinds begin that stay in ids and other words of the protocol."""
 
 
 class Cell(NamedTuple):
@@ -63,8 +67,8 @@ class _Group(NamedTuple):
     end: int
 
 
-def measured(folder: Path) -> Matrix:
-    """Plant everything, share it, and look at what is left.
+def in_each_spelling(folder: Path) -> Matrix:
+    """What is left of every kind at every place in every spelling.
 
     Args:
         folder: where the capture and its copy are written.
@@ -74,18 +78,59 @@ def measured(folder: Path) -> Matrix:
     tape.record("header", members(**HEADER))
     known = [planted(random, kind, form) for kind, (form, _) in KNOWN.items()]
     told = [reveal % secret.text for secret, (_, reveal) in zip(known, KNOWN.values(), strict=True)]
-    PLACES["JSON in a string"](tape, told)
     PLACES["text of a resource"](tape, told)
-    groups = list(_planted_in(tape, random, known))
+    groups = [
+        _plant(tape, place, plant, [*fresh(random), *known], spelling, spell)
+        for place, plant in PLACES.items()
+        for spelling, spell in SPELLINGS.items()
+        if not (place in ONE_LINE and spelling == WRAPPED)
+    ]
+    # Otherwise all of stderr and of lines that are not JSON would be replaced.
+    return _shared(tape, groups, folder, ShareOptions(keep_unparsed=True, compares=False))
+
+
+def in_other_places(folder: Path) -> Matrix:
+    """What is left of every kind at all other places, where it is written as it is.
+
+    Args:
+        folder: where the capture and its copy are written.
+    """
+    random = Random(SEED + 1)
+    tape = Tape()
+    groups = [_plant(tape, place, plant, fresh(random)) for place, plant in OTHER_PLACES.items()]
+    for place, plant in WORDS.items():
+        secrets = [secret for secret in fresh(random) if not secret.kind.startswith(STAYS_IN_WORDS)]
+        groups.append(_plant(tape, place, plant, secrets))
+    tape.record("close", members(ending="client", totals={}))
+    return _shared(tape, groups, folder, ShareOptions(compares=False))
+
+
+def _plant(
+    tape: Tape,
+    place: str,
+    plant: Place,
+    secrets: list[Planted],
+    spelling: str = "plain",
+    spell: Callable[[str], str] = str,
+) -> _Group:
+    if place in ONE_LINE:
+        secrets = [Planted(*(text.replace("\n", " ") for text in secret)) for secret in secrets]
+    first = len(tape.lines)
+    plant(tape, [spell(secret.text) for secret in secrets])
+    return _Group(place, spelling, secrets, first, len(tape.lines))
+
+
+def _shared(tape: Tape, groups: list[_Group], folder: Path, options: ShareOptions) -> Matrix:
+    """Share a capture, and look for its secrets in the copy."""
+    folder.mkdir()
     original, copy = folder / "original.mcpcap", folder / "copy.mcpcap"
     original.write_bytes(b"".join(tape.lines))
-    # Otherwise all of stderr and of lines that are not JSON would be replaced.
-    redacted_copy(original, copy, ShareOptions(keep_unparsed=True, compares=False))
+    redacted_copy(original, copy, options)
     lines = copy.read_text("utf-8").splitlines()
     assert len(lines) == len(tape.lines)
     matrix = Matrix()
     for group in groups:
-        texts = set().union(*map(readings, _texts(lines[group.first : group.end])))
+        texts: set[str] = set().union(*map(readings, _texts(lines[group.first : group.end])))
         text = "\n\n".join(texts)
         for secret in group.secrets:
             cell = Cell(secret.kind, group.place, group.spelling)
@@ -93,19 +138,6 @@ def measured(folder: Path) -> Matrix:
             if left(secret.secret, text):
                 matrix.left.append(cell)
     return matrix
-
-
-def _planted_in(tape: Tape, random: Random, known: list[Planted]) -> Iterator[_Group]:
-    for place, plant in PLACES.items():
-        for spelling, spell in SPELLINGS.items():
-            if place in ONE_LINE and spelling == WRAPPED:
-                continue
-            secrets = [*fresh(random, FORMS), *known]
-            if place in ONE_LINE:
-                secrets = [Planted(*(text.replace("\n", " ") for text in secret)) for secret in secrets]
-            first = len(tape.lines)
-            plant(tape, [spell(secret.text) for secret in secrets])
-            yield _Group(place, spelling, secrets, first, len(tape.lines))
 
 
 def _texts(lines: Iterable[str]) -> Iterator[str]:
@@ -135,9 +167,11 @@ def table(matrix: Matrix, column: str) -> list[str]:
         cells = (f"{left[kind, name]}/{planted[kind, name]}" if left[kind, name] else NEVER for name in columns)
         rows.setdefault(" | ".join(cells), []).append(kind)
     return [
+        "",
         f"| kind | {' | '.join(columns)} |",
         "|---" * (len(columns) + 1) + "|",
         *(f"| {'; '.join(kinds)} | {cells} |" for cells, kinds in rows.items()),
+        "",
     ]
 
 
@@ -145,28 +179,32 @@ def _weakest(names: Iterable[str]) -> list[str]:
     return [name for name, _ in sorted(Counter(names).items(), key=lambda item: (-item[1], item[0]))]
 
 
-def part(matrix: Matrix) -> str:
-    """The generated part of the page."""
-    kinds, places, spellings = (len({cell[index] for cell in matrix.planted}) for index in range(3))
-    whole = (
-        f"Of {len(matrix.planted):,} secrets of {kinds} kinds, planted at {places} places in {spellings} spellings, "
-        f"{len(matrix.left):,} are left."
-    )
-    return "\n".join([whole, "", *table(matrix, "spelling"), "", *table(matrix, "place")])
+def part(folder: Path) -> str:
+    """The generated part of the page.
+
+    Args:
+        folder: where captures are written.
+    """
+    common, others = in_each_spelling(folder / "common"), in_other_places(folder / "others")
+    kinds, places, spellings = (len({cell[index] for cell in common.planted}) for index in range(3))
+    first = f"Of {len(common.planted):,} secrets of {kinds} kinds, at {places} places in {spellings} spellings"
+    second = f"Of {len(others.planted):,} secrets at {len({cell.place for cell in others.planted})} other places"
+    lines = [f"{first}, {len(common.left):,} are left.", *table(common, "spelling"), *table(common, "place")]
+    return "\n".join([*lines, f"{second}, {len(others.left):,} are left.", *table(others, "place")])
 
 
-def rewritten(page: str, matrix: Matrix) -> str:
+def rewritten(page: str, part: str) -> str:
     """A page with its generated part made anew."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{part(matrix)}\n\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{part}\n\n{END}{after}"
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        made = measured(Path(folder))
+        made = part(Path(folder))
     for name in sys.argv[1:]:
         page = Path(name)
         page.write_text(rewritten(page.read_text("utf-8"), made), "utf-8")
     if not sys.argv[1:]:
-        print(part(made))
+        print(made)

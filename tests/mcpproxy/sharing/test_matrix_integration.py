@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.mcpproxy.sharing.leftovers import left, readings
-from tests.mcpproxy.sharing.matrix import BEGIN, measured, rewritten
+from tests.mcpproxy.sharing.matrix import BEGIN, part, rewritten
 from tests.mcpproxy.sharing.spellings import SPELLINGS, escaped
 
 PAGE = Path(__file__).parents[3] / "docs/commands/share.md"
@@ -16,7 +16,7 @@ def test_the_page_says_what_is_left(secret_rules: None, tmp_path: Path) -> None:
     page = PAGE.read_text("utf-8")
     assert BEGIN in page
     # Where this fails, look at what has become weaker; if it should be so, run `make share-docs`.
-    assert rewritten(page, measured(tmp_path)) == page
+    assert rewritten(page, part(tmp_path)) == page
 
 
 def test_a_secret_is_seen_in_each_spelling() -> None:
