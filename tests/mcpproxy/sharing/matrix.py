@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from captures.record import members
 from mcpproxy.sharing.share import ShareOptions, redacted_copy
 from tests.mcpproxy.sharing.leftovers import left, readings
-from tests.mcpproxy.sharing.other_places import OTHER_PLACES, WORDS
+from tests.mcpproxy.sharing.other_places import NAMES, OTHER_PLACES, WORDS, as_numbers, under_names
 from tests.mcpproxy.sharing.places import ONE_LINE, PLACES, Place, Tape
 from tests.mcpproxy.sharing.secret_forms import Planted, fresh, planted
 from tests.mcpproxy.sharing.spellings import SPELLINGS, WRAPPED
@@ -101,6 +101,10 @@ def in_other_places(folder: Path) -> Matrix:
     for place, plant in WORDS.items():
         secrets = [secret for secret in fresh(random) if not secret.kind.startswith(STAYS_IN_WORDS)]
         groups.append(_plant(tape, place, plant, secrets))
+    words = [planted(random, f"word as `{name}`", "{l12}") for name in NAMES]
+    numbers = [planted(random, "PIN", "{n13}"), planted(random, "card", "{card}")]
+    groups.append(_plant(tape, "value of a member", under_names, words))
+    groups.append(_plant(tape, "number", as_numbers, numbers))
     tape.record("close", members(ending="client", totals={}))
     return _shared(tape, groups, folder, ShareOptions(compares=False))
 
@@ -183,7 +187,7 @@ def part(folder: Path) -> str:
     """The generated part of the page.
 
     Args:
-        folder: where captures are written.
+        folder: where captures are written: `common/original.mcpcap`, `others/original.mcpcap`, and their copies.
     """
     common, others = in_each_spelling(folder / "common"), in_other_places(folder / "others")
     kinds, places, spellings = (len({cell[index] for cell in common.planted}) for index in range(3))

@@ -154,3 +154,18 @@ WORDS: Final[dict[str, Place]] = {
     "progress token": _each(lambda text: message(method="notifications/progress", params={"progressToken": text})),
 }
 """The same for words of the protocol, in which hosts and numbers stay."""
+
+NAMES: Final = ("password", "api_key", "clientSecret", "Authorization", "GITHUB_TOKEN", "Cookie", "x-api-key")
+"""Names of members whose values are secrets, whatever they look like."""
+
+
+def under_names(tape: Tape, texts: Sequence[str]) -> None:
+    """Add a text under each of `NAMES`."""
+    for name, text in zip(NAMES, texts, strict=True):
+        tape.frame(message(result={"structuredContent": {name: text, "l": {name: [text]}}}))
+
+
+def as_numbers(tape: Tape, texts: Sequence[str]) -> None:
+    """Add a PIN and the number of a card as numbers."""
+    for name, digits in zip(("pin", "n"), texts, strict=True):
+        tape.frame(b'{"jsonrpc":"2.0","id":7,"result":{"%b":%b}}' % (name.encode(), digits.encode()))
