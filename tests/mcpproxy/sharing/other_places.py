@@ -21,6 +21,11 @@ def message(**more: Any) -> bytes:
     return dumped({"jsonrpc": "2.0", "id": 7, **more})
 
 
+def _all(build: Callable[[list[str]], bytes], **more: Any) -> Place:
+    """A frame for all texts."""
+    return lambda tape, texts: tape.frame(build(list(texts)), **more)
+
+
 def _each(build: Callable[[str], bytes], **more: Any) -> Place:
     """A frame for each text."""
 
@@ -52,10 +57,6 @@ def _in_request(**build: Callable[[str], Any]) -> Place:
 
 def _target(text: str) -> str:
     return f"/mcp/{quote(text, safe=':@=')}?key={quote(text, safe='')}"
-
-
-def _batch(tape: Tape, texts: Sequence[str]) -> None:
-    tape.frame(dumped([{"jsonrpc": "2.0", "id": number, "result": {"v": text}} for number, text in enumerate(texts)]))
 
 
 def _parts(tape: Tape, texts: Sequence[str]) -> None:
@@ -108,23 +109,25 @@ OTHER_PLACES: Final[dict[str, Place]] = {
     "name of the client": _each(lambda text: message(method="initialize", params={"clientInfo": {"name": text}})),
     "name of a parameter": _each(lambda text: message(method="x/y", params={text: "z"})),
     "message of an error": _each(lambda text: message(error={"code": -32000, "message": text})),
-    "next to the result": _each(lambda text: message(result={}, extra=text)),
-    "batch": _batch,
-    "member that occurs twice": _each(
-        lambda text: b'{"jsonrpc":"2.0","id":7,"result":{"v":%b},"result":{}}' % dumped(text)
+    "next to the result": _all(lambda texts: message(result={}, extra=texts)),
+    "batch": _all(lambda texts: dumped([json.loads(message(result={"v": text})) for text in texts])),
+    "member that occurs twice": _all(
+        lambda texts: b'{"jsonrpc":"2.0","id":7,"result":{"v":%b},"result":{}}' % dumped(texts)
     ),
-    "second value of a line": _each(lambda text: message(result={}) + dumped({"v": text})),
-    "after a byte order mark": _each(lambda text: b"\xef\xbb\xbf" + message(result={"v": text})),
-    "not UTF-8": _each(lambda text: b'\xff {"a":%b}' % dumped(text)),
-    "piece of a spread message": _each(lambda text: b'  "v": %b,' % dumped(text)),
-    "150 levels deep": _each(
-        lambda text: b'{"jsonrpc":"2.0","id":7,"result":%b}' % (b"[" * 150 + dumped(text) + b"]" * 150)
+    "second value of a line": _all(lambda texts: message(result={}) + dumped({"v": texts})),
+    "after a byte order mark": _all(lambda texts: b"\xef\xbb\xbf" + message(result={"v": texts})),
+    "not UTF-8": _all(lambda texts: b'\xff {"a":%b}' % dumped(texts)),
+    "piece of a spread message": _all(lambda texts: b'  "v": %b,' % dumped(texts)),
+    "150 levels deep": _all(
+        lambda texts: b'{"jsonrpc":"2.0","id":7,"result":%b}' % (b"[" * 150 + dumped(texts) + b"]" * 150)
     ),
-    "600 levels deep": _each(lambda text: b"[" * 600 + dumped(text) + b"]" * 600),
+    "600 levels deep": _all(lambda texts: b"[" * 600 + dumped(texts) + b"]" * 600),
     "image": _each(
         lambda text: message(result={"data": base64.b64encode(b"\x89PNG\xff" * 12 + text.encode()).decode()})
     ),
-    "torn": _each(lambda text: b'{"jsonrpc":"2.0","id":7,"result":{"v":%b' % dumped(text)[:-1], delim=b"", whole=False),
+    "torn": _all(
+        lambda texts: b'{"jsonrpc":"2.0","id":7,"result":{"v":%b' % dumped(texts)[:-2], delim=b"", whole=False
+    ),
     "torn after a name": _each(
         lambda text: b'{"jsonrpc":"2.0","id":7,"result":{%b' % dumped(text), delim=b"", whole=False
     ),

@@ -92,13 +92,11 @@ def _log(tape: Tape, texts: Sequence[str]) -> None:
 
 
 def _log_line(tape: Tape, texts: Sequence[str]) -> None:
-    for text in texts:
-        tape.frame(escaped(f"INFO started with {text}").encode())
+    tape.frame(escaped(f"INFO started with {' | '.join(texts)}").encode())
 
 
 def _stderr(tape: Tape, texts: Sequence[str]) -> None:
-    for text in texts:
-        tape.record("stderr", stderr_members(escaped(f"warning: {text}").encode()))
+    tape.record("stderr", stderr_members("\n".join(f"warning: {escaped(text)}" for text in texts).encode()))
 
 
 def _header(tape: Tape, texts: Sequence[str]) -> None:
