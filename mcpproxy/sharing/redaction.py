@@ -12,6 +12,7 @@ from enum import IntEnum
 from itertools import chain, count, islice
 from typing import Final, NamedTuple, Protocol
 
+from mcpproxy.sharing.card_numbers import is_card_number
 from mcpproxy.sharing.encodings import decoded_base64, encoded
 from mcpproxy.sharing.escapes import unescaped
 from mcpproxy.sharing.json_places import Edit, JsonToken, NotJson, Path, edited, tokens, within
@@ -24,7 +25,7 @@ from mcpproxy.sharing.names import (
     is_payload,
     is_protocol,
 )
-from mcpproxy.sharing.patterns import credentials, is_card_number, people
+from mcpproxy.sharing.patterns import credentials, people
 from mcpproxy.sharing.pseudonyms import PSEUDONYM, Pseudonyms
 from mcpproxy.sharing.word_lists import META, PROTOCOL
 
