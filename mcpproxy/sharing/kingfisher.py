@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from kingfisher_sdk import Rules, Scanner
 
 from captures.paths import cache_directory
+from mcpproxy.sharing.placeholders import is_placeholder
 
 _FOLDER: Final = "secret-rules"
 _SIGNS: Final = bytes({*range(32), *range(127, 256)} - {*b"\n"}) + rb"""!"#$&'()*,;<>?@[\]^`{|}"""
@@ -70,7 +71,8 @@ class KingfisherScanner:
         for start, end, kind, _ in found:
             if not is_ascii:
                 start, end = len(raw[:start].decode("utf-8", "replace")), len(raw[:end].decode("utf-8", "replace"))
-            secrets.append(Secret(start, end, kind))
+            if not is_placeholder(text[start:end]):
+                secrets.append(Secret(start, end, kind))
         return secrets
 
     def _found(self, raw: bytes) -> Iterator[Secret]:

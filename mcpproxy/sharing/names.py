@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Final
 
 from mcpproxy.sharing.json_places import Path, steps_of
+from mcpproxy.sharing.placeholders import is_placeholder
 from mcpproxy.sharing.word_lists import (
     ENVELOPE,
     HARMLESS,
@@ -21,10 +22,6 @@ _VARIABLE: Final = re.compile(
     r"[A-Z0-9]++(?:_[A-Z0-9]++)*?_(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASS|PAT|CREDENTIALS?|DSN|WEBHOOK)"
 ).fullmatch
 """An environment variable."""
-_PLACEHOLDER: Final = re.compile(
-    r"(?i)[*•.x\s]*|[a-z\s]{0,20}(?:redacted|hidden|masked)[a-z\s]{0,20}|[<\[{$]{1,3}[a-z_\s-]{0,40}[>\]}]{0,3}"
-).fullmatch
-"""Placeholders for a value that was already removed, or has yet to be filled in."""
 _TOP: Final = frozenset({"jsonrpc", "id", "method"})
 _META_FAMILY: Final = ("io.modelcontextprotocol/", "modelcontextprotocol.io/")
 _SIGNS: Final = {ord(sign): None for sign in "_-. "}
@@ -48,7 +45,7 @@ def holds_secret_number(name: str) -> bool:
 
 def is_harmless(value: str) -> bool:
     """Whether a value is harmless even under such a name."""
-    return value.lower() in HARMLESS or _PLACEHOLDER(value) is not None
+    return value.lower() in HARMLESS or is_placeholder(value)
 
 
 def is_protocol(path: Path) -> bool:

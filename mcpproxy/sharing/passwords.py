@@ -11,6 +11,7 @@ from typing import Final
 
 from mcpproxy.sharing.kingfisher import Secret
 from mcpproxy.sharing.names import holds_secret, is_harmless
+from mcpproxy.sharing.placeholders import is_placeholder
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
 from mcpproxy.sharing.word_lists import COOKIE_ATTRIBUTES, NO_PASSWORDS, OBJECTS, PROSE
 
@@ -26,6 +27,8 @@ _MARKS: Final = ("pass", "pwd", "secret", "signature", "authorization", "credent
 _PASSWORDS: Final = frozenset({"passwd", "password", "passphrase", "passcode", "pwd", "secret"})
 _DIRECTORY: Final = re.compile(r"[~/.]|[a-z]:[\\/]").match
 """How the value of the environment variables PWD and OLDPWD begins."""
+_PUBLIC: Final = "publickey"
+"""A `PublicKeyToken`, part of the name of a .NET assembly, is not secret."""
 _TOKEN_BEFORE: Final = re.compile(r"(?:^|[\n\"'{\x1f])[ \t]{0,40}|(?:access|api|auth|bearer|bot|refresh|session)[_-]?")
 _MAX_QUOTED_CHARS: Final = 200
 _SHORTEST: Final = 3
@@ -51,7 +54,8 @@ def assigned(text: str, lower: str) -> Iterator[Secret]:
         at = 0
         while match := _ASSIGNED.search(lower, at):
             start, end = match.span("value")
-            if match["name"] == "pwd" and _DIRECTORY(match["value"]):
+            is_directory = match["name"] == "pwd" and _DIRECTORY(match["value"])
+            if is_directory or lower.startswith(_PUBLIC, match.start() - len(_PUBLIC)):
                 at = start
                 continue
             if _is_code(lower, start, end):
@@ -72,7 +76,7 @@ def assigned(text: str, lower: str) -> Iterator[Secret]:
 def is_random(value: str) -> bool:
     """Whether a word that follows `token=` can be a secret, and is not prose, a placeholder or a pseudonym."""
     plain = value.strip(".,:;!?")
-    if len(plain) < 6 or plain[0] in "$%*." or PSEUDONYM.fullmatch(plain):
+    if len(plain) < 6 or plain[0] in "$%*." or PSEUDONYM.fullmatch(plain) or is_placeholder(plain):
         return False
     has_digit = any(char.isdigit() for char in plain)
     has_sign = any(not char.isalnum() and char not in "._-/" for char in plain)

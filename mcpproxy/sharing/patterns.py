@@ -9,13 +9,17 @@ text has a mark without which they cannot match, as searching for a word is a hu
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from ipaddress import ip_address
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
+from mcpproxy.sharing.card_numbers import card_numbers
 from mcpproxy.sharing.kingfisher import Secret
+from mcpproxy.sharing.logins import hosts as hosts_of_logins
+from mcpproxy.sharing.logins import logins
+from mcpproxy.sharing.network_addresses import addresses, is_address, is_public_address
 from mcpproxy.sharing.passwords import assigned
-from mcpproxy.sharing.pseudonyms import PSEUDONYM, passes_luhn
+from mcpproxy.sharing.placeholders import is_placeholder
+from mcpproxy.sharing.pseudonyms import PSEUDONYM
 from mcpproxy.sharing.word_lists import (
     COMMON_USERS,
     NETWORK_SCHEMES,
@@ -68,6 +72,25 @@ _FORMS: Final = (
         r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
         r"(?:[^-\x1f]|-(?!----END)){0,100000}+(?:-----END [A-Z0-9 ]{1,80}-----)?+",
     ),
+    # A file of PuTTY has the number of lines before them, and their MAC after them.
+    _form(
+        "private-key",
+        "Private-Lines:",
+        r"Private-Lines:[ \t]{0,4}+[0-9]{1,4}\s{1,4}+(?P<value>(?:[A-Za-z0-9+/=]{1,200}+(?![-:])\s{0,4}+){1,1000}+"
+        r"(?:Private-(?:MAC|Hash):[ \t]{0,4}+[0-9a-f]{32,64})?+)",
+    ),
+    _form(
+        "discord-token",
+        ".",
+        r"(?<![\w.-])(?:[MNO](?=[\w-]{0,26}[0-9])[\w-]{23,27}\.[\w-]{6,7}\.[\w-]{27,45}|mfa\.[\w-]{60,100}+)"
+        r"(?![\w-]|\.\w)",
+    ),
+    _form(
+        "azure-sas-signature",
+        "sig",
+        r"(?<![A-Za-z0-9])sig[\"']?[ \t]{0,2}[=:][ \t]{0,2}[\"']?(?=[a-z]{0,60}[A-Z0-9%])"
+        r"(?P<value>(?:[A-Za-z0-9+/_-]|%2[BbFf]){30,200}+(?:={1,2}|(?:%3[Dd]){1,2})?+)",
+    ),
 )
 _CREDENTIAL: Final = re.compile(
     r"(?:bearer|basic|digest|dpop|negotiate|token|apikey)[ \t]{1,4}+"
@@ -100,23 +123,25 @@ _HOST: Final = re.compile(
 _HOST_MARKS: Final = (".internal", ".intranet", ".local", ".lan", ".corp", ".home", ".private")
 _USER_BEFORE: Final = 200
 """Characters before what looks like an address, in which it may show to be a password: `scheme://user:password@host`."""
-_IPV4: Final = re.compile(r"(?<![0-9A-Za-z.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9A-Za-z]|\.[0-9])")
-_CARD: Final = re.compile(r"(?<![0-9A-Za-z.+-])[3-6][0-9](?:[ -]?[0-9]){11,17}(?![0-9A-Za-z]|[.-][0-9])")
 
 
 def credentials(text: str) -> Iterator[Secret]:
     """Tokens, keys and passwords."""
     for kind, marks, pattern in _FORMS:
         if any(mark in text for mark in marks):
+            group = "value" if "value" in pattern.groupindex else 0
             for match in pattern.finditer(text):
-                yield Secret(*match.span(), kind)
+                if not is_placeholder(match[group]):
+                    yield Secret(*match.span(group), kind)
     lower = text.lower() if text.isascii() else text.translate(_LOWER)
     if any(mark in lower for mark in _CREDENTIAL_MARKS):
         for match in _CREDENTIAL.finditer(lower):
-            if not _CHALLENGE(match["value"]):
+            if not _CHALLENGE(match["value"]) and not is_placeholder(match["value"]):
                 yield Secret(*match.span("value"), "credential")
     yield from assigned(text, lower)
     yield from _in_urls(text)
+    for login in logins(text):
+        yield Secret(*login.secret, "login")
 
 
 def _in_urls(text: str) -> Iterator[Secret]:
@@ -135,12 +160,13 @@ def people(text: str) -> Iterator[Secret]:
     for name in _homes(text):
         yield Secret(*name.span("user"), "user-name")
     yield from _hosts(text)
-    for match in _IPV4.finditer(text):
-        if _is_address(match[0]) and not is_public_host(match[0]):
-            yield Secret(*match.span(), "ip-address")
-    for match in _CARD.finditer(text):
-        if is_card_number(re.sub("[ -]", "", match[0])):
-            yield Secret(*match.span(), "card-number")
+    for start, end in addresses(text):
+        yield Secret(start, end, "ip-address")
+    for start, end in card_numbers(text):
+        yield Secret(start, end, "card-number")
+    for login in logins(text):
+        if login.user is not None and is_user(text[slice(*login.user)]):
+            yield Secret(*login.user, "user-name")
 
 
 def _emails(text: str) -> Iterator[Secret]:
@@ -161,7 +187,7 @@ def _hosts(text: str) -> Iterator[Secret]:
         host, scheme = authority["host"], authority["scheme"].lower()
         if scheme not in ("file", "data") and not is_public_host(host):
             start, end = at + authority.start("host"), at + authority.end("host")
-            if _is_address(host):
+            if is_address(host):
                 yield Secret(start, end, "ip-address")
             elif "." in host or scheme in NETWORK_SCHEMES:
                 yield Secret(start, end, "host")
@@ -169,6 +195,9 @@ def _hosts(text: str) -> Iterator[Secret]:
         for match in _HOST.finditer(text):
             if not is_public_host(match[0]):
                 yield Secret(*match.span(), "host")
+    for start, end in hosts_of_logins(text):
+        if not is_public_host(text[start:end]):
+            yield Secret(start, end, "ip-address" if is_address(text[start:end]) else "host")
 
 
 def _urls(text: str) -> Iterator[tuple[int, str, re.Match[str]]]:
@@ -187,18 +216,15 @@ def is_public_host(host: str) -> bool:
         return True
     if any(name == known or name.endswith(f".{known}") for known in SPEC_HOSTS):
         return True
-    if not _is_address(name):
-        return False
-    address = ip_address(name)
-    is_pseudonym = name.startswith("2001:db8:") or (address.version == 4 and int(address) >> 28 == 15)
-    return address.is_loopback or address.is_unspecified or is_pseudonym
+    return is_public_address(name)
 
 
 def is_secret_parameter(name: str, value: str) -> bool:
     """Whether the value of a URL's parameter may be a secret."""
     plain = unquote(value)
     is_word = plain.replace(".", "").isalpha() and len(plain) < 20
-    return name.lower() not in PLAIN_PARAMETERS and len(plain) >= 4 and not is_word and not PSEUDONYM.fullmatch(plain)
+    is_harmless = is_word or is_placeholder(plain) or PSEUDONYM.fullmatch(plain) is not None
+    return name.lower() not in PLAIN_PARAMETERS and len(plain) >= 4 and not is_harmless
 
 
 def is_user(name: str) -> bool:
@@ -206,25 +232,9 @@ def is_user(name: str) -> bool:
     return name.lower() not in COMMON_USERS and bool(name.strip(".")) and not PSEUDONYM.fullmatch(name)
 
 
-def is_card_number(digits: str) -> bool:
-    """Whether digits can be the number of a payment card."""
-    return digits.isdigit() and 13 <= len(digits) <= 19 and digits[0] in "3456" and passes_luhn(digits)
-
-
 def home_users(text: str) -> Iterator[str]:
     """The names of users in a text's paths of home directories."""
     return (match["user"] for match in _homes(text))
-
-
-@lru_cache(4096)
-def _is_address(host: str) -> bool:
-    if not host[:1].isdigit() and ":" not in host:
-        return False
-    try:
-        ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    return True
 
 
 _LOWER: Final = {ord(char): char.lower() for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}

@@ -10,6 +10,7 @@ import os
 import re
 from base64 import b64encode
 from hashlib import blake2b
+from ipaddress import IPv6Address
 from typing import Final
 
 from captures.redact import PREFIX
@@ -60,8 +61,8 @@ class Pseudonyms:
         return ".".join(map(str, (240 | first & 7, *rest)))
 
     def ipv6(self, address: str) -> str:
-        """An IPv6 address out of 2001:db8::/32, which is reserved for documentation (RFC 3849)."""
-        digits = self._digest("ipv6", address.lower(), 12).hex()
+        """An IPv6 address out of 2001:db8::/32, which is reserved for documentation (RFC 3849); spelling is ignored."""
+        digits = self._digest("ipv6", _normal(address), 12).hex()
         return "2001:db8:" + ":".join(digits[at : at + 4] for at in range(0, 24, 4))
 
     def number(self, digits: str) -> str:
@@ -89,6 +90,14 @@ class Pseudonyms:
     def base64(self, data: str) -> str:
         """Base64 of a tag."""
         return b64encode(self.tag(data).encode()).decode()
+
+
+def _normal(address: str) -> str:
+    """An IPv6 address in its shortest spelling, without a zone; any other text in lower case."""
+    try:
+        return str(IPv6Address(address.partition("%")[0]))
+    except ValueError:
+        return address.lower()
 
 
 def passes_luhn(text: str) -> bool:

@@ -12,6 +12,7 @@ from enum import IntEnum
 from itertools import count, islice
 from typing import Final, NamedTuple, Protocol
 
+from mcpproxy.sharing.card_numbers import is_card_number
 from mcpproxy.sharing.encodings import decoded_base64
 from mcpproxy.sharing.json_places import Edit, JsonToken, NotJson, Path, edited, tokens, within
 from mcpproxy.sharing.kinds import UNCERTAIN
@@ -24,7 +25,6 @@ from mcpproxy.sharing.names import (
     is_payload,
     is_protocol,
 )
-from mcpproxy.sharing.patterns import is_card_number
 from mcpproxy.sharing.pseudonyms import PSEUDONYM, Pseudonyms
 from mcpproxy.sharing.search import ChosenText, SecretSearch
 from mcpproxy.sharing.word_lists import META, PROTOCOL

@@ -36,6 +36,19 @@ HARMLESS: Final = _words("""
 """)
 """Values that are not secret even under such a name."""
 
+PLACEHOLDERS: Final = _words("""
+    changeme change_me change-me replaceme replace_me replace-me fixme todo tbd placeholder dummy your_password_here
+""")
+"""Words that stand where a secret belongs."""
+
+PLACEHOLDER_NOUNS: Final = _words("""
+    key keys token tokens secret password passwd pass passphrase credential credentials here id value me it
+""")
+"""Words with which such a placeholder ends: `YOUR_API_KEY`, `your-token-here`."""
+
+PLACEHOLDER_VERBS: Final = _words("insert replace enter paste")
+"""Words with which one begins that tells what to do: `INSERT_CLIENT_SECRET`."""
+
 NO_PASSWORDS: Final = HARMLESS | _words("""
     mandatory needed missing empty unset set invalid incorrect wrong changed expired unknown undefined nil given
     provided specified unspecified secure insecure encrypted hashed plain plaintext weak strong ok failed denied

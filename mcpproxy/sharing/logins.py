@@ -1,0 +1,103 @@
+"""Logins as programs write them: `.netrc`, Oracle's `user/password@`, and passwords among the options of commands.
+
+Everything takes linear time.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from mcpproxy.sharing.placeholders import is_placeholder
+from mcpproxy.sharing.word_lists import PROSE
+
+_NETRC: Final = re.compile(
+    r"(?<![\w.-])(?:machine\s{1,9}+(?P<host>[\w.:-]{1,255}+)|default)"
+    r"(?P<words>(?:\s{1,9}+(?:login|account|password)\s{1,9}+[^\s\"'\x1f]{1,256}+){1,3}+)"
+)
+_NETRC_WORD: Final = re.compile(r"\s(?P<name>login|account|password)\s++(?P<value>\S++)")
+_ORACLE: Final = re.compile(
+    r"(?:jdbc:oracle:[a-z0-9]{2,8}:|(?<![\w.-])(?:sqlplus|sqlldr|expdp|impdp|rman)[ \t]{1,4}+"
+    r"(?:-[A-Za-z]{1,8}[ \t]{1,4}+)?+)"
+    r"(?P<login>[^\s/@:\"'\\\x1f]{1,128}+/(?:\\?\"[^\"\n\\]{1,128}+\\?\"|[^\s@\"'\\\x1f]{1,128}+)(?=@))?+"
+    r"@(?://)?+(?P<host>[\w.-]{1,255}+)?+"
+)
+_SEPARATOR: Final = r"(?:\"?[ \t]{1,9}+|[\"'],[ \t]{0,4}+[\"']|\"\x1f\n(?:[^=\"\n]{0,60}+=\")?+)"
+"""Between the words of a command: also if it is a list in JSON, and if the words are the values of a document."""
+_WORD: Final = r"(?:'(?!,)[^'\n]{0,200}+'|\"(?!,)[^\"\n\x1f]{0,200}+\"|[^\s'\"|;&<>`\x1f]{1,300}+){1,4}+"
+_COMMAND: Final = re.compile(
+    r"(?<![\w.-])(?P<program>mysql(?:dump|admin|import|check|show|slap|binlog|pump|sh)?"
+    r"|mariadb(?:-dump|-admin|-import|-check|-show|-slap|-binlog)?|mycli|sshpass|redis-cli|sqlcmd|mongosh|mongodump"
+    rf"|mongorestore)(?:\.exe)?(?P<words>(?:{_SEPARATOR}{_WORD}){{1,40}}+)"
+)
+_VALUE: Final = (
+    r"['\"]?(?P<value>(?<=')[^'\n]{1,200}+(?=')|(?<=\")[^\"\n\x1f]{1,200}+(?=\")|[^\s'\"|;&<>`\x1f]{1,200}+)"
+)
+_ATTACHED: Final = re.compile(rf"(?<=[ \t\"'])-p{_VALUE}")
+_SEPARATE: Final = {
+    "sshpass": re.compile(rf"(?<=[ \t\"'])-p(?:{_SEPARATOR})?+{_VALUE}"),
+    "redis-cli": re.compile(rf"(?<=[ \t\"'])(?:-a|--pass){_SEPARATOR}{_VALUE}"),
+    "sqlcmd": re.compile(rf"(?<=[ \t\"'])-P(?:{_SEPARATOR})?+{_VALUE}"),
+    "mongo": re.compile(rf"(?<=[ \t\"'])(?:-p|--password){_SEPARATOR}{_VALUE}"),
+}
+"""How the programs take a password that may be a word of its own; all others are MySQL's."""
+_PORTS: Final = re.compile(r"[0-9.:]{1,40}(?:/tcp|/udp)?").fullmatch
+"""What follows `-p` if `mysql` is the name of a container: `-p3306:3306`."""
+
+
+class Login(NamedTuple):
+    """The parts of a login, each as where it begins and ends in the text."""
+
+    secret: tuple[int, int]
+    """The password, or user and password together."""
+    user: tuple[int, int] | None = None
+    """The user, if it is a word of its own."""
+    host: tuple[int, int] | None = None
+
+
+def logins(text: str) -> Iterator[Login]:
+    """The logins in a text."""
+    if "password" in text and ("machine" in text or "default" in text):
+        yield from _netrc(text)
+    for match in _oracle(text):
+        if match["login"]:
+            yield Login(match.span("login"))
+    for command in _COMMAND.finditer(text):
+        yield from _in_command(command)
+
+
+def hosts(text: str) -> Iterator[tuple[int, int]]:
+    """Where the hosts of logins begin and end, and those of Oracle's addresses without a login."""
+    if "machine" in text and "password" in text:
+        for login in _netrc(text):
+            if login.host is not None:
+                yield login.host
+    for match in _oracle(text):
+        if match["host"]:
+            yield match.span("host")
+
+
+def _netrc(text: str) -> Iterator[Login]:
+    for entry in _NETRC.finditer(text):
+        words = {word["name"]: word for word in _NETRC_WORD.finditer(text, *entry.span("words"))}
+        password, user = words.get("password"), words.get("login")
+        is_prose = user is not None and user["value"] in PROSE
+        if password is None or is_prose or password["value"] in PROSE or is_placeholder(password["value"]):
+            continue
+        host = entry.span("host") if entry["host"] else None
+        yield Login(password.span("value"), user.span("value") if user else None, host)
+
+
+def _oracle(text: str) -> Iterator[re.Match[str]]:
+    if "@" in text and ("oracle:" in text or "sqlplus" in text or "sqlldr" in text or "pdp" in text or "rman" in text):
+        for match in _ORACLE.finditer(text):
+            if match["login"] is None or not all(map(is_placeholder, match["login"].split("/", 1))):
+                yield match
+
+
+def _in_command(command: re.Match[str]) -> Iterator[Login]:
+    program = command["program"]
+    pattern = _SEPARATE.get("mongo" if program.startswith("mongo") else program, _ATTACHED)
+    for option in pattern.finditer(command.string, *command.span("words")):
+        value = option["value"]
+        if not is_placeholder(value) and value[0] not in "$%`" and not _PORTS(value):
+            yield Login(option.span("value"))
