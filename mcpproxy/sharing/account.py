@@ -18,7 +18,7 @@ _MAX_STEP_CHARS: Final = 40
 
 
 @dataclass
-class Account:
+class RedactionAccount:
     """What a share did to a capture."""
 
     path: Path
@@ -33,6 +33,8 @@ class Account:
     """How many of these have a type unknown to this version, so that they could not be judged."""
     out_of_order: int = 0
     """Records of the original whose number is not above the one before them; the copy lacks them."""
+    left_out_values: int = 0
+    """Recognised values that were not searched for elsewhere, because there were too many or they are too long."""
     is_damaged: bool = False
     """Whether bytes of the original are not a record, or records are missing or repeated."""
     is_compared: bool = False

@@ -10,7 +10,7 @@ from analysis.protocol.json_pointer import names, step
 from analysis.reading import Reading
 from analysis.rules.finding import Finding
 from captures.reader import Capture
-from mcpproxy.sharing.account import Account
+from mcpproxy.sharing.account import RedactionAccount
 
 Marks: TypeAlias = Counter[tuple[str, int, str]]
 """Findings by what does not change in a copy: rule, frame and pointer."""
@@ -21,7 +21,7 @@ def marks_of(findings: Iterable[Finding]) -> Marks:
     return Counter([(finding.rule, finding.frame, finding.pointer) for finding in findings])
 
 
-def compare(before: Marks, copy: Path, account: Account) -> None:
+def compare(before: Marks, copy: Path, account: RedactionAccount) -> None:
     """Add to the account which findings the copy keeps, hides and creates.
 
     Args:

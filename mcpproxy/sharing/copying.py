@@ -5,7 +5,7 @@ between wait, up to `HELD` bytes.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,7 +28,7 @@ from captures.record import (
 )
 from captures.verdict import UNJUDGED, Envelope
 from captures.versions import FORMAT_VERSION
-from mcpproxy.sharing.account import Account
+from mcpproxy.sharing.account import RedactionAccount
 from mcpproxy.sharing.comparison import Marks, marks_of
 from mcpproxy.sharing.frames import FrameRedactor, Redacted
 from mcpproxy.sharing.records import KNOWN, RecordRedactor
@@ -67,9 +67,10 @@ class Copier:
         self,
         frames: FrameRedactor,
         records: RecordRedactor,
-        account: Account,
+        account: RedactionAccount,
         reading: Reading,
         held: int = HELD,
+        is_unchanged: Callable[[Frame], bool] = lambda _: False,
     ) -> None:
         """Create a copier.
 
@@ -79,6 +80,7 @@ class Copier:
             account: counts what is done.
             reading: the reading of the original, from which nothing has been read yet.
             held: the most bytes of lines that wait.
+            is_unchanged: whether nothing in a frame is replaced, without parsing it; False if that is not certain.
         """
         self._frames = frames
         self._records = records
@@ -87,6 +89,7 @@ class Copier:
         self.findings: Marks = Counter()
         """The findings of the reading's rules; empty if it has no rules."""
         self._held = held
+        self._is_unchanged = is_unchanged
         self._parts: dict[_Stream, _Parts] = {}
         self._waiting: list[tuple[Record, bytes]] = []
         self._waiting_bytes = 0
@@ -189,6 +192,9 @@ class Copier:
 
     def _redacted(self, frame: Frame, most: int | None = None) -> Redacted:
         self._account.frames += 1
+        if self._is_unchanged(frame):
+            self._count_bytes(Redacted(frame.raw, []), len(frame.raw))
+            return Redacted(frame.raw, [])
         redacted = self._frames.frame(
             frame.raw, frame.dir, frame.unit, whole=frame.whole, is_partial=frame.is_partial, event=frame.event
         )

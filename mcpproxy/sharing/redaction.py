@@ -15,12 +15,14 @@ from typing import Final, NamedTuple, Protocol
 from mcpproxy.sharing.card_numbers import is_card_number
 from mcpproxy.sharing.encodings import decoded_base64
 from mcpproxy.sharing.json_places import Edit, JsonToken, NotJson, Path, edited, tokens, within
-from mcpproxy.sharing.kinds import UNCERTAIN
+from mcpproxy.sharing.kinds import UNCERTAIN, is_known_value
 from mcpproxy.sharing.kingfisher import KingfisherScanner, SearchLimitReached, Secret
+from mcpproxy.sharing.known_values import KnownValueSearch
 from mcpproxy.sharing.names import (
     holds_secret,
     holds_secret_number,
     is_client_metadata,
+    is_definition,
     is_harmless,
     is_payload,
     is_protocol,
@@ -60,6 +62,9 @@ class RedactionChoices(ChosenText, Protocol):
 
     def keeps(self, kind: str, secret: str, path: Path) -> bool:
         """Whether something stays although it looks like a secret."""
+
+    def unreviewed(self) -> "RedactionChoices":
+        """The same choices, except that the user is not asked."""
 
 
 class _Mark(IntEnum):
@@ -122,13 +127,13 @@ class _Reading:
         """Search all leaves together, once."""
         whole = "".join(self._texts)
         self._texts = []
-        for start, end, kind, value in search(whole) if whole else ():
+        for start, end, kind, inner in search(whole) if whole else ():
             index = max(0, bisect_right(self.starts, start) - 1)
             while index < len(self.starts) and self.starts[index] < end:
                 begin = self.starts[index]
                 first, last = max(0, start - begin), min(self.ends[index], end) - begin
                 if first < last:
-                    self.secrets.setdefault(index, []).append(Secret(first, last, kind, value))
+                    self.secrets.setdefault(index, []).append(Secret(first, last, kind, inner))
                 index += 1
 
 
@@ -143,6 +148,8 @@ class Redactor:
         *,
         bodies: bool,
         unparsed: bool,
+        known: KnownValueSearch | None = None,
+        on_secret: Callable[[Secret, str], None] | None = None,
     ) -> None:
         """Create a redactor.
 
@@ -152,9 +159,13 @@ class Redactor:
             choices: the user's choices.
             bodies: whether values in bodies stay if they are not secret.
             unparsed: whether binary data stays, although it cannot be searched.
+            known: the values, and the names of users, that were recognised in the capture.
+            on_secret: called with each secret that the user does not keep, and the text that it is in.
         """
         self.pseudonyms = pseudonyms
-        self._search = SecretSearch(catalogue, choices, blobs=not unparsed)
+        self.search = SecretSearch(catalogue, choices, known, blobs=not unparsed)
+        """Finds the secrets in texts."""
+        self._on_secret = on_secret
         self._choices = choices
         self.bodies = bodies
         """Whether values in bodies stay if they are not secret."""
@@ -164,19 +175,10 @@ class Redactor:
         self.renamed: dict[str, str] = {}
         """Names of members, and their pseudonyms."""
 
-    @property
-    def users(self) -> frozenset[str]:
-        """Users' names, in lower case, that are replaced wherever they are a word."""
-        return self._search.users
-
-    @users.setter
-    def users(self, names: frozenset[str]) -> None:
-        self._search.users = names
-
     def text(self, text: str, made: list[Replacement], path: Path = None) -> str:
         """A text with its secrets replaced, or all of it; the replacements are added to `made`."""
         try:
-            secrets = self._search.secrets(text)
+            secrets = self.search.secrets(text)
         except SearchLimitReached:
             secrets = [Secret(0, len(text), "unparsed")]
         return edited(text, self._edits(text, secrets, made, path))
@@ -185,7 +187,7 @@ class Redactor:
         """The name of a server or a file, redacted like a text; in `anna-notes`, a user's name is a word too."""
         kept = self.text(text, made, path)
         words = [
-            Secret(*word.span(), "user-word") for word in _LABEL_WORD.finditer(kept) if self._search.is_user(word[0])
+            Secret(*word.span(), "user-word") for word in _LABEL_WORD.finditer(kept) if self.search.is_user(word[0])
         ]
         return self.replaced(kept, words, made, path)
 
@@ -198,10 +200,12 @@ class Redactor:
         """
         reading = _Reading()
         self._places_left = MAX_JSON_TOKENS
+        self.search.has_decoded = False
         self._read(text, None, 0, reading)
-        reading.searched(self._search.secrets)
+        reading.searched(self.search.secrets)
         if not reading.secrets and not reading.is_touched:
-            self._clean_names.update(islice(reading.names, max(0, CLEAN_NAMES - len(self._clean_names))))
+            if not self.search.has_decoded:
+                self._clean_names.update(islice(reading.names, max(0, CLEAN_NAMES - len(self._clean_names))))
             return text
         return edited(text, self._document_edits(text, None, iter(reading.marks), count(), reading.secrets, made))
 
@@ -224,10 +228,12 @@ class Redactor:
             case "ip-address":
                 bare = secret.strip("[]")
                 return secret.replace(bare, make.ipv6(bare) if ":" in bare else make.ipv4(bare))
-            case "secret-in-hexadecimal" | "personal-in-hexadecimal":
+            case "secret-in-hexadecimal" | "personal-in-hexadecimal" | "known-value-in-hexadecimal":
                 return make.identifier(secret)
-            case "blob" | "secret-in-base64" | "personal-in-base64":
+            case "blob" | "secret-in-base64" | "personal-in-base64" | "known-value-in-base64":
                 return make.base64(secret)
+            case "known-value" if self.search.known.is_host(secret):
+                return make.host(secret)
         return make.tag(secret)
 
     def _read(self, text: str, base: Path, depth: int, reading: _Reading) -> None:
@@ -302,8 +308,10 @@ class Redactor:
         """The edits of a string's text."""
         text, path = place.text, place.path
         if place.is_name:
-            if not secrets and len(self._clean_names) < CLEAN_NAMES:
+            if not secrets and not self.search.has_decoded and len(self._clean_names) < CLEAN_NAMES:
                 self._clean_names.add(text)
+            if is_definition(path, is_name=True):
+                secrets = [secret for secret in secrets if not is_known_value(secret.kind)]
             edits = self._edits(text, secrets, made, path)
             if edits and len(self.renamed) < CLEAN_NAMES:
                 self.renamed[text] = edited(text, edits)
@@ -314,7 +322,10 @@ class Redactor:
         if is_protocol(path):
             secrets = [secret for secret in secrets if secret.kind not in UNCERTAIN]
         elif kind is not None:
+            self._report(text, secrets, path)
             secrets = [Secret(*_after_scheme(text), kind)]
+        elif is_definition(path):
+            secrets = [secret for secret in secrets if not is_known_value(secret.kind)]
         return self._edits(text, secrets, made, path)
 
     def _kind_of_all(self, place: JsonToken, *, has_meta: bool) -> str | None:
@@ -353,6 +364,8 @@ class Redactor:
     def _edits(self, text: str, secrets: Iterable[Secret], made: list[Replacement], path: Path) -> list[Edit]:
         """The edits for secrets; overlapping secrets are replaced together."""
         edits: list[Edit] = []
+        secrets = list(secrets)
+        self._report(text, secrets, path)
         for start, end, kind, _ in _apart(secrets):
             secret = text[start:end]
             if not secret or PSEUDONYM.fullmatch(secret) or self._choices.keeps(kind, secret, path):
@@ -361,6 +374,13 @@ class Redactor:
             edits.append(Edit(start, end, pseudonym))
             made.append(Replacement(kind, secret, pseudonym, path))
         return edits
+
+    def _report(self, text: str, secrets: Iterable[Secret], path: Path) -> None:
+        """Call `on_secret` with the secrets that the user does not keep."""
+        if self._on_secret is not None:
+            for secret in secrets:
+                if not self._choices.keeps(secret.kind, text[secret.start : secret.end], path):
+                    self._on_secret(secret, text)
 
 
 _OWN_NAMES: Final = PROTOCOL | META

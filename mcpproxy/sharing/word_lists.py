@@ -147,3 +147,9 @@ LAUNCHERS: Final = _words("""
     npx npm bunx bun uvx uv pipx pnpm yarn python python3 node deno docker podman sh bash zsh java dotnet go ruby
 """)
 """Programs so common that their name says nothing."""
+
+FILE_ENDINGS: Final = _words("""
+    app bat c cc cfg conf cpp css csv env go h html ini java js json lock log md mjs php pl ps py rb rs sh so sql svg
+    toml ts tsx txt xml yaml yml zip
+""")
+"""Endings of files, some of which are top-level domains as well."""
