@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from captures.errors import CannotCreate
 from captures.file import is_live
@@ -31,30 +31,30 @@ def unchanging(capture: Capture) -> Iterator[Capture]:
     if not any(is_live(segment) for segment in capture.segments):
         yield capture
         return
-    with private_folder() as folder, ExitStack() as locks:
-        for segment in capture.segments:
-            is_growing = is_live(segment)
-            _copy(segment, folder / segment.name)
-            if is_growing:
-                # So that readers know that its end is not the end of the session.
-                locks.callback(os.close, lock_temporary(folder / segment.name))
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(private_folder())
+            for segment in capture.segments:
+                is_growing = is_live(segment)
+                _copy(segment, folder / segment.name)
+                if is_growing:
+                    # So that readers know that its end is not the end of the session.
+                    stack.callback(os.close, lock_temporary(folder / segment.name))
+        except OSError as error:
+            raise CannotCreate(
+                f"cannot copy {capture.path}, which is being recorded, to {tempfile.gettempdir()}: {error.strerror}; "
+                "set TMPDIR to another folder"
+            ) from error
         yield Capture(folder / capture.path.name)
 
 
 def _copy(segment: Path, target: Path) -> None:
-    with open_capture(segment) as file:
-        try:
-            with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy:
-                _copy_bytes(file, copy, os.fstat(file.fileno()).st_size)
-        except OSError as error:
-            place = tempfile.gettempdir()
-            raise CannotCreate(
-                f"cannot copy {segment}, which is being recorded, to {place}: {error.strerror}; "
-                "set TMPDIR to another folder"
-            ) from error
-
-
-def _copy_bytes(file: BinaryIO, copy: BinaryIO, size: int) -> None:
-    while size > 0 and (chunk := file.read(min(_CHUNK, size))):
-        copy.write(chunk)
-        size -= len(chunk)
+    """Copy the bytes that a file has now, as it may grow faster than it is copied."""
+    with (
+        open_capture(segment) as file,
+        open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as copy,
+    ):
+        size = os.fstat(file.fileno()).st_size
+        while size > 0 and (chunk := file.read(min(_CHUNK, size))):
+            copy.write(chunk)
+            size -= len(chunk)
