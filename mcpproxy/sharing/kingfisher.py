@@ -36,6 +36,8 @@ class Secret(NamedTuple):
     end: int
     kind: str
     """What it is, in a few words joined by hyphens."""
+    value: str | None = None
+    """The secret in plain text, if the stretch encodes it."""
 
 
 @cache
@@ -66,7 +68,7 @@ class KingfisherScanner:
             return []
         is_ascii = len(raw) == len(text)
         secrets = []
-        for start, end, kind in found:
+        for start, end, kind, _ in found:
             if not is_ascii:
                 start, end = len(raw[:start].decode("utf-8", "replace")), len(raw[:end].decode("utf-8", "replace"))
             if not is_placeholder(text[start:end]):

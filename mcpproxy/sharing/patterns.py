@@ -112,7 +112,7 @@ _EMAIL: Final = re.compile(
     r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}+@(?:[A-Za-z0-9-]{1,63}+\.){1,8}+[A-Za-z]{2,24}+(?![A-Za-z0-9-])"
 )
 _HOME: Final = re.compile(
-    r"(?:(?<![A-Za-z0-9_.])(?:/var|/export)?/(?:home|Users)/|(?<![A-Za-z])[A-Za-z]:(?:\\{1,4}|/)Users(?:\\{1,4}|/)"
+    r"(?:(?<![A-Za-z0-9_.])(?:/var|/export)?/(?:home|Users)/|(?<![A-Za-z])[A-Za-z]:(?:\\{1,8}|/)Users(?:\\{1,8}|/)"
     r"|%2[Ff](?:home|Users)%2[Ff])(?P<user>[^/\\\s\"'`:;,<>|*?()\[\]{}$%&=#\x00-\x1f]{1,64}+)"
 )
 HOME_MARKS: Final = ("home/", "Users/", "Users\\", "home%2", "Users%2")

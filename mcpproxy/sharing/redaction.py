@@ -9,13 +9,13 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from itertools import chain, count, islice
+from itertools import count, islice
 from typing import Final, NamedTuple, Protocol
 
 from mcpproxy.sharing.card_numbers import is_card_number
-from mcpproxy.sharing.encodings import decoded_base64, encoded
-from mcpproxy.sharing.escapes import unescaped
+from mcpproxy.sharing.encodings import decoded_base64
 from mcpproxy.sharing.json_places import Edit, JsonToken, NotJson, Path, edited, tokens, within
+from mcpproxy.sharing.kinds import UNCERTAIN
 from mcpproxy.sharing.kingfisher import KingfisherScanner, SearchLimitReached, Secret
 from mcpproxy.sharing.names import (
     holds_secret,
@@ -25,12 +25,10 @@ from mcpproxy.sharing.names import (
     is_payload,
     is_protocol,
 )
-from mcpproxy.sharing.patterns import credentials, people
 from mcpproxy.sharing.pseudonyms import PSEUDONYM, Pseudonyms
+from mcpproxy.sharing.search import ChosenText, SecretSearch
 from mcpproxy.sharing.word_lists import META, PROTOCOL
 
-MAX_FRAME_SECRETS: Final = 100_000
-"""The most secrets in one frame. A frame with more is a list of them, and replaced whole."""
 MAX_JSON_TOKENS: Final = 1_000_000
 """The most values and names in one frame, those of JSON in strings among them: each takes some 150 bytes of memory."""
 MAX_NESTED_JSON_DEPTH: Final = 8
@@ -40,16 +38,8 @@ CLEAN_NAMES: Final = 20_000
 
 _BLOBS: Final = frozenset({"data", "blob"})
 _BLOB: Final = re.compile(r"[A-Za-z0-9+/\r\n]{64,}+={0,2}\s*").fullmatch
-_DATA_URI: Final = re.compile(r"(?i)\bdata:[^,\s\x1f]{0,200};base64,(?P<data>[A-Za-z0-9+/_%-]{16,}+=*)")
 _LABEL_WORD: Final = re.compile(r"[A-Za-z0-9]++")
 _SCHEME: Final = re.compile(r"(?i)(?:bearer|basic|digest|dpop|negotiate|token)[ \t]++(?=\S)").match
-PERSONAL: Final = frozenset(
-    {"email", "user-name", "user-word", "host", "ip-address", "personal-in-base64", "personal-in-percent-encoding"}
-    | {"personal-in-hexadecimal"}
-)
-"""Kinds that identify a person or a host, but give no access."""
-_UNCERTAIN: Final = frozenset({"host", "ip-address", "user-word", "card-number", "url-parameter"})
-"""Kinds that are left alone in ids, cursors and other words of the protocol."""
 
 
 class Replacement(NamedTuple):
@@ -62,14 +52,11 @@ class Replacement(NamedTuple):
     """The path to it in a JSON document."""
 
 
-class RedactionChoices(Protocol):
+class RedactionChoices(ChosenText, Protocol):
     """The user's additions to what is replaced by default, and exceptions to it."""
 
     def redacts(self, path: Path) -> bool:
         """Whether a value is replaced whole."""
-
-    def matches(self, text: str) -> Iterable[Secret]:
-        """Further stretches of a text to replace."""
 
     def keeps(self, kind: str, secret: str, path: Path) -> bool:
         """Whether something stays although it looks like a secret."""
@@ -135,13 +122,13 @@ class _Reading:
         """Search all leaves together, once."""
         whole = "".join(self._texts)
         self._texts = []
-        for start, end, kind in search(whole) if whole else ():
+        for start, end, kind, value in search(whole) if whole else ():
             index = max(0, bisect_right(self.starts, start) - 1)
             while index < len(self.starts) and self.starts[index] < end:
                 begin = self.starts[index]
                 first, last = max(0, start - begin), min(self.ends[index], end) - begin
                 if first < last:
-                    self.secrets.setdefault(index, []).append(Secret(first, last, kind))
+                    self.secrets.setdefault(index, []).append(Secret(first, last, kind, value))
                 index += 1
 
 
@@ -167,9 +154,7 @@ class Redactor:
             unparsed: whether binary data stays, although it cannot be searched.
         """
         self.pseudonyms = pseudonyms
-        self.users: frozenset[str] = frozenset()
-        """Users' names, in lower case, that are replaced wherever they are a word."""
-        self._catalogue = catalogue
+        self._search = SecretSearch(catalogue, choices, blobs=not unparsed)
         self._choices = choices
         self.bodies = bodies
         """Whether values in bodies stay if they are not secret."""
@@ -179,10 +164,19 @@ class Redactor:
         self.renamed: dict[str, str] = {}
         """Names of members, and their pseudonyms."""
 
+    @property
+    def users(self) -> frozenset[str]:
+        """Users' names, in lower case, that are replaced wherever they are a word."""
+        return self._search.users
+
+    @users.setter
+    def users(self, names: frozenset[str]) -> None:
+        self._search.users = names
+
     def text(self, text: str, made: list[Replacement], path: Path = None) -> str:
         """A text with its secrets replaced, or all of it; the replacements are added to `made`."""
         try:
-            secrets = self._secrets(text)
+            secrets = self._search.secrets(text)
         except SearchLimitReached:
             secrets = [Secret(0, len(text), "unparsed")]
         return edited(text, self._edits(text, secrets, made, path))
@@ -190,7 +184,9 @@ class Redactor:
     def label(self, text: str, made: list[Replacement], path: Path = None) -> str:
         """The name of a server or a file, redacted like a text; in `anna-notes`, a user's name is a word too."""
         kept = self.text(text, made, path)
-        words = [Secret(*word.span(), "user-word") for word in _LABEL_WORD.finditer(kept) if self._is_user(word[0])]
+        words = [
+            Secret(*word.span(), "user-word") for word in _LABEL_WORD.finditer(kept) if self._search.is_user(word[0])
+        ]
         return self.replaced(kept, words, made, path)
 
     def document(self, text: str, made: list[Replacement]) -> str:
@@ -203,7 +199,7 @@ class Redactor:
         reading = _Reading()
         self._places_left = MAX_JSON_TOKENS
         self._read(text, None, 0, reading)
-        reading.searched(self._secrets)
+        reading.searched(self._search.secrets)
         if not reading.secrets and not reading.is_touched:
             self._clean_names.update(islice(reading.names, max(0, CLEAN_NAMES - len(self._clean_names))))
             return text
@@ -233,50 +229,6 @@ class Redactor:
             case "blob" | "secret-in-base64" | "personal-in-base64":
                 return make.base64(secret)
         return make.tag(secret)
-
-    # --- what is secret
-
-    def _secrets(self, text: str) -> list[Secret]:
-        """The secrets in a text, in no particular order; they may overlap.
-
-        Raises:
-            SearchLimitReached: there are too many, or the search takes too long.
-        """
-        searches = chain(self._found(text), self._choices.matches(text))
-        context = unescaped(text)
-        if context is not None:
-            # The text itself is searched as well: what seems an escape may be a folder, as in `C:\Users\nina`.
-            searches = chain(searches, context.original(list(islice(self._found(context.text), MAX_FRAME_SECRETS + 1))))
-        secrets = list(islice(searches, MAX_FRAME_SECRETS + 1))
-        if len(secrets) > MAX_FRAME_SECRETS:
-            raise SearchLimitReached(f"it holds more than {MAX_FRAME_SECRETS:,} secrets")
-        return _not_ours(text, secrets) if secrets else secrets
-
-    def _found(self, text: str) -> Iterator[Secret]:
-        return chain(
-            self._catalogue.secrets(text),
-            credentials(text),
-            people(text),
-            self._data_uris(text),
-            encoded(text, self._catalogue.secrets),
-            self._users_in(text),
-        )
-
-    def _data_uris(self, text: str) -> Iterator[Secret]:
-        for uri in _DATA_URI.finditer(text):
-            if not self._unparsed:
-                yield Secret(*uri.span("data"), "blob")
-
-    def _users_in(self, text: str) -> Iterator[Secret]:
-        lower = text.lower()
-        if not any(user in lower for user in self.users):
-            return
-        for word in re.finditer(r"[A-Za-z0-9_.-]++", text):
-            if self._is_user(word[0]):
-                yield Secret(*word.span(), "user-word")
-
-    def _is_user(self, word: str) -> bool:
-        return word.lower() in self.users
 
     def _read(self, text: str, base: Path, depth: int, reading: _Reading) -> None:
         """Read a document and those in its strings.
@@ -360,7 +312,7 @@ class Redactor:
         if kind is None and not secrets:  # nearly all: what follows takes longer
             return []
         if is_protocol(path):
-            secrets = [secret for secret in secrets if secret.kind not in _UNCERTAIN]
+            secrets = [secret for secret in secrets if secret.kind not in UNCERTAIN]
         elif kind is not None:
             secrets = [Secret(*_after_scheme(text), kind)]
         return self._edits(text, secrets, made, path)
@@ -401,7 +353,7 @@ class Redactor:
     def _edits(self, text: str, secrets: Iterable[Secret], made: list[Replacement], path: Path) -> list[Edit]:
         """The edits for secrets; overlapping secrets are replaced together."""
         edits: list[Edit] = []
-        for start, end, kind in _apart(secrets):
+        for start, end, kind, _ in _apart(secrets):
             secret = text[start:end]
             if not secret or PSEUDONYM.fullmatch(secret) or self._choices.keeps(kind, secret, path):
                 continue
@@ -409,20 +361,6 @@ class Redactor:
             edits.append(Edit(start, end, pseudonym))
             made.append(Replacement(kind, secret, pseudonym, path))
         return edits
-
-
-def _not_ours(text: str, secrets: list[Secret]) -> list[Secret]:
-    """The secrets that are not pseudonyms or parts of them: a capture may be shared again."""
-    ours = [match.span() for match in PSEUDONYM.finditer(text)]
-    if not ours:
-        return secrets
-    starts = [start for start, _ in ours]
-
-    def is_ours(secret: Secret) -> bool:
-        index = bisect_right(starts, secret.start) - 1
-        return index >= 0 and secret.end <= ours[index][1]
-
-    return [secret for secret in secrets if not is_ours(secret)]
 
 
 _OWN_NAMES: Final = PROTOCOL | META

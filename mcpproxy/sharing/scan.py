@@ -10,9 +10,10 @@ from captures.record import Record, raw_bytes
 from mcpproxy.sharing.choices import ShareChoices
 from mcpproxy.sharing.frames import FrameRedactor
 from mcpproxy.sharing.json_places import pointer_of
+from mcpproxy.sharing.kinds import PERSONAL
 from mcpproxy.sharing.kingfisher import catalogue
 from mcpproxy.sharing.pseudonyms import Pseudonyms
-from mcpproxy.sharing.redaction import PERSONAL, Redactor, Replacement
+from mcpproxy.sharing.redaction import Redactor, Replacement
 
 _SHOWN: Final = 4
 _UNLIKELY: Final = frozenset({"url-parameter", "client-metadata"})

@@ -13,14 +13,15 @@ import pytest
 import mcpproxy.sharing.frames as sharing_frames
 from captures import exact_judge
 from captures.limits import MAX_STRUCTURAL_CHARS
-from mcpproxy.sharing import redaction
+from mcpproxy.sharing import redaction, search
 from mcpproxy.sharing.choices import ShareChoices
-from mcpproxy.sharing.encodings import decoded_base64, encoded
+from mcpproxy.sharing.encodings import decoded_base64
 from mcpproxy.sharing.frames import FrameRedactor
-from mcpproxy.sharing.kingfisher import Secret, catalogue
+from mcpproxy.sharing.kingfisher import catalogue
 from mcpproxy.sharing.patterns import people
 from mcpproxy.sharing.pseudonyms import Pseudonyms
 from mcpproxy.sharing.redaction import Redactor, Replacement
+from mcpproxy.sharing.search import SecretSearch
 
 
 @pytest.fixture(scope="module")
@@ -169,11 +170,13 @@ def check_base64(size: int) -> None:
     assert searched(text) < 12 * len(text)
 
 
+@pytest.mark.usefixtures("secret_rules")
 def test_each_character_of_base64_is_decoded_a_bounded_number_of_times() -> None:
     check_base64(20_000)
 
 
 @pytest.mark.soak
+@pytest.mark.usefixtures("secret_rules")
 def test_each_character_of_much_base64_is_decoded_a_bounded_number_of_times() -> None:
     check_base64(1_250_000)
 
@@ -182,11 +185,6 @@ def searched(text: str) -> int:
     """How many characters are decoded, or searched once they are, while a text is searched for encoded secrets."""
     count = 0
 
-    def search(text: str) -> list[Secret]:
-        nonlocal count
-        count += len(text)
-        return []
-
     def note(frame: FrameType, event: str, _: object) -> None:
         nonlocal count
         if event == "call" and frame.f_code in (decoded_base64.__code__, people.__code__):
@@ -194,7 +192,7 @@ def searched(text: str) -> int:
 
     sys.setprofile(note)
     try:
-        assert list(encoded(text, search)) == []
+        assert SecretSearch(catalogue(), ShareChoices(), blobs=False).secrets(text) == []
     finally:
         sys.setprofile(None)
     return count
@@ -219,6 +217,7 @@ HOSTILE = [
     ("base64 in lines", "QUtJQVpaWlpaWlpaWlpaWlpaWlpa\n"),
     ("base64", "QUtJQVpaWlpaWlpaWlpaWlpaWlo"),
     ("hexadecimal", "ab"),
+    ("escapes, percent signs and base64", "\\n%20QUtJQVpaWlpaWlpaWlpaWlpaWlpaWlpa"),
     ("quotes", '\\"'),
     ("brackets", '{"a":'),
 ]
@@ -270,14 +269,14 @@ def check_list_of_secrets(redactor: Redactor, most: int) -> None:
 
 
 def test_a_list_of_secrets_is_replaced_whole(redactor: Redactor, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert redaction.MAX_FRAME_SECRETS == 100_000
-    monkeypatch.setattr(redaction, "MAX_FRAME_SECRETS", 1000)
+    assert search.MAX_FRAME_SECRETS == 100_000
+    monkeypatch.setattr(search, "MAX_FRAME_SECRETS", 1000)
     check_list_of_secrets(redactor, 1000)
 
 
 @pytest.mark.soak
 def test_a_list_of_all_secrets_that_one_may_hold_is_replaced_whole(redactor: Redactor) -> None:
-    check_list_of_secrets(redactor, redaction.MAX_FRAME_SECRETS)
+    check_list_of_secrets(redactor, search.MAX_FRAME_SECRETS)
 
 
 def check_many_values(redactor: Redactor, most: int) -> None:

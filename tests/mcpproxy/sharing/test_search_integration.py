@@ -1,0 +1,90 @@
+"""A secret is found in each encoding, and in several, one inside the other, as it is found in plain text."""
+
+import base64
+import json
+from collections.abc import Callable
+from random import Random
+from urllib.parse import quote
+
+import pytest
+
+from mcpproxy.sharing.choices import ShareChoices
+from mcpproxy.sharing.kingfisher import catalogue
+from mcpproxy.sharing.pseudonyms import Pseudonyms
+from mcpproxy.sharing.redaction import Redactor, Replacement
+from tests.mcpproxy.sharing.planted import of_services, secrets
+
+Encoding = Callable[[str], str]
+
+
+def base64_of(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def hexadecimal(text: str) -> str:
+    return text.encode().hex()
+
+
+def percent(text: str) -> str:
+    """Every character, so that a letter or digit is in front of the text."""
+    return "".join(f"%{byte:02x}" for byte in text.encode())
+
+
+def escaped(text: str) -> str:
+    return json.dumps({"a": f"line\n{text}"})
+
+
+SINGLE: dict[str, Encoding] = {
+    "base64": base64_of,
+    "hexadecimal": hexadecimal,
+    "percent-encoding": percent,
+    "percent-encoding after a space": lambda text: f"q%20{quote(text, safe='')}",
+    "an escape": escaped,
+}
+
+
+@pytest.fixture(scope="module")
+def redactor(secret_rules: None) -> Redactor:
+    """One that replaces by default, and knows a user."""
+    redactor = Redactor(Pseudonyms(bytes(32)), catalogue(), ShareChoices(), bodies=True, unparsed=False)
+    redactor.users = frozenset({"kowalska"})
+    return redactor
+
+
+@pytest.mark.costly("each secret in each of 125 encodings")
+def test_three_encodings_inside_each_other_are_decoded(redactor: Redactor) -> None:
+    tokens = [*secrets(Random(7)), *of_services(Random(8))]
+    plain = {secret.kind: secret.text for secret in tokens} | {"user": "by the user kowalska"}
+    left = []
+    for outer, spell in SINGLE.items():
+        for middle, respell in SINGLE.items():
+            for inner, spell_again in SINGLE.items():
+                for kind, text in plain.items():
+                    encoded = spell(respell(spell_again(text)))
+                    if redactor.text(f"see {encoded} for more", []) == f"see {encoded} for more":
+                        left.append((outer, middle, inner, kind))
+    assert left == []
+
+
+def test_only_the_secret_of_a_percent_encoded_text_is_replaced(redactor: Redactor) -> None:
+    token = next(secret.text for secret in of_services(Random(9)))
+    made: list[Replacement] = []
+    new = redactor.text(f"https://example.com/cb?page=a%20{token}%20b and {token}", made)
+    pseudonym = redactor.pseudonyms.tag(token)
+    assert new == f"https://example.com/cb?page=a%20{pseudonym}%20b and {pseudonym}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        base64_of("some plain words, and nothing else"),
+        hexadecimal("some plain words, and nothing else"),
+        base64_of(hexadecimal("some plain words, and nothing else")),
+        "https://example.com/search?q=a%20b%2520c&page=2",
+        "100%25 of 50%20 are %C3%A4 and %zz",
+        "%",
+        "%%%41%",
+    ],
+)
+def test_encoded_prose_stays(redactor: Redactor, text: str) -> None:
+    assert redactor.text(text, []) == text
