@@ -2,12 +2,14 @@
 
 from typing import Final
 
-PERSONAL: Final = frozenset(
+PERSONAL_NUMBERS: Final = frozenset({"phone-number", "iban", "mac-address"})
+"""Kinds that are found only on request."""
+PERSONAL: Final = PERSONAL_NUMBERS | frozenset(
     {"email", "user-name", "user-word", "host", "ip-address", "personal-in-base64", "personal-in-percent-encoding"}
     | {"personal-in-hexadecimal"}
 )
 """Kinds that identify a person or a host, but give no access."""
-UNCERTAIN: Final = frozenset({"host", "ip-address", "user-word", "card-number", "url-parameter"})
+UNCERTAIN: Final = PERSONAL_NUMBERS | frozenset({"host", "ip-address", "user-word", "card-number", "url-parameter"})
 """Kinds that are left alone in ids, cursors and other words of the protocol."""
 _IN: Final = "-in-"
 

@@ -18,6 +18,7 @@ from mcpproxy.sharing.json_places import Edit, JsonToken, NotJson, Path, edited,
 from mcpproxy.sharing.kinds import UNCERTAIN
 from mcpproxy.sharing.kingfisher import KingfisherScanner, SearchLimitReached, Secret
 from mcpproxy.sharing.names import (
+    holds_phone_number,
     holds_secret,
     holds_secret_number,
     is_client_metadata,
@@ -25,6 +26,7 @@ from mcpproxy.sharing.names import (
     is_payload,
     is_protocol,
 )
+from mcpproxy.sharing.personal_numbers import is_phone_number
 from mcpproxy.sharing.pseudonyms import PSEUDONYM, Pseudonyms
 from mcpproxy.sharing.search import ChosenText, SecretSearch
 from mcpproxy.sharing.word_lists import META, PROTOCOL
@@ -143,6 +145,7 @@ class Redactor:
         *,
         bodies: bool,
         unparsed: bool,
+        personal: bool = False,
     ) -> None:
         """Create a redactor.
 
@@ -152,13 +155,15 @@ class Redactor:
             choices: the user's choices.
             bodies: whether values in bodies stay if they are not secret.
             unparsed: whether binary data stays, although it cannot be searched.
+            personal: whether telephone numbers, bank accounts and MAC addresses are replaced.
         """
         self.pseudonyms = pseudonyms
-        self._search = SecretSearch(catalogue, choices, blobs=not unparsed)
+        self._search = SecretSearch(catalogue, choices, blobs=not unparsed, personal=personal)
         self._choices = choices
         self.bodies = bodies
         """Whether values in bodies stay if they are not secret."""
         self._unparsed = unparsed
+        self._personal = personal
         self._clean_names: set[str] = set()
         self._places_left = MAX_JSON_TOKENS
         self.renamed: dict[str, str] = {}
@@ -221,6 +226,12 @@ class Redactor:
                 return make.host(secret)
             case "card-number" | "number":
                 return make.number(secret)
+            case "phone-number":
+                return make.phone(secret)
+            case "iban":
+                return make.iban(secret)
+            case "mac-address":
+                return make.mac(secret)
             case "ip-address":
                 bare = secret.strip("[]")
                 return secret.replace(bare, make.ipv6(bare) if ":" in bare else make.ipv4(bare))
@@ -339,6 +350,8 @@ class Redactor:
             return "named-secret"
         if is_card_number(place.text):
             return "card-number"
+        if self._personal and holds_phone_number(place.name) and is_phone_number(place.text):
+            return "phone-number"
         return None if self.bodies or not is_payload(place.path) else "body"
 
     def _number(self, place: JsonToken, made: list[Replacement]) -> str | None:
@@ -346,7 +359,7 @@ class Redactor:
         kind = self._kind_of_number(place)
         if kind is None or self._choices.keeps(kind, place.text, place.path):
             return None
-        pseudonym = self.pseudonyms.number(place.text)
+        pseudonym = self.pseudonym(kind if kind == "phone-number" else "number", place.text)
         made.append(Replacement(kind, place.text, pseudonym, place.path))
         return pseudonym
 

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from mcpproxy.sharing.encodings import views
 from mcpproxy.sharing.kingfisher import KingfisherScanner, SearchLimitReached, Secret
 from mcpproxy.sharing.patterns import credentials, people
+from mcpproxy.sharing.personal_numbers import personal_numbers
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
 
 MAX_FRAME_SECRETS: Final = 100_000
@@ -36,19 +37,23 @@ class ChosenText(Protocol):
 class SecretSearch:
     """Searches texts for one share."""
 
-    def __init__(self, catalogue: KingfisherScanner, choices: ChosenText, *, blobs: bool) -> None:
+    def __init__(
+        self, catalogue: KingfisherScanner, choices: ChosenText, *, blobs: bool, personal: bool = False
+    ) -> None:
         """Create a search.
 
         Args:
             catalogue: the rules for secrets.
             choices: the user's choices.
             blobs: whether data URIs are reported, although they cannot be searched.
+            personal: whether telephone numbers, bank accounts and MAC addresses are found.
         """
         self.users: frozenset[str] = frozenset()
         """Users' names, in lower case, that are found wherever they are a word."""
         self._catalogue = catalogue
         self._choices = choices
         self._blobs = blobs
+        self._personal = personal
 
     def secrets(self, text: str) -> list[Secret]:
         """The secrets in a text, in no particular order; they may overlap.
@@ -78,6 +83,7 @@ class SecretSearch:
             self._catalogue.secrets(text),
             credentials(text),
             people(text),
+            personal_numbers(text) if self._personal else (),
             self._data_uris(text),
             self._users_in(text),
             self._choices.matches(text),

@@ -48,6 +48,8 @@ class ShareOptions:
     """Whether the values in bodies stay if they are not secret."""
     keep_unparsed: bool = False
     """Whether what cannot be parsed is searched as text instead of being replaced whole."""
+    personal: bool = False
+    """Whether telephone numbers, bank accounts and MAC addresses are replaced."""
     only: Filter | None = None
     """Selects the messages of the copy; None for all."""
     last_ns: int | None = None
@@ -83,7 +85,14 @@ def redacted_copy(source: Path, destination: Path, wanted: ShareOptions | None =
     wanted = wanted or ShareOptions()
     use_orjson()
     capture = Capture(source)
-    redactor = Redactor(Pseudonyms(), catalogue(), wanted.choices, bodies=wanted.bodies, unparsed=wanted.keep_unparsed)
+    redactor = Redactor(
+        Pseudonyms(),
+        catalogue(),
+        wanted.choices,
+        bodies=wanted.bodies,
+        unparsed=wanted.keep_unparsed,
+        personal=wanted.personal,
+    )
     redactor.users = users_of(capture)
     if wanted.renames:
         stem = first_segment(source).name.removesuffix(SUFFIX)
