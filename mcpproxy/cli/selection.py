@@ -25,11 +25,11 @@ from captures.file import is_live
 from captures.identity import DIGITS, capture_id, path_id
 from captures.listing import find_captures, newest_first, real_path, search_roots, segments
 from captures.paths import SUFFIX, captures_root, slug
+from captures.private_folder import private_folder
 from captures.reader import Capture
 from mcpproxy.check_run.result import STDIN
 from mcpproxy.cli.arguments import count, latest, moment
 from mcpproxy.cli.diagnostics import display_names, say
-from mcpproxy.cli.private_folder import private_folder
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.nearest import hint

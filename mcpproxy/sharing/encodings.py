@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Protocol
 
 from mcpproxy.sharing.escapes import percent_decoded, unescaped
 from mcpproxy.sharing.kinds import kind_in_encoding
-from mcpproxy.sharing.kingfisher import Secret
+from mcpproxy.sharing.kingfisher import PlainSecret, Secret
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
 
 MAX_CHARACTERS_BEFORE: Final = 4
@@ -41,6 +41,10 @@ class View(Protocol):
     @property
     def text(self) -> str:
         """The decoded text."""
+
+    @property
+    def is_encoded(self) -> bool:
+        """Whether more than escapes has been decoded."""
 
     def original(self, secrets: Iterable[Secret]) -> Iterator[Secret]:
         """Yields the secrets found in `text`, with their positions in the encoded text."""
@@ -69,6 +73,7 @@ class _DecodedWords(NamedTuple):
     starts: list[int]
     """Where the text of each stretch begins in `text`."""
     stretches: list[_DecodedStretch]
+    is_encoded: bool = True
 
     def original(self, secrets: Iterable[Secret]) -> Iterator[Secret]:
         """Yields a secret for each secret found in `text`: the whole stretch that encodes it."""
@@ -76,8 +81,8 @@ class _DecodedWords(NamedTuple):
             if secret.kind == "blob":
                 continue  # binary data in a document that is a text: not a reason to replace the document
             start, end, encoding, _ = self.stretches[bisect_right(self.starts, secret.start) - 1]
-            value = secret.value or self.text[secret.start : secret.end]
-            yield Secret(start, end, kind_in_encoding(secret.kind, encoding), value)
+            inner = secret.inner or PlainSecret(secret.kind, self.text[secret.start : secret.end])
+            yield Secret(start, end, kind_in_encoding(secret.kind, encoding), inner)
 
 
 def _decoded_words(text: str) -> _DecodedWords | None:

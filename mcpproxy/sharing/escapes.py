@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from mcpproxy.sharing.kinds import is_encoded, kind_in_encoding
-from mcpproxy.sharing.kingfisher import Secret
+from mcpproxy.sharing.kingfisher import PlainSecret, Secret
 
 _ESCAPE: Final = re.compile(
     r"(?:[\x1b]|\\{1,8}(?:u001[bB]|x1[bB]|033|e(?=\[)))(?:\[[0-?]{0,64}+[ -/]{0,8}+[@-~]|[()][0-9A-B])"
@@ -37,15 +37,20 @@ class UnescapedText(NamedTuple):
     encoding: str = ""
     """What a secret with an escape in it is encoded in; empty if its kind does not say so."""
 
+    @property
+    def is_encoded(self) -> bool:
+        """Whether more than escapes has been decoded."""
+        return bool(self.encoding)
+
     def original(self, secrets: Iterable[Secret]) -> Iterator[Secret]:
         """Yields the secrets found in `text`, with their positions in the original."""
-        for start, end, kind, value in secrets:
+        for start, end, kind, inner in secrets:
             first, last = self._place(start), self._place(end)
             if last - first != end - start:
-                value = value or self.text[start:end]
+                inner = inner or PlainSecret(kind, self.text[start:end])
                 if self.encoding and not is_encoded(kind):
                     kind = kind_in_encoding(kind, self.encoding)
-            yield Secret(first, last, kind, value)
+            yield Secret(first, last, kind, inner)
 
     def _place(self, at: int) -> int:
         index = bisect_right(self.starts, at - 1) - 1

@@ -9,16 +9,28 @@ PERSONAL: Final = PERSONAL_NUMBERS | frozenset(
     | {"personal-in-hexadecimal"}
 )
 """Kinds that identify a person or a host, but give no access."""
-UNCERTAIN: Final = PERSONAL_NUMBERS | frozenset({"host", "ip-address", "user-word", "card-number", "url-parameter"})
-"""Kinds that are left alone in ids, cursors and other words of the protocol."""
+KNOWN_VALUE: Final = "known-value"
+"""The kind of a value that is secret only because it was recognised elsewhere."""
 _IN: Final = "-in-"
+_ENCODINGS: Final = ("base64", "hexadecimal", "percent-encoding")
+UNCERTAIN: Final = PERSONAL_NUMBERS | frozenset(
+    {"host", "ip-address", "user-word", "card-number", "url-parameter", KNOWN_VALUE}
+    | {f"{KNOWN_VALUE}{_IN}{encoding}" for encoding in _ENCODINGS}
+)
+"""Kinds that are left alone in ids, cursors and other words of the protocol."""
 
 
 def kind_in_encoding(kind: str, encoding: str) -> str:
     """The kind of a secret that is encoded, such as `secret-in-base64`; of several encodings, it has the outermost."""
     plain = kind.partition(_IN)[0]
-    is_personal = plain == "personal" or plain in PERSONAL or plain == "card-number"
-    return f"{'personal' if is_personal else 'secret'}{_IN}{encoding}"
+    if plain not in ("personal", KNOWN_VALUE):
+        plain = "personal" if plain in PERSONAL or plain == "card-number" else "secret"
+    return f"{plain}{_IN}{encoding}"
+
+
+def is_known_value(kind: str) -> bool:
+    """Whether a kind is that of a value which was recognised elsewhere, encoded or not."""
+    return kind.startswith(KNOWN_VALUE)
 
 
 def is_encoded(kind: str) -> bool:

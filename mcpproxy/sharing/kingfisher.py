@@ -29,6 +29,13 @@ class SearchLimitReached(ValueError):
     """A text takes too long to search, or holds too many secrets, to be redacted piece by piece."""
 
 
+class PlainSecret(NamedTuple):
+    """A secret that is encoded, as it reads once it is decoded."""
+
+    kind: str
+    text: str
+
+
 class Secret(NamedTuple):
     """A stretch of a text that is, or may be, a secret."""
 
@@ -36,8 +43,8 @@ class Secret(NamedTuple):
     end: int
     kind: str
     """What it is, in a few words joined by hyphens."""
-    value: str | None = None
-    """The secret in plain text, if the stretch encodes it."""
+    inner: PlainSecret | None = None
+    """The secret that the stretch encodes, if it is encoded."""
 
 
 @cache

@@ -18,7 +18,7 @@ _NETRC_WORD: Final = re.compile(r"\s(?P<name>login|account|password)\s++(?P<valu
 _ORACLE: Final = re.compile(
     r"(?:jdbc:oracle:[a-z0-9]{2,8}:|(?<![\w.-])(?:sqlplus|sqlldr|expdp|impdp|rman)[ \t]{1,4}+"
     r"(?:-[A-Za-z]{1,8}[ \t]{1,4}+)?+)"
-    r"(?P<login>[^\s/@:\"'\\\x1f]{1,128}+/(?:\\?\"[^\"\n\\]{1,128}+\\?\"|[^\s@\"'\\\x1f]{1,128}+)(?=@))?+"
+    r"(?:(?P<user>[^\s/@:\"'\\\x1f]{1,128}+)/(?:\\?\"(?P<quoted>[^\"\n\\]{1,128}+)\\?\"|(?P<bare>[^\s@\"'\\\x1f]{1,128}+))(?=@))?+"
     r"@(?://)?+(?P<host>[\w.-]{1,255}+)?+"
 )
 _SEPARATOR: Final = r"(?:\"?[ \t]{1,9}+|[\"'],[ \t]{0,4}+[\"']|\"\x1f\n(?:[^=\"\n]{0,60}+=\")?+)"
@@ -54,7 +54,7 @@ class LoginPart(NamedTuple):
     start: int
     end: int
     kind: str
-    """`login` for a password, or a user with a password; `user` or `host`."""
+    """`login` for a password, `user` or `host`."""
 
 
 def logins(text: str) -> Iterator[LoginPart]:
@@ -84,8 +84,10 @@ def _netrc(text: str) -> Iterator[LoginPart]:
 
 def _oracle(text: str) -> Iterator[LoginPart]:
     for match in _ORACLE.finditer(text):
-        if match["login"] and not all(map(is_placeholder, match["login"].split("/", 1))):
-            yield LoginPart(*match.span("login"), "login")
+        group = "quoted" if match["quoted"] else "bare"
+        if match[group] and not is_placeholder(match[group]):
+            yield LoginPart(*match.span(group), "login")
+            yield LoginPart(*match.span("user"), "user")
         if match["host"]:
             yield LoginPart(*match.span("host"), "host")
 

@@ -26,6 +26,11 @@ _VARIABLE: Final = re.compile(
 _TOP: Final = frozenset({"jsonrpc", "id", "method"})
 _META_FAMILY: Final = ("io.modelcontextprotocol/", "modelcontextprotocol.io/")
 _SIGNS: Final = {ord(sign): None for sign in "_-. "}
+_SCHEMAS: Final = frozenset({"inputSchema", "outputSchema", "requestedSchema"})
+_NAMED: Final = frozenset(
+    {("result", "tools"), ("result", "prompts"), ("params", "ref"), ("params", "argument"), ("params", "tools")}
+)
+"""Where members `name` name tools, prompts and their arguments."""
 _MAX_NAME_CHARS: Final = 100
 
 
@@ -68,6 +73,21 @@ def is_protocol(path: Path) -> bool:
             or (len(steps) > 2 and steps[1] == "_meta" and _is_known_meta(steps[2]))
         )
     )
+
+
+def is_definition(path: Path, *, is_name: bool = False) -> bool:
+    """Whether a value, or the name of a member, defines what later messages refer to: a tool, an argument, a schema.
+
+    Args:
+        path: the path to the value, or to the value that the name names.
+        is_name: whether it is the name of a member.
+    """
+    steps = _in_message(path)
+    if not _SCHEMAS.isdisjoint(steps[:-1]):
+        return is_name or "required" in steps[-2:]
+    if is_name:
+        return len(steps) == 3 and steps[:2] == ["params", "arguments"]
+    return len(steps) > 2 and steps[-1] == "name" and tuple(steps[:2]) in _NAMED
 
 
 def is_payload(path: Path) -> bool:

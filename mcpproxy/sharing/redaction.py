@@ -15,13 +15,15 @@ from typing import Final, NamedTuple, Protocol
 from mcpproxy.sharing.card_numbers import is_card_number
 from mcpproxy.sharing.encodings import decoded_base64
 from mcpproxy.sharing.json_places import Edit, JsonToken, NotJson, Path, edited, tokens, within
-from mcpproxy.sharing.kinds import UNCERTAIN
+from mcpproxy.sharing.kinds import UNCERTAIN, is_known_value
 from mcpproxy.sharing.kingfisher import KingfisherScanner, SearchLimitReached, Secret
+from mcpproxy.sharing.known_values import KnownValueSearch
 from mcpproxy.sharing.names import (
     holds_phone_number,
     holds_secret,
     holds_secret_number,
     is_client_metadata,
+    is_definition,
     is_harmless,
     is_payload,
     is_protocol,
@@ -35,7 +37,7 @@ MAX_JSON_TOKENS: Final = 1_000_000
 """The most values and names in one frame, those of JSON in strings among them: each takes some 150 bytes of memory."""
 MAX_NESTED_JSON_DEPTH: Final = 8
 """How many levels of JSON inside strings are parsed; below that, it is searched as plain text."""
-CLEAN_NAMES: Final = 20_000
+MAX_CLEAN_NAMES: Final = 20_000
 """How many names of members without a secret are remembered."""
 
 _BLOBS: Final = frozenset({"data", "blob"})
@@ -63,8 +65,11 @@ class RedactionChoices(ChosenText, Protocol):
     def keeps(self, kind: str, secret: str, path: Path) -> bool:
         """Whether something stays although it looks like a secret."""
 
+    def unreviewed(self) -> "RedactionChoices":
+        """The same choices, except that the user is not asked."""
 
-class _Mark(IntEnum):
+
+class _PlaceKind(IntEnum):
     """What a place of a document is."""
 
     PLAIN = 0
@@ -75,7 +80,7 @@ class _Mark(IntEnum):
     """A string that spells a document, whose places follow."""
 
 
-class _Reading:
+class _DocumentPlaces:
     """What was read of a document and of those in its strings: what to search, and then the secrets found.
 
     It does not keep the places: a million of them take 350 MB. They are read again if anything is to be replaced.
@@ -83,7 +88,7 @@ class _Reading:
 
     def __init__(self) -> None:
         self.marks = bytearray()
-        """A `_Mark` for each place, in order."""
+        """A `_PlaceKind` for each place, in order."""
         self.starts = array("Q")
         """Where the text of each leaf begins in the searched text."""
         self.ends = array("Q")
@@ -102,7 +107,7 @@ class _Reading:
         front = "" if place.is_name or place.name in _OWN_NAMES else f'{place.name}="'
         start = self._size + len(front)
         end = start + len(place.text)
-        self.marks.append(_Mark.LEAF)
+        self.marks.append(_PlaceKind.LEAF)
         self.starts.append(start)
         self.ends.append(end)
         self._texts += front, place.text, _BEHIND
@@ -124,13 +129,13 @@ class _Reading:
         """Search all leaves together, once."""
         whole = "".join(self._texts)
         self._texts = []
-        for start, end, kind, value in search(whole) if whole else ():
+        for start, end, kind, inner in search(whole) if whole else ():
             index = max(0, bisect_right(self.starts, start) - 1)
             while index < len(self.starts) and self.starts[index] < end:
                 begin = self.starts[index]
                 first, last = max(0, start - begin), min(self.ends[index], end) - begin
                 if first < last:
-                    self.secrets.setdefault(index, []).append(Secret(first, last, kind, value))
+                    self.secrets.setdefault(index, []).append(Secret(first, last, kind, inner))
                 index += 1
 
 
@@ -146,6 +151,8 @@ class Redactor:
         bodies: bool,
         unparsed: bool,
         personal: bool = False,
+        known: KnownValueSearch | None = None,
+        on_secret: Callable[[Secret, str], None] | None = None,
     ) -> None:
         """Create a redactor.
 
@@ -156,9 +163,13 @@ class Redactor:
             bodies: whether values in bodies stay if they are not secret.
             unparsed: whether binary data stays, although it cannot be searched.
             personal: whether telephone numbers, bank accounts and MAC addresses are replaced.
+            known: the values, and the names of users, that were recognised in the capture.
+            on_secret: called with each secret that the user does not keep, and the text that it is in.
         """
         self.pseudonyms = pseudonyms
-        self._search = SecretSearch(catalogue, choices, blobs=not unparsed, personal=personal)
+        self.search = SecretSearch(catalogue, choices, known, blobs=not unparsed, personal=personal)
+        """Finds the secrets in texts."""
+        self._on_secret = on_secret
         self._choices = choices
         self.bodies = bodies
         """Whether values in bodies stay if they are not secret."""
@@ -169,19 +180,10 @@ class Redactor:
         self.renamed: dict[str, str] = {}
         """Names of members, and their pseudonyms."""
 
-    @property
-    def users(self) -> frozenset[str]:
-        """Users' names, in lower case, that are replaced wherever they are a word."""
-        return self._search.users
-
-    @users.setter
-    def users(self, names: frozenset[str]) -> None:
-        self._search.users = names
-
     def text(self, text: str, made: list[Replacement], path: Path = None) -> str:
         """A text with its secrets replaced, or all of it; the replacements are added to `made`."""
         try:
-            secrets = self._search.secrets(text)
+            secrets = self.search.secrets(text)
         except SearchLimitReached:
             secrets = [Secret(0, len(text), "unparsed")]
         return edited(text, self._edits(text, secrets, made, path))
@@ -190,7 +192,7 @@ class Redactor:
         """The name of a server or a file, redacted like a text; in `anna-notes`, a user's name is a word too."""
         kept = self.text(text, made, path)
         words = [
-            Secret(*word.span(), "user-word") for word in _LABEL_WORD.finditer(kept) if self._search.is_user(word[0])
+            Secret(*word.span(), "user-word") for word in _LABEL_WORD.finditer(kept) if self.search.is_user(word[0])
         ]
         return self.replaced(kept, words, made, path)
 
@@ -201,12 +203,14 @@ class Redactor:
             NotJson: it is not JSON.
             SearchLimitReached: it takes too long to search, or holds too many secrets.
         """
-        reading = _Reading()
+        reading = _DocumentPlaces()
         self._places_left = MAX_JSON_TOKENS
+        self.search.has_decoded = False
         self._read(text, None, 0, reading)
-        reading.searched(self._search.secrets)
+        reading.searched(self.search.secrets)
         if not reading.secrets and not reading.is_touched:
-            self._clean_names.update(islice(reading.names, max(0, CLEAN_NAMES - len(self._clean_names))))
+            if not self.search.has_decoded:
+                self._clean_names.update(islice(reading.names, max(0, MAX_CLEAN_NAMES - len(self._clean_names))))
             return text
         return edited(text, self._document_edits(text, None, iter(reading.marks), count(), reading.secrets, made))
 
@@ -235,13 +239,15 @@ class Redactor:
             case "ip-address":
                 bare = secret.strip("[]")
                 return secret.replace(bare, make.ipv6(bare) if ":" in bare else make.ipv4(bare))
-            case "secret-in-hexadecimal" | "personal-in-hexadecimal":
+            case "secret-in-hexadecimal" | "personal-in-hexadecimal" | "known-value-in-hexadecimal":
                 return make.identifier(secret)
-            case "blob" | "secret-in-base64" | "personal-in-base64":
+            case "blob" | "secret-in-base64" | "personal-in-base64" | "known-value-in-base64":
                 return make.base64(secret)
+            case "known-value" if self.search.known.is_host(secret):
+                return make.host(secret)
         return make.tag(secret)
 
-    def _read(self, text: str, base: Path, depth: int, reading: _Reading) -> None:
+    def _read(self, text: str, base: Path, depth: int, reading: _DocumentPlaces) -> None:
         """Read a document and those in its strings.
 
         Raises:
@@ -254,23 +260,23 @@ class Redactor:
             if self._places_left < 0:
                 raise SearchLimitReached(f"it holds more than {MAX_JSON_TOKENS:,} values")
             if not place.is_string:
-                reading.marks.append(_Mark.PLAIN)
+                reading.marks.append(_PlaceKind.PLAIN)
                 reading.is_touched = reading.is_touched or self._kind_of_number(place) is not None
             elif place.is_name and place.text in self._clean_names:
-                reading.marks.append(_Mark.PLAIN)
+                reading.marks.append(_PlaceKind.PLAIN)
             elif place.is_name or not self._is_inner(place, depth, reading):
                 reading.add(place)
                 if not place.is_name and not reading.is_touched:
                     reading.is_touched = self._kind_of_all(place, has_meta=has_meta) is not None
 
-    def _is_inner(self, place: JsonToken, depth: int, reading: _Reading) -> bool:
+    def _is_inner(self, place: JsonToken, depth: int, reading: _DocumentPlaces) -> bool:
         """Read a string as a document if it spells one; returns whether it does."""
         if place.text[:1] not in _OPENING or depth >= MAX_NESTED_JSON_DEPTH or self._choices.redacts(place.path):
             return False
         if place.text.lstrip(" \t\r\n")[:1] not in ("{", "[", '"'):
             return False
         state = reading.state
-        reading.marks.append(_Mark.INNER)
+        reading.marks.append(_PlaceKind.INNER)
         try:
             self._read(place.text, place.path, depth + 1, reading)
         except NotJson:
@@ -299,9 +305,9 @@ class Redactor:
                 pseudonym = self._number(place, made)
                 if pseudonym is not None:
                     edits.append(Edit(place.start, place.end, pseudonym))
-            elif mark == _Mark.INNER:
+            elif mark == _PlaceKind.INNER:
                 own = self._document_edits(place.text, place.path, marks, leaves, secrets, made)
-            elif mark == _Mark.LEAF:
+            elif mark == _PlaceKind.LEAF:
                 own = self._string_edits(place, secrets.get(next(leaves), ()), made, has_meta=has_meta)
             if own:
                 edits += within(text[place.start : place.end], own, place.start)
@@ -313,10 +319,12 @@ class Redactor:
         """The edits of a string's text."""
         text, path = place.text, place.path
         if place.is_name:
-            if not secrets and len(self._clean_names) < CLEAN_NAMES:
+            if not secrets and not self.search.has_decoded and len(self._clean_names) < MAX_CLEAN_NAMES:
                 self._clean_names.add(text)
+            if is_definition(path, is_name=True):
+                secrets = [secret for secret in secrets if not is_known_value(secret.kind)]
             edits = self._edits(text, secrets, made, path)
-            if edits and len(self.renamed) < CLEAN_NAMES:
+            if edits and len(self.renamed) < MAX_CLEAN_NAMES:
                 self.renamed[text] = edited(text, edits)
             return edits
         kind = self._kind_of_all(place, has_meta=has_meta)
@@ -325,7 +333,10 @@ class Redactor:
         if is_protocol(path):
             secrets = [secret for secret in secrets if secret.kind not in UNCERTAIN]
         elif kind is not None:
+            self._report(text, secrets, path)
             secrets = [Secret(*_after_scheme(text), kind)]
+        elif is_definition(path):
+            secrets = [secret for secret in secrets if not is_known_value(secret.kind)]
         return self._edits(text, secrets, made, path)
 
     def _kind_of_all(self, place: JsonToken, *, has_meta: bool) -> str | None:
@@ -366,6 +377,8 @@ class Redactor:
     def _edits(self, text: str, secrets: Iterable[Secret], made: list[Replacement], path: Path) -> list[Edit]:
         """The edits for secrets; overlapping secrets are replaced together."""
         edits: list[Edit] = []
+        secrets = list(secrets)
+        self._report(text, secrets, path)
         for start, end, kind, _ in _apart(secrets):
             secret = text[start:end]
             if not secret or PSEUDONYM.fullmatch(secret) or self._choices.keeps(kind, secret, path):
@@ -374,6 +387,13 @@ class Redactor:
             edits.append(Edit(start, end, pseudonym))
             made.append(Replacement(kind, secret, pseudonym, path))
         return edits
+
+    def _report(self, text: str, secrets: Iterable[Secret], path: Path) -> None:
+        """Call `on_secret` with the secrets that the user does not keep."""
+        if self._on_secret is not None:
+            for secret in secrets:
+                if not self._choices.keeps(secret.kind, text[secret.start : secret.end], path):
+                    self._on_secret(secret, text)
 
 
 _OWN_NAMES: Final = PROTOCOL | META

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from mcpproxy.sharing.encodings import views
 from mcpproxy.sharing.kingfisher import KingfisherScanner, SearchLimitReached, Secret
+from mcpproxy.sharing.known_values import KnownValueSearch
 from mcpproxy.sharing.patterns import credentials, people
 from mcpproxy.sharing.personal_numbers import personal_numbers
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
@@ -38,18 +39,27 @@ class SecretSearch:
     """Searches texts for one share."""
 
     def __init__(
-        self, catalogue: KingfisherScanner, choices: ChosenText, *, blobs: bool, personal: bool = False
+        self,
+        catalogue: KingfisherScanner,
+        choices: ChosenText,
+        known: KnownValueSearch | None = None,
+        *,
+        blobs: bool,
+        personal: bool = False,
     ) -> None:
         """Create a search.
 
         Args:
             catalogue: the rules for secrets.
             choices: the user's choices.
+            known: the values, and the names of users, that were recognised in the capture.
             blobs: whether data URIs are reported, although they cannot be searched.
             personal: whether telephone numbers, bank accounts and MAC addresses are found.
         """
-        self.users: frozenset[str] = frozenset()
-        """Users' names, in lower case, that are found wherever they are a word."""
+        self.known = known or KnownValueSearch()
+        """Finds the values that were recognised in the capture."""
+        self.has_decoded = False
+        """Whether more than escapes has been decoded since this was last reset."""
         self._catalogue = catalogue
         self._choices = choices
         self._blobs = blobs
@@ -65,13 +75,14 @@ class SecretSearch:
 
     def is_user(self, word: str) -> bool:
         """Whether a word is a user's name."""
-        return word.lower() in self.users
+        return word.lower() in self.known.users
 
     def _searched(self, text: str, depth: int, limit: "_DecodingLimit") -> list[Secret]:
         secrets = list(islice(self._found(text), MAX_FRAME_SECRETS + 1))
         # The text itself is searched as well: what seems an escape may be a folder, as in `C:\Users\nina`.
         for view in views(text) if depth else ():
             limit.spend(len(view.text))
+            self.has_decoded = self.has_decoded or view.is_encoded
             secrets += view.original(self._searched(view.text, depth - 1, limit))
         if len(secrets) > MAX_FRAME_SECRETS:
             raise SearchLimitReached(f"it holds more than {MAX_FRAME_SECRETS:,} secrets")
@@ -87,6 +98,7 @@ class SecretSearch:
             self._data_uris(text),
             self._users_in(text),
             self._choices.matches(text),
+            self.known.secrets(text),
         )
 
     def _data_uris(self, text: str) -> Iterator[Secret]:
@@ -96,7 +108,7 @@ class SecretSearch:
 
     def _users_in(self, text: str) -> Iterator[Secret]:
         lower = text.lower()
-        if not any(user in lower for user in self.users):
+        if not any(user in lower for user in self.known.users):
             return
         for word in re.finditer(r"[A-Za-z0-9_.-]++", text):
             if self.is_user(word[0]):

@@ -166,3 +166,9 @@ PHONE_NAMES: Final = _words("""
     homephone workphone contactphone
 """)
 """Names of members whose values are telephone numbers, in the form of `SECRET_NAMES`."""
+
+FILE_ENDINGS: Final = _words("""
+    app bat c cc cfg conf cpp css csv env go h html ini java js json lock log md mjs php pl ps py rb rs sh so sql svg
+    toml ts tsx txt xml yaml yml zip
+""")
+"""Endings of files, some of which are top-level domains as well."""

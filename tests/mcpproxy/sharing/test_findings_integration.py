@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.sharing import Account, redacted_copy
+from mcpproxy.sharing import RedactionAccount, redacted_copy
 from tests.analysis.traces import CORPUS, read
 from tests.mcpproxy.sharing.planted import secrets
 from tests.mcpproxy.sharing.written import written
@@ -24,7 +24,7 @@ EXPECTED = {"logging/secret"}
 """Rules about secrets themselves."""
 
 
-def differences(lines: list[bytes], folder: Path) -> Account:
+def differences(lines: list[bytes], folder: Path) -> RedactionAccount:
     """The account of a share of these lines."""
     original, copy = folder / "original.mcpcap", folder / "copy.mcpcap"
     original.write_bytes(b"".join(lines))

@@ -18,13 +18,14 @@ def test_netrc() -> None:
 
 def test_oracle() -> None:
     for text, secret, host in (
-        ("jdbc:oracle:thin:scott/t1ger@//db7.acme.com:1521/orcl", ["scott/t1ger"], ["db7.acme.com"]),
-        ("jdbc:oracle:oci:scott/t1ger@db7:1521:orcl", ["scott/t1ger"], ["db7"]),
-        ('jdbc:oracle:thin:scott/"t@ger"@db7', ['scott/"t@ger"'], ["db7"]),
+        ("jdbc:oracle:thin:scott/t1ger@//db7.acme.com:1521/orcl", ["t1ger"], ["db7.acme.com"]),
+        ("jdbc:oracle:oci:scott/t1ger@db7:1521:orcl", ["t1ger"], ["db7"]),
+        ('jdbc:oracle:thin:scott/"t@ger"@db7', ["t@ger"], ["db7"]),
         ("jdbc:oracle:thin:@db7.acme.com:1521:orcl", [], ["db7.acme.com"]),
-        ("sqlplus -s scott/t1ger@db7", ["scott/t1ger"], ["db7"]),
+        ("sqlplus -s scott/t1ger@db7", ["t1ger"], ["db7"]),
     ):
         assert found(text) == secret, text
+        assert found(text, "user") == ["scott"][: len(secret)], text
         assert found(text, "host") == host, text
 
 

@@ -9,7 +9,8 @@ from urllib.parse import quote
 import pytest
 
 from mcpproxy.sharing.choices import ShareChoices
-from mcpproxy.sharing.kingfisher import catalogue
+from mcpproxy.sharing.kingfisher import Secret, catalogue
+from mcpproxy.sharing.known_values import KnownValues, KnownValueSearch
 from mcpproxy.sharing.pseudonyms import Pseudonyms
 from mcpproxy.sharing.redaction import Redactor, Replacement
 from tests.mcpproxy.sharing.planted import of_services, secrets
@@ -46,9 +47,11 @@ SINGLE: dict[str, Encoding] = {
 @pytest.fixture(scope="module")
 def redactor(secret_rules: None) -> Redactor:
     """One that replaces by default, and knows a user."""
-    redactor = Redactor(Pseudonyms(bytes(32)), catalogue(), ShareChoices(), bodies=True, unparsed=False)
-    redactor.users = frozenset({"kowalska"})
-    return redactor
+    values = KnownValues()
+    values.add(Secret(0, 8, "user-name"), "kowalska")
+    return Redactor(
+        Pseudonyms(bytes(32)), catalogue(), ShareChoices(), bodies=True, unparsed=False, known=KnownValueSearch(values)
+    )
 
 
 @pytest.mark.costly("each secret in each of 125 encodings")
