@@ -47,7 +47,7 @@ _EXCLUDED_KINDS: Final = frozenset(
     {"email", "ip-address", "card-number", "user-word", "blob", "client-metadata", "body", "unparsed"} | {KNOWN_VALUE}
 )
 """Kinds that are recognised everywhere by their form, and kinds that are replaced because of where they are."""
-_IDENTIFIERS: Final = ("-id", "-name", "-url")
+_IDENTIFIERS: Final = ("-id", "-name", "-username", "-domain", "-url")
 """Endings of kinds of the catalogue that are no secrets, such as the name of an account."""
 _PRECAUTIONS: Final = frozenset({"url-parameter"})
 """Kinds that may be anything, and must look random."""
