@@ -49,7 +49,7 @@ _EXCLUDED_KINDS: Final = PERSONAL_NUMBERS | frozenset(
 )
 """Kinds that are recognised everywhere by their form, and kinds that are replaced because of where they are: the users
 in logins, for example, are often words, such as `sys`."""
-_IDENTIFIERS: Final = ("-id", "-name", "-url")
+_IDENTIFIERS: Final = ("-id", "-name", "-username", "-domain", "-url")
 """Endings of kinds of the catalogue that are no secrets, such as the name of an account."""
 _PRECAUTIONS: Final = frozenset({"url-parameter"})
 """Kinds that may be anything, and must look random."""
