@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo setup test test-fast check test-spark lint types contracts bench soak conformance zoo test-hosts golden pictures rules-docs sql-docs clients-docs doctor-docs import-docs body-table clean
+.PHONY: demo setup test test-fast check test-spark lint types contracts bench soak conformance zoo test-hosts golden pictures rules-docs sql-docs clients-docs doctor-docs import-docs share-docs body-table clean
 
 # The main job on a bundled real server: recorded, then shown.
 demo: $(VENV)/.base
@@ -113,6 +113,10 @@ doctor-docs: $(VENV)/.check
 # The pages of the forms of logs in docs/imports, made anew from their modules.
 import-docs: $(VENV)/.check
 	$(BIN)/python -m mcpproxy.importers.pages docs/imports
+
+# What `share` leaves of planted secrets, in docs/commands/share.md, measured anew.
+share-docs: $(VENV)/.check
+	$(BIN)/python -m tests.mcpproxy.sharing.matrix docs/commands/share.md
 
 # The table of what mcp-types declares, made anew from the version that is installed.
 body-table: $(VENV)/.check

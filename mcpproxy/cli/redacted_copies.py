@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from captures.errors import CannotCreate
 from captures.file import create_directory
+from captures.private_folder import private_folder
 from mcpproxy.cli.diagnostics import Exit, Progress, display_names, say
 from mcpproxy.cli.outputs import check_output
-from mcpproxy.cli.private_folder import private_folder
 from mcpproxy.cli.selection import scope_of, selected
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 from captures.errors import CannotCreate, CaptureError
 from captures.identity import capture_id
 from captures.paths import config_directory, state_directory
+from captures.private_folder import private_folder
 from captures.reader import Capture
 from captures.redact import Redactor, load_key
 from mcpproxy.cli.arguments import Parser, add_machine, age
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
 from mcpproxy.cli.outputs import names_recording
-from mcpproxy.cli.private_folder import private_folder
 from mcpproxy.cli.selection import EVERY, selected
 from mcpproxy.sanitise import sanitise
 from mcpproxy.shipping.destination import BrokenFile, CannotShip, Destination

@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from mcpproxy.sanitise import sanitise
-from mcpproxy.sharing.account import Account
+from mcpproxy.sharing.account import RedactionAccount
 from mcpproxy.wording.counts import count_text
 
-PLACES: Final = 3
+MAX_PLACES: Final = 3
 """How many places of a kind the text names."""
-_FRAMES: Final = 10
+_NAMED: Final = 10
 NOTHING_FOUND: Final = "no likely secrets found; no scan finds every secret, so look at it before you publish it"
 """The text for a capture without a likely secret; it must not sound like a promise."""
 
 
-def account_lines(account: Account) -> Iterator[str]:
+def account_lines(account: RedactionAccount) -> Iterator[str]:
     """The account, line by line."""
     kinds = account.kinds
     times = sum(count for count, _ in kinds.values())
@@ -34,6 +34,9 @@ def account_lines(account: Account) -> Iterator[str]:
             yield f"  {sanitise(kind):<{width}}{count:>7,}  {different:>9,}  {_places(account, kind)}"
     else:
         yield f"  {NOTHING_FOUND}"
+    if account.left_out_values:
+        values = count_text(account.left_out_values, "secret")
+        yield f"  replaced only where recognised, because there are too many or they are too long: {values}"
     for why, count in account.unparsed.most_common():
         if why == "stderr":
             yield f"  {count_text(count, 'line of stderr', 'lines of stderr')} not parsed"
@@ -50,17 +53,17 @@ def account_lines(account: Account) -> Iterator[str]:
         for rule, count in rules.most_common():
             yield f"  the redaction {what} {count_text(count, 'finding')} of {sanitise(rule)}"
     if account.changed:
-        frames = ", ".join(map(str, account.changed[:_FRAMES])) + (", …" if len(account.changed) > _FRAMES else "")
+        frames = ", ".join(map(str, account.changed[:_NAMED])) + (", …" if len(account.changed) > _NAMED else "")
         yield f"  no longer the same kind of message: {count_text(len(account.changed), 'frame')} ({frames})"
 
 
-def _places(account: Account, kind: str) -> str:
+def _places(account: RedactionAccount, kind: str) -> str:
     places = account.places_of(kind)
-    named = ", ".join(sanitise(place, 60) for place, _ in places[:PLACES])
-    return named + (f", and {len(places) - PLACES:,} more" if len(places) > PLACES else "")
+    named = ", ".join(sanitise(place, 60) for place, _ in places[:MAX_PLACES])
+    return named + (f", and {len(places) - MAX_PLACES:,} more" if len(places) > MAX_PLACES else "")
 
 
-def account_row(account: Account) -> dict[str, Any]:
+def account_row(account: RedactionAccount) -> dict[str, Any]:
     """The account as a JSON object."""
     return {
         "capture": str(account.path),
@@ -78,6 +81,7 @@ def account_row(account: Account) -> dict[str, Any]:
             }
             for kind, (count, different) in account.kinds.items()
         ],
+        "left_out_values": account.left_out_values,
         "not_parsed": dict(account.unparsed),
         "bytes": {"all": account.bytes_before, "unchanged": account.bytes_kept},
         "findings": {

@@ -10,15 +10,15 @@ from analysis.protocol.json_pointer import step
 from mcpproxy.sharing.json_places import Path as Way
 from mcpproxy.sharing.redaction import Replacement
 
-PLACES: Final = 2000
+MAX_PLACES: Final = 2000
 """How many places are counted separately; a capture can have any number."""
-DISTINCT: Final = 200_000
-ELSEWHERE: Final = "(other places)"
+MAX_DISTINCT: Final = 200_000
+OTHER_PLACES: Final = "(other places)"
 _MAX_STEP_CHARS: Final = 40
 
 
 @dataclass
-class Account:
+class RedactionAccount:
     """What a share did to a capture."""
 
     path: Path
@@ -33,6 +33,8 @@ class Account:
     """How many of these have a type unknown to this version, so that they could not be judged."""
     out_of_order: int = 0
     """Records of the original whose number is not above the one before them; the copy lacks them."""
+    left_out_values: int = 0
+    """Recognised values that were not searched for elsewhere, because there were too many or they are too long."""
     is_damaged: bool = False
     """Whether bytes of the original are not a record, or records are missing or repeated."""
     is_compared: bool = False
@@ -64,11 +66,11 @@ class Account:
         for kind, secret, _, path in made:
             place = where or pointer_pattern(path, self.renamed) or "text"
             key = (kind, place)
-            if key not in self.replaced and len(self.replaced) >= PLACES:
-                key = (kind, ELSEWHERE)
+            if key not in self.replaced and len(self.replaced) >= MAX_PLACES:
+                key = (kind, OTHER_PLACES)
             self.replaced[key] += 1
             known = self._secrets.setdefault(kind, set())
-            if len(known) < DISTINCT:
+            if len(known) < MAX_DISTINCT:
                 known.add(hash(secret))
 
     @property

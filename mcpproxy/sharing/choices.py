@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from analysis.protocol.json_pointer import names
 from mcpproxy.sharing.json_places import Path, steps_of
+from mcpproxy.sharing.kinds import is_known_value
 from mcpproxy.sharing.kingfisher import Secret
 
 _REGEX: Final = "re:"
@@ -77,6 +78,8 @@ class ShareChoices:
         self._keep, self._redact = _parsed(keep), _parsed(redact)
         self._review = review
         self._reviewed: dict[tuple[str, str], bool] = {}
+        self._answers: dict[str, bool] = {}
+        """The last answer about each secret, of any kind."""
 
     def redacts(self, path: Path) -> bool:
         """Whether a value is replaced whole."""
@@ -95,6 +98,14 @@ class ShareChoices:
         if self._review is None:
             return False
         known = self._reviewed.get((kind, secret))
+        if known is None and is_known_value(kind):
+            known = self._answers.get(secret)
         if known is None:
-            known = self._reviewed[kind, secret] = self._review(kind, secret, path)
+            known = self._reviewed[kind, secret] = self._answers[secret] = self._review(kind, secret, path)
         return not known
+
+    def unreviewed(self) -> "ShareChoices":
+        """The same choices, except that the user is not asked."""
+        choices = ShareChoices()
+        choices._keep, choices._redact = self._keep, self._redact
+        return choices

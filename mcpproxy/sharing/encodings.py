@@ -1,44 +1,62 @@
-"""Encoded text: base64, percent-encoding and hexadecimal that spell a secret, or something personal.
+"""Encoded text as it reads once decoded: base64, percent-encoding, hexadecimal, the escapes of JSON.
 
-Base64 is also decoded after one of `+/_-` (`v1-…`, `a/b/…`), and when it is wrapped into lines. Each
-character is decoded a bounded number of times, so the time is linear in the text.
+A view holds what a text encodes, and knows which stretch of the text each part of it stands for. A view is a text like
+any other, so it has views of its own: that is how base64 in base64 is found. Base64 is also decoded after one of
+`+/_-` (`v1-…`, `a/b/…`), and when it is wrapped into lines. Each character is decoded a bounded number of times, so
+the time is linear in the text.
 """
 
 import re
 from base64 import b64decode
 from binascii import Error as NotBase64
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, islice, product
-from typing import Final, NamedTuple
-from urllib.parse import unquote
+from typing import Final, NamedTuple, Protocol
 
-from mcpproxy.sharing.kingfisher import Secret
-from mcpproxy.sharing.patterns import credentials, people
+from mcpproxy.sharing.escapes import percent_decoded, unescaped
+from mcpproxy.sharing.kinds import kind_in_encoding
+from mcpproxy.sharing.kingfisher import PlainSecret, Secret
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
 
-SIGNS_BEFORE: Final = 4
+MAX_CHARACTERS_BEFORE: Final = 4
 """How many of `+/_-`, counted from the start of a word, may precede the base64 in it."""
-TOGETHER: Final = 1 << 16
-"""How many characters of decoded texts are searched together for tokens of services: one search each takes longer."""
 
-_BASE64_WORD: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20,}+={0,2}")
-_BASE64_PIECE: Final = re.compile(r"[A-Za-z0-9]{20,}+={0,2}")
-_NEXT_LINE: Final = re.compile(
-    r"[ \t]{0,8}+\r?\n[ \t]{0,40}+(?P<line>[A-Za-z0-9+/_-]++={0,2})(?=[ \t]{0,8}+[\r\n\"'<\x1f]|\Z)"
-)
-_SIGN: Final = re.compile(r"[+/_-]")
-_HEX_WORD: Final = re.compile(
-    r"(?<![A-Za-z0-9])(?:[0-9a-f]{2}){12,}+(?![A-Za-z0-9])|(?<![A-Za-z0-9])(?:[0-9A-F]{2}){12,}+(?![A-Za-z0-9])"
-)
-_PERCENT_WORD: Final = re.compile(r"(?<![A-Za-z0-9%._~+-])[A-Za-z0-9._~+-]*+%[A-Za-z0-9%._~+-]++")
+_BASE64_WORD: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16,}+={0,2}")
+_BASE64_PIECE: Final = re.compile(r"[A-Za-z0-9]{16,}+={0,2}")
+_NEXT_LINE: Final = re.compile(r"[ \t]{0,8}+\r?\n[ \t]{0,40}+(?P<line>[A-Za-z0-9+/_-]++={0,2})")
+_CHARACTER_BEFORE: Final = re.compile(r"[+/_-]")
+_HEX_WORD: Final = re.compile(r"(?<![A-Za-z0-9])(?:0[xX])?(?P<digits>(?:[0-9A-Fa-f]{2}){12,}+)(?![A-Za-z0-9])")
 _STANDARD: Final = bytes.maketrans(b"-_", b"+/")
-_BETWEEN: Final = "\n\x1f\n"
-"""The separator of decoded texts that are searched together."""
-_BLANKS: Final = dict.fromkeys(map(ord, "\r\n\t"))
+_BETWEEN: Final = '"\x1f\n'
+"""The separator of decoded texts, across which no secret is found."""
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]").search
+"""A character that is in binary data, and not in texts."""
 
 
-class _Decoded(NamedTuple):
+class View(Protocol):
+    """What a text encodes."""
+
+    @property
+    def text(self) -> str:
+        """The decoded text."""
+
+    @property
+    def is_encoded(self) -> bool:
+        """Whether more than escapes has been decoded."""
+
+    def original(self, secrets: Iterable[Secret]) -> Iterator[Secret]:
+        """Yields the secrets found in `text`, with their positions in the encoded text."""
+
+
+def views(text: str) -> Iterator[View]:
+    """Yields the views of a text, none if nothing in it is encoded."""
+    for view in (unescaped(text), percent_decoded(text), _decoded_words(text)):
+        if view is not None:
+            yield view
+
+
+class _DecodedStretch(NamedTuple):
     """A stretch of a text, and the text that it encodes."""
 
     start: int
@@ -47,49 +65,43 @@ class _Decoded(NamedTuple):
     text: str
 
 
-def encoded(text: str, search: Callable[[str], Iterable[Secret]]) -> Iterator[Secret]:
-    """The stretches that spell a secret or something personal, in no particular order; they may overlap.
+class _DecodedWords(NamedTuple):
+    """The texts that words in base64 and hexadecimal encode, one after the other."""
 
-    Args:
-        text: the text.
-        search: finds the tokens of services in a text.
-    """
-    waiting: list[_Decoded] = []
-    size = 0
-    for one in _decoded(text):
-        kind = _kind_inside(one.text)
-        if kind is not None:
-            yield Secret(one.start, one.end, f"{kind}-in-{one.encoding}")
-            continue
-        waiting.append(one)
-        size += len(one.text)
-        if size >= TOGETHER:
-            yield from _with_tokens(waiting, search)
-            waiting, size = [], 0
-    yield from _with_tokens(waiting, search)
+    text: str
+    starts: list[int]
+    """Where the text of each stretch begins in `text`."""
+    stretches: list[_DecodedStretch]
+    is_encoded: bool = True
+
+    def original(self, secrets: Iterable[Secret]) -> Iterator[Secret]:
+        """Yields a secret for each secret found in `text`: the whole stretch that encodes it."""
+        for secret in secrets:
+            if secret.kind == "blob":
+                continue  # binary data in a document that is a text: not a reason to replace the document
+            start, end, encoding, _ = self.stretches[bisect_right(self.starts, secret.start) - 1]
+            inner = secret.inner or PlainSecret(secret.kind, self.text[secret.start : secret.end])
+            yield Secret(start, end, kind_in_encoding(secret.kind, encoding), inner)
 
 
-def _with_tokens(given: list[_Decoded], search: Callable[[str], Iterable[Secret]]) -> Iterator[Secret]:
-    """The stretches that spell a token of a service."""
-    starts = [0, *accumulate(len(one.text) + len(_BETWEEN) for one in given)]
-    found = search(_BETWEEN.join(one.text for one in given)) if given else ()
-    for index in {bisect_right(starts, token.start) - 1 for token in found}:
-        start, end, encoding, _ = given[index]
-        yield Secret(start, end, f"secret-in-{encoding}")
+def _decoded_words(text: str) -> _DecodedWords | None:
+    """The words of a text that spell a text in base64 or hexadecimal, or None if there are none."""
+    stretches = list(_stretches(text))
+    if not stretches:
+        return None
+    starts = [0, *accumulate(len(stretch.text) + len(_BETWEEN) for stretch in stretches[:-1])]
+    return _DecodedWords(_BETWEEN.join(stretch.text for stretch in stretches), starts, stretches)
 
 
-def _decoded(text: str) -> Iterator[_Decoded]:
-    """The encoded stretches of a text; base64 that spells base64 comes with both texts."""
+def _stretches(text: str) -> Iterator[_DecodedStretch]:
     for word in _BASE64_WORD.finditer(text):
         yield from _in_word(text, *word.span())
     if "\n" in text:
         yield from _in_lines(text)
-    if "%" in text:
-        yield from _in_percent(text)
     for word in _HEX_WORD.finditer(text):
-        plain = bytes.fromhex(word[0]).decode("ascii", "replace")
-        if plain.translate(_BLANKS).isprintable():
-            yield _Decoded(*word.span(), "hexadecimal", plain)
+        plain = bytes.fromhex(word["digits"]).decode("utf-8", "replace")
+        if not _CONTROL(plain):
+            yield _DecodedStretch(*word.span("digits"), "hexadecimal", plain)
 
 
 def decoded_base64(word: str) -> str | None:
@@ -99,10 +111,10 @@ def decoded_base64(word: str) -> str | None:
         plain = b64decode(raw + b"=" * (-len(raw) % 4), validate=False).decode()
     except (NotBase64, ValueError):
         return None
-    return plain if plain.translate(_BLANKS).isprintable() else None
+    return None if _CONTROL(plain) else plain
 
 
-def _in_word(text: str, start: int, end: int) -> Iterator[_Decoded]:
+def _in_word(text: str, start: int, end: int) -> Iterator[_DecodedStretch]:
     """The base64 in a word; one of `+/_-` may separate it from something else before or after it."""
     for at in _beginnings(text, start, end):
         plain = decoded_base64(text[at:end])
@@ -118,11 +130,11 @@ def _in_word(text: str, start: int, end: int) -> Iterator[_Decoded]:
 def _beginnings(text: str, start: int, end: int) -> Iterator[int]:
     """Where the base64 in a word may begin: with the word, or after each of its first `+/_-`."""
     yield start
-    for sign in islice(_SIGN.finditer(text, start, end), SIGNS_BEFORE):
-        yield sign.end()
+    for character in islice(_CHARACTER_BEFORE.finditer(text, start, end), MAX_CHARACTERS_BEFORE):
+        yield character.end()
 
 
-def _in_lines(text: str) -> Iterator[_Decoded]:
+def _in_lines(text: str) -> Iterator[_DecodedStretch]:
     """Base64 that is wrapped into lines."""
     at = 0
     while word := _BASE64_WORD.search(text, at):
@@ -147,25 +159,6 @@ def _in_lines(text: str) -> Iterator[_Decoded]:
                 break
 
 
-def _in_percent(text: str) -> Iterator[_Decoded]:
-    for word in _PERCENT_WORD.finditer(text):
-        plain = unquote(word[0])
-        if plain != word[0]:
-            yield _Decoded(*word.span(), "percent-encoding", plain)
-
-
-def _spelt(start: int, end: int, plain: str) -> Iterator[_Decoded]:
-    """What base64 spells; that may be base64 again, as in some headers."""
-    if not plain or PSEUDONYM.fullmatch(plain):
-        return
-    yield _Decoded(start, end, "base64", plain)
-    inner = decoded_base64(plain) if _BASE64_WORD.fullmatch(plain) else None
-    if inner:
-        yield _Decoded(start, end, "base64", inner)
-
-
-def _kind_inside(text: str) -> str | None:
-    """The kind of secret or personal data in a decoded text, if any."""
-    if any(credentials(text)):
-        return "secret"
-    return "personal" if any(people(text)) else None
+def _spelt(start: int, end: int, plain: str) -> Iterator[_DecodedStretch]:
+    if plain and not PSEUDONYM.fullmatch(plain):
+        yield _DecodedStretch(start, end, "base64", plain)

@@ -4,6 +4,7 @@ Its engine takes linear time for any text, opens no connection while it scans, a
 rules are compiled once (some 4 s) and then read from our cache directory (0.3 s).
 """
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from itertools import chain
@@ -13,12 +14,15 @@ from typing import Final, NamedTuple
 from kingfisher_sdk import Rules, Scanner
 
 from captures.paths import cache_directory
+from mcpproxy.sharing.placeholders import is_placeholder
 
 _FOLDER: Final = "secret-rules"
-_SIGNS: Final = bytes({*range(32), *range(127, 256)} - {*b"\n"}) + rb"""!"#$&'()*,;<>?@[\]^`{|}"""
-_BLANKED: Final = bytes.maketrans(_SIGNS, b" " * len(_SIGNS))
-_ENDINGS: Final = tuple((sign + blank, b" " + blank) for sign in (b".", b":", b"/") for blank in (b" ", b"\n", sign))
+_PUNCTUATION: Final = bytes({*range(32), *range(127, 256)} - {*b"\n"}) + rb"""!"#$&'()*,;<>?@[\]^`{|}"""
+_BLANKED: Final = bytes.maketrans(_PUNCTUATION, b" " * len(_PUNCTUATION))
+_ENDINGS: Final = tuple((mark + blank, b" " + blank) for mark in (b".", b"/") for blank in (b" ", b"\n", mark))
 """Characters that may be part of a token, at the end of a word, and what replaces them there."""
+_COLON_AFTER_TOKEN: Final = re.compile(rb":(?=[ \n:])(?<=[A-Za-z0-9_+/=.-]{16}:)")
+"""After a shorter word, which is no token, a colon may be what a rule expects between a name and its token."""
 
 SCAN_S: Final = 10.0
 """How long a text is searched at most; 16 MiB of ordinary text take a twentieth of a second."""
@@ -28,6 +32,13 @@ class SearchLimitReached(ValueError):
     """A text takes too long to search, or holds too many secrets, to be redacted piece by piece."""
 
 
+class PlainSecret(NamedTuple):
+    """A secret that is encoded, as it reads once it is decoded."""
+
+    kind: str
+    text: str
+
+
 class Secret(NamedTuple):
     """A stretch of a text that is, or may be, a secret."""
 
@@ -35,6 +46,8 @@ class Secret(NamedTuple):
     end: int
     kind: str
     """What it is, in a few words joined by hyphens."""
+    inner: PlainSecret | None = None
+    """The secret that the stretch encodes, if it is encoded."""
 
 
 @cache
@@ -65,10 +78,11 @@ class KingfisherScanner:
             return []
         is_ascii = len(raw) == len(text)
         secrets = []
-        for start, end, kind in found:
+        for start, end, kind, _ in found:
             if not is_ascii:
                 start, end = len(raw[:start].decode("utf-8", "replace")), len(raw[:end].decode("utf-8", "replace"))
-            secrets.append(Secret(start, end, kind))
+            if not is_placeholder(text[start:end]):
+                secrets.append(Secret(start, end, kind))
         return secrets
 
     def _found(self, raw: bytes) -> Iterator[Secret]:
@@ -83,7 +97,13 @@ class KingfisherScanner:
             raise SearchLimitReached(f"it takes more than {SCAN_S:.0f} s to search") from error
         for finding in findings:
             place = finding.location
-            yield Secret(place["start_offset"], place["end_offset"], finding.rule_id.rpartition(".")[2])
+            yield Secret(place["start_offset"], place["end_offset"], kind_of(finding.rule_id))
+
+
+def kind_of(rule: str) -> str:
+    """The kind of what a rule finds: its id without the catalogue that it is from, and the number of the variant."""
+    _, name, *_ = rule.split(".")
+    return name.rpartition("/")[2]
 
 
 def _words(raw: bytes) -> bytes:
@@ -95,4 +115,9 @@ def _words(raw: bytes) -> bytes:
     words = raw.translate(_BLANKED) + b"\n"
     for ending, blanks in _ENDINGS:
         words = words.replace(ending, blanks)
-    return words
+    if not _COLON_AFTER_TOKEN.search(words):
+        return words
+    blanked = bytearray(words)
+    for colon in _COLON_AFTER_TOKEN.finditer(words):
+        blanked[colon.start()] = ord(" ")
+    return bytes(blanked)

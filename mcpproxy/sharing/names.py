@@ -5,12 +5,14 @@ from functools import lru_cache
 from typing import Final
 
 from mcpproxy.sharing.json_places import Path, steps_of
+from mcpproxy.sharing.placeholders import is_placeholder
 from mcpproxy.sharing.word_lists import (
     ENVELOPE,
     HARMLESS,
     META,
     PAYLOAD,
     PAYLOAD_FORM,
+    PHONE_NAMES,
     PROTOCOL,
     SECRET_ENDINGS,
     SECRET_NAMES,
@@ -21,13 +23,14 @@ _VARIABLE: Final = re.compile(
     r"[A-Z0-9]++(?:_[A-Z0-9]++)*?_(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASS|PAT|CREDENTIALS?|DSN|WEBHOOK)"
 ).fullmatch
 """An environment variable."""
-_PLACEHOLDER: Final = re.compile(
-    r"(?i)[*•.x\s]*|[a-z\s]{0,20}(?:redacted|hidden|masked)[a-z\s]{0,20}|[<\[{$]{1,3}[a-z_\s-]{0,40}[>\]}]{0,3}"
-).fullmatch
-"""Placeholders for a value that was already removed, or has yet to be filled in."""
 _TOP: Final = frozenset({"jsonrpc", "id", "method"})
 _META_FAMILY: Final = ("io.modelcontextprotocol/", "modelcontextprotocol.io/")
-_SIGNS: Final = {ord(sign): None for sign in "_-. "}
+_BETWEEN_WORDS: Final = {ord(character): None for character in "_-. "}
+_SCHEMAS: Final = frozenset({"inputSchema", "outputSchema", "requestedSchema"})
+_NAMED: Final = frozenset(
+    {("result", "tools"), ("result", "prompts"), ("params", "ref"), ("params", "argument"), ("params", "tools")}
+)
+"""Where members `name` name tools, prompts and their arguments."""
 _MAX_NAME_CHARS: Final = 100
 
 
@@ -36,19 +39,25 @@ def holds_secret(name: str) -> bool:
     """Whether a text under this name is a secret, regardless of what it looks like."""
     if len(name) > _MAX_NAME_CHARS or name in ("PWD", "OLDPWD"):  # directories
         return False
-    plain = name.lower().translate(_SIGNS)
+    plain = name.lower().translate(_BETWEEN_WORDS)
     return plain in SECRET_NAMES or plain.endswith(SECRET_ENDINGS) or _VARIABLE(name) is not None
 
 
 @lru_cache(4096)
 def holds_secret_number(name: str) -> bool:
     """Whether a number under this name is a secret."""
-    return len(name) <= _MAX_NAME_CHARS and name.lower().translate(_SIGNS) in SECRET_NUMBERS
+    return len(name) <= _MAX_NAME_CHARS and name.lower().translate(_BETWEEN_WORDS) in SECRET_NUMBERS
+
+
+@lru_cache(4096)
+def holds_phone_number(name: str) -> bool:
+    """Whether a number under this name is a telephone number."""
+    return len(name) <= _MAX_NAME_CHARS and name.lower().translate(_BETWEEN_WORDS) in PHONE_NAMES
 
 
 def is_harmless(value: str) -> bool:
     """Whether a value is harmless even under such a name."""
-    return value.lower() in HARMLESS or _PLACEHOLDER(value) is not None
+    return value.lower() in HARMLESS or is_placeholder(value)
 
 
 def is_protocol(path: Path) -> bool:
@@ -64,6 +73,21 @@ def is_protocol(path: Path) -> bool:
             or (len(steps) > 2 and steps[1] == "_meta" and _is_known_meta(steps[2]))
         )
     )
+
+
+def is_definition(path: Path, *, is_name: bool = False) -> bool:
+    """Whether a value, or the name of a member, defines what later messages refer to: a tool, an argument, a schema.
+
+    Args:
+        path: the path to the value, or to the value that the name names.
+        is_name: whether it is the name of a member.
+    """
+    steps = _in_message(path)
+    if not _SCHEMAS.isdisjoint(steps[:-1]):
+        return is_name or "required" in steps[-2:]
+    if is_name:
+        return len(steps) == 3 and steps[:2] == ["params", "arguments"]
+    return len(steps) > 2 and steps[-1] == "name" and tuple(steps[:2]) in _NAMED
 
 
 def is_payload(path: Path) -> bool:

@@ -11,13 +11,15 @@ from typing import Final
 
 from mcpproxy.sharing.kingfisher import Secret
 from mcpproxy.sharing.names import holds_secret, is_harmless
+from mcpproxy.sharing.placeholders import is_placeholder
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
 from mcpproxy.sharing.word_lists import COOKIE_ATTRIBUTES, NO_PASSWORDS, OBJECTS, PROSE
 
 _ASSIGNED: Final = re.compile(
     r"(?P<name>passwd|password|passphrase|passcode|pwd|secret|signature|authorization|credential|token"
-    r"|(?:api|access|account|private|secret|signing|encryption)[ _-]?key(?:[ _-]?id)?)"
-    r"[\"']?(?P<sign>[ \t]{0,4}+(?:=>|:=|=|:)[ \t]{0,4}+)(?P<quote>[\"']?)"
+    r"|(?:api|access|account|client|master|private|secret|shared|signing|encryption)[ _-]?key"
+    r"(?:[ _-]?(?:id|base|data))?)"
+    r"[\"']?(?P<operator>[ \t]{0,4}+(?:=>|:=|=|:)[ \t]{0,4}+)(?P<quote>[\"']?)"
     r"(?:(?:bearer|basic|digest|dpop|token)[ \t]{1,4}+)?+(?P<value>(?:[^\s\"'`,;&|<>(){}\[\]\x1f]"
     r"|&(?=[^\s\"'`,;&|<>(){}\[\]\x1f])(?!(?:amp|quot|lt|gt);|[a-z0-9_.%\[\]-]{1,100}+=)){1,4096}+)"
 )
@@ -26,6 +28,8 @@ _MARKS: Final = ("pass", "pwd", "secret", "signature", "authorization", "credent
 _PASSWORDS: Final = frozenset({"passwd", "password", "passphrase", "passcode", "pwd", "secret"})
 _DIRECTORY: Final = re.compile(r"[~/.]|[a-z]:[\\/]").match
 """How the value of the environment variables PWD and OLDPWD begins."""
+_PUBLIC: Final = "publickey"
+"""A `PublicKeyToken`, part of the name of a .NET assembly, is not secret."""
 _TOKEN_BEFORE: Final = re.compile(r"(?:^|[\n\"'{\x1f])[ \t]{0,40}|(?:access|api|auth|bearer|bot|refresh|session)[_-]?")
 _MAX_QUOTED_CHARS: Final = 200
 _SHORTEST: Final = 3
@@ -51,7 +55,8 @@ def assigned(text: str, lower: str) -> Iterator[Secret]:
         at = 0
         while match := _ASSIGNED.search(lower, at):
             start, end = match.span("value")
-            if match["name"] == "pwd" and _DIRECTORY(match["value"]):
+            is_directory = match["name"] == "pwd" and _DIRECTORY(match["value"])
+            if is_directory or lower.startswith(_PUBLIC, match.start() - len(_PUBLIC)):
                 at = start
                 continue
             if _is_code(lower, start, end):
@@ -72,12 +77,12 @@ def assigned(text: str, lower: str) -> Iterator[Secret]:
 def is_random(value: str) -> bool:
     """Whether a word that follows `token=` can be a secret, and is not prose, a placeholder or a pseudonym."""
     plain = value.strip(".,:;!?")
-    if len(plain) < 6 or plain[0] in "$%*." or PSEUDONYM.fullmatch(plain):
+    if len(plain) < 6 or plain[0] in "$%*." or PSEUDONYM.fullmatch(plain) or is_placeholder(plain):
         return False
     has_digit = any(char.isdigit() for char in plain)
-    has_sign = any(not char.isalnum() and char not in "._-/" for char in plain)
+    has_punctuation = any(not char.isalnum() and char not in "._-/" for char in plain)
     is_mixed = plain.lower() != plain and plain[1:].lower() != plain[1:]
-    return has_digit or has_sign or (is_mixed and len(plain) >= 8)
+    return has_digit or has_punctuation or (is_mixed and len(plain) >= 8)
 
 
 def _is_code(lower: str, start: int, end: int) -> bool:
@@ -108,12 +113,19 @@ def _end_of_password(lower: str, match: re.Match[str]) -> int:
     # A call, an index or a type; "user's".
     is_code = after in ("(", "[", "{", "<") or (after == "'" and lower[end + 1 : end + 2].isalpha()) or "=>" in match[0]
     is_prose = (
-        ("=" not in match["sign"] or " " in match["sign"])
+        ("=" not in match["operator"] or " " in match["operator"])
         and value == lower[start:end]
         and _SENTENCE.match(lower, end) is not None
+        and not _is_joined_words(value)
     )
     shortest = _SHORTEST_TOKEN if is_token else _SHORTEST
     return start if len(value) < shortest or is_code or is_prose or _is_placeholder(value) else start + len(value)
+
+
+def _is_joined_words(value: str) -> bool:
+    """Whether a value is three words or more, joined by hyphens as in a generated password, and not `up-to-date`."""
+    words = value.split("-")
+    return len(words) > 2 and all(len(word) > 2 and word not in PROSE for word in words)
 
 
 def _is_own_name(lower: str, start: int) -> bool:

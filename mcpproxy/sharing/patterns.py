@@ -9,13 +9,17 @@ text has a mark without which they cannot match, as searching for a word is a hu
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from ipaddress import ip_address
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
+from mcpproxy.sharing.card_numbers import card_numbers
 from mcpproxy.sharing.kingfisher import Secret
+from mcpproxy.sharing.logins import logins
+from mcpproxy.sharing.network_addresses import addresses, is_address, is_public_address
+from mcpproxy.sharing.notations import noted
 from mcpproxy.sharing.passwords import assigned
-from mcpproxy.sharing.pseudonyms import PSEUDONYM, passes_luhn
+from mcpproxy.sharing.placeholders import is_placeholder
+from mcpproxy.sharing.pseudonyms import PSEUDONYM
 from mcpproxy.sharing.word_lists import (
     COMMON_USERS,
     NETWORK_SCHEMES,
@@ -68,6 +72,48 @@ _FORMS: Final = (
         r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
         r"(?:[^-\x1f]|-(?!----END)){0,100000}+(?:-----END [A-Z0-9 ]{1,80}-----)?+",
     ),
+    # A file of PuTTY has the number of lines before them, and their MAC after them.
+    _form(
+        "private-key",
+        "Private-Lines:",
+        r"Private-Lines:[ \t]{0,4}+[0-9]{1,4}\s{1,4}+(?P<value>(?:[A-Za-z0-9+/=]{1,200}+(?![-:])\s{0,4}+){1,1000}+"
+        r"(?:Private-(?:MAC|Hash):[ \t]{0,4}+[0-9a-f]{32,64})?+)",
+    ),
+    # Tokens that the catalogue reports only together with another value, or only if they look random enough to it.
+    _form(
+        "service-token",
+        "AKCp cmVmd AIK_SECRET_ cnvca mdb_sa_sk_ pscale_ ramp_sec_ sb_secret_ packagist_ lsv2_ hvs. hvb.",
+        r"(?<![A-Za-z0-9])(?:AKCp[A-Za-z0-9]{68,70}|cmVmd[A-Za-z0-9]{59}|AIK_SECRET_[A-Za-z0-9]{64}|cnvca[\w-]{51}"
+        r"|mdb_sa_sk_[\w-]{40}|pscale_(?:tkn|oauth|pw)_[\w=.-]{32,64}|ramp_sec_[A-Za-z0-9]{48}|sb_secret_[\w-]{31}"
+        r"|packagist_(?:ort|out|acs)_[0-9a-f]{64,96}|lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}|hv[sb]\.[\w-]{90,300})"
+        r"(?![A-Za-z0-9])",
+    ),
+    _form(
+        "azure-ad-secret", "Q~", r"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])"
+    ),
+    _form(
+        "salesforce-session",
+        "!A",
+        r"(?<![A-Za-z0-9])00[A-Za-z0-9]{13}!A[A-Za-z0-9._-]{79,260}+",
+    ),
+    _form(
+        "service-key",
+        "algolia Algolia ALGOLIA datadog Datadog DATADOG upstash Upstash UPSTASH zoho Zoho ZOHO",
+        r"(?<![A-Za-z])(?i:algolia|datadog|upstash|zoho)[ \t\w.-]{0,24}[\"']?[ \t]{0,4}[=:]>?[ \t]{0,4}[\"']?"
+        r"(?P<value>(?=[A-Za-z]{0,63}[0-9])[A-Za-z0-9]{32,64})(?![A-Za-z0-9])",
+    ),
+    _form(
+        "discord-token",
+        "MT Mj Mz ND NT Nj Nz OD OT mfa.",  # base64 of the first two digits of the bot's id
+        r"(?:[MNO](?<![\w.-].)[DTjz][\w-]{22,26}\.[\w-]{6,7}\.[\w-]{27,45}|m(?<![\w.-].)fa\.[\w-]{60,100}+)"
+        r"(?![\w-]|\.\w)",
+    ),
+    _form(
+        "azure-sas-signature",
+        "sig",
+        r"(?<![A-Za-z0-9])sig[\"']?[ \t]{0,2}[=:][ \t]{0,2}[\"']?(?=[a-z+/_-]{0,60}[A-Z0-9%])"
+        r"(?P<value>(?:[A-Za-z0-9+/_-]|%2[BbFf]){30,200}+(?:={1,2}|(?:%3[Dd]){1,2})?+)",
+    ),
 )
 _CREDENTIAL: Final = re.compile(
     r"(?:bearer|basic|digest|dpop|negotiate|token|apikey)[ \t]{1,4}+"
@@ -79,6 +125,10 @@ _CHALLENGE: Final = re.compile(r"[a-z_-]{3,30}=").match
 _URL: Final = re.compile(
     r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,30}+://[^\s\"<>`^\\\x00-\x1f{}|]{1,8192}+", re.ASCII
 )
+_INNER_URL: Final = re.compile(
+    r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,30}+://[^\s\"'<>`^\\\x00-\x1f{}|/?#&;,]{1,300}+", re.ASCII
+)
+"""The beginning of a URL in another, such as the value of a parameter."""
 _AUTHORITY: Final = re.compile(
     r"(?P<scheme>[^:]++)://(?:(?P<user>[^/?#]*)@)?(?P<host>\[[^\]/?#]*+\]|[^/?#:@'),]*+)(?::[0-9]{0,5}+)?"
 )
@@ -86,10 +136,10 @@ _PARAMETER: Final = re.compile(r"[?&;#](?P<name>[^=&;#]{0,100}+)=(?P<value>[^&;#
 # --- people and places
 
 _EMAIL: Final = re.compile(
-    r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}+@(?:[A-Za-z0-9-]{1,63}+\.){1,8}+[A-Za-z]{2,24}+(?![A-Za-z0-9-])"
+    r"(?<![A-Za-z0-9._%+\u00c0-\u024f-])[A-Za-z0-9._%+\u00c0-\u024f-]{1,64}+@(?:[A-Za-z0-9-]{1,63}+\.){1,8}+[A-Za-z]{2,24}+(?![A-Za-z0-9-])"
 )
 _HOME: Final = re.compile(
-    r"(?:(?<![A-Za-z0-9_.])(?:/var|/export)?/(?:home|Users)/|(?<![A-Za-z])[A-Za-z]:(?:\\{1,4}|/)Users(?:\\{1,4}|/)"
+    r"(?:(?<![A-Za-z0-9_.])(?:/var|/export|/mnt/[a-z]|/cygdrive/[a-z]|/[a-z])?/(?:home|Users)/|(?<![A-Za-z])[A-Za-z]:(?:\\{1,64}+|/)Users(?:\\{1,64}+|/)"
     r"|%2[Ff](?:home|Users)%2[Ff])(?P<user>[^/\\\s\"'`:;,<>|*?()\[\]{}$%&=#\x00-\x1f]{1,64}+)"
 )
 HOME_MARKS: Final = ("home/", "Users/", "Users\\", "home%2", "Users%2")
@@ -100,23 +150,27 @@ _HOST: Final = re.compile(
 _HOST_MARKS: Final = (".internal", ".intranet", ".local", ".lan", ".corp", ".home", ".private")
 _USER_BEFORE: Final = 200
 """Characters before what looks like an address, in which it may show to be a password: `scheme://user:password@host`."""
-_IPV4: Final = re.compile(r"(?<![0-9A-Za-z.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9A-Za-z]|\.[0-9])")
-_CARD: Final = re.compile(r"(?<![0-9A-Za-z.+-])[3-6][0-9](?:[ -]?[0-9]){11,17}(?![0-9A-Za-z]|[.-][0-9])")
 
 
 def credentials(text: str) -> Iterator[Secret]:
     """Tokens, keys and passwords."""
     for kind, marks, pattern in _FORMS:
         if any(mark in text for mark in marks):
+            group = "value" if "value" in pattern.groupindex else 0
             for match in pattern.finditer(text):
-                yield Secret(*match.span(), kind)
+                if not is_placeholder(match[group]):
+                    yield Secret(*match.span(group), kind)
     lower = text.lower() if text.isascii() else text.translate(_LOWER)
     if any(mark in lower for mark in _CREDENTIAL_MARKS):
         for match in _CREDENTIAL.finditer(lower):
-            if not _CHALLENGE(match["value"]):
+            if not _CHALLENGE(match["value"]) and not is_placeholder(match["value"]):
                 yield Secret(*match.span("value"), "credential")
     yield from assigned(text, lower)
+    yield from noted(text)
     yield from _in_urls(text)
+    for start, end, kind in logins(text):
+        if kind == "login":
+            yield Secret(start, end, kind)
 
 
 def _in_urls(text: str) -> Iterator[Secret]:
@@ -130,17 +184,16 @@ def _in_urls(text: str) -> Iterator[Secret]:
 
 
 def people(text: str) -> Iterator[Secret]:
-    """E-mail addresses, users' names in paths, hosts, card numbers."""
+    """E-mail addresses, users' names in paths and logins, hosts, network addresses, card numbers."""
     yield from _emails(text)
     for name in _homes(text):
         yield Secret(*name.span("user"), "user-name")
     yield from _hosts(text)
-    for match in _IPV4.finditer(text):
-        if _is_address(match[0]) and not is_public_host(match[0]):
-            yield Secret(*match.span(), "ip-address")
-    for match in _CARD.finditer(text):
-        if is_card_number(re.sub("[ -]", "", match[0])):
-            yield Secret(*match.span(), "card-number")
+    yield from _in_logins(text)
+    for start, end in addresses(text):
+        yield Secret(start, end, "ip-address")
+    for start, end in card_numbers(text):
+        yield Secret(start, end, "card-number")
 
 
 def _emails(text: str) -> Iterator[Secret]:
@@ -161,7 +214,7 @@ def _hosts(text: str) -> Iterator[Secret]:
         host, scheme = authority["host"], authority["scheme"].lower()
         if scheme not in ("file", "data") and not is_public_host(host):
             start, end = at + authority.start("host"), at + authority.end("host")
-            if _is_address(host):
+            if is_address(host):
                 yield Secret(start, end, "ip-address")
             elif "." in host or scheme in NETWORK_SCHEMES:
                 yield Secret(start, end, "host")
@@ -171,12 +224,25 @@ def _hosts(text: str) -> Iterator[Secret]:
                 yield Secret(*match.span(), "host")
 
 
+def _in_logins(text: str) -> Iterator[Secret]:
+    for start, end, kind in logins(text):
+        value = text[start:end]
+        if kind == "host" and not is_public_host(value):
+            yield Secret(start, end, "ip-address" if is_address(value) else "host")
+        elif kind == "login-user" and is_user(value):
+            yield Secret(start, end, kind)
+
+
 def _urls(text: str) -> Iterator[tuple[int, str, re.Match[str]]]:
-    """The URLs in a text: where each begins, itself, and its authority."""
+    """The URLs in a text, and those in them: where each begins, itself, and its authority."""
     for url in _URL.finditer(text) if "://" in text else ():
         authority = _AUTHORITY.match(url[0])
         if authority is not None:
             yield url.start(), url[0], authority
+            for inner in _INNER_URL.finditer(url[0], authority.end()):
+                authority = _AUTHORITY.match(inner[0])
+                if authority is not None:
+                    yield url.start() + inner.start(), inner[0], authority
 
 
 @lru_cache(4096)
@@ -187,18 +253,15 @@ def is_public_host(host: str) -> bool:
         return True
     if any(name == known or name.endswith(f".{known}") for known in SPEC_HOSTS):
         return True
-    if not _is_address(name):
-        return False
-    address = ip_address(name)
-    is_pseudonym = name.startswith("2001:db8:") or (address.version == 4 and int(address) >> 28 == 15)
-    return address.is_loopback or address.is_unspecified or is_pseudonym
+    return is_public_address(name)
 
 
 def is_secret_parameter(name: str, value: str) -> bool:
     """Whether the value of a URL's parameter may be a secret."""
     plain = unquote(value)
     is_word = plain.replace(".", "").isalpha() and len(plain) < 20
-    return name.lower() not in PLAIN_PARAMETERS and len(plain) >= 4 and not is_word and not PSEUDONYM.fullmatch(plain)
+    is_harmless = is_word or is_placeholder(plain) or PSEUDONYM.fullmatch(plain) is not None
+    return name.lower() not in PLAIN_PARAMETERS and len(plain) >= 4 and not is_harmless
 
 
 def is_user(name: str) -> bool:
@@ -206,25 +269,9 @@ def is_user(name: str) -> bool:
     return name.lower() not in COMMON_USERS and bool(name.strip(".")) and not PSEUDONYM.fullmatch(name)
 
 
-def is_card_number(digits: str) -> bool:
-    """Whether digits can be the number of a payment card."""
-    return digits.isdigit() and 13 <= len(digits) <= 19 and digits[0] in "3456" and passes_luhn(digits)
-
-
 def home_users(text: str) -> Iterator[str]:
     """The names of users in a text's paths of home directories."""
     return (match["user"] for match in _homes(text))
-
-
-@lru_cache(4096)
-def _is_address(host: str) -> bool:
-    if not host[:1].isdigit() and ":" not in host:
-        return False
-    try:
-        ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    return True
 
 
 _LOWER: Final = {ord(char): char.lower() for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}

@@ -9,46 +9,41 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from itertools import chain, count, islice
+from itertools import count, islice
 from typing import Final, NamedTuple, Protocol
 
-from mcpproxy.sharing.encodings import decoded_base64, encoded
-from mcpproxy.sharing.escapes import unescaped
+from mcpproxy.sharing.card_numbers import is_card_number
+from mcpproxy.sharing.encodings import decoded_base64
 from mcpproxy.sharing.json_places import Edit, JsonToken, NotJson, Path, edited, tokens, within
+from mcpproxy.sharing.kinds import UNCERTAIN, is_known_value
 from mcpproxy.sharing.kingfisher import KingfisherScanner, SearchLimitReached, Secret
+from mcpproxy.sharing.known_values import KnownValueSearch
 from mcpproxy.sharing.names import (
+    holds_phone_number,
     holds_secret,
     holds_secret_number,
     is_client_metadata,
+    is_definition,
     is_harmless,
     is_payload,
     is_protocol,
 )
-from mcpproxy.sharing.patterns import credentials, is_card_number, people
+from mcpproxy.sharing.personal_numbers import is_phone_number
 from mcpproxy.sharing.pseudonyms import PSEUDONYM, Pseudonyms
+from mcpproxy.sharing.search import ChosenText, SecretSearch
 from mcpproxy.sharing.word_lists import META, PROTOCOL
 
-MAX_FRAME_SECRETS: Final = 100_000
-"""The most secrets in one frame. A frame with more is a list of them, and replaced whole."""
 MAX_JSON_TOKENS: Final = 1_000_000
 """The most values and names in one frame, those of JSON in strings among them: each takes some 150 bytes of memory."""
 MAX_NESTED_JSON_DEPTH: Final = 8
 """How many levels of JSON inside strings are parsed; below that, it is searched as plain text."""
-CLEAN_NAMES: Final = 20_000
+MAX_CLEAN_NAMES: Final = 20_000
 """How many names of members without a secret are remembered."""
 
 _BLOBS: Final = frozenset({"data", "blob"})
 _BLOB: Final = re.compile(r"[A-Za-z0-9+/\r\n]{64,}+={0,2}\s*").fullmatch
-_DATA_URI: Final = re.compile(r"(?i)\bdata:[^,\s\x1f]{0,200};base64,(?P<data>[A-Za-z0-9+/_%-]{16,}+=*)")
 _LABEL_WORD: Final = re.compile(r"[A-Za-z0-9]++")
 _SCHEME: Final = re.compile(r"(?i)(?:bearer|basic|digest|dpop|negotiate|token)[ \t]++(?=\S)").match
-PERSONAL: Final = frozenset(
-    {"email", "user-name", "user-word", "host", "ip-address", "personal-in-base64", "personal-in-percent-encoding"}
-    | {"personal-in-hexadecimal"}
-)
-"""Kinds that identify a person or a host, but give no access."""
-_UNCERTAIN: Final = frozenset({"host", "ip-address", "user-word", "card-number", "url-parameter"})
-"""Kinds that are left alone in ids, cursors and other words of the protocol."""
 
 
 class Replacement(NamedTuple):
@@ -61,20 +56,20 @@ class Replacement(NamedTuple):
     """The path to it in a JSON document."""
 
 
-class RedactionChoices(Protocol):
+class RedactionChoices(ChosenText, Protocol):
     """The user's additions to what is replaced by default, and exceptions to it."""
 
     def redacts(self, path: Path) -> bool:
         """Whether a value is replaced whole."""
 
-    def matches(self, text: str) -> Iterable[Secret]:
-        """Further stretches of a text to replace."""
-
     def keeps(self, kind: str, secret: str, path: Path) -> bool:
         """Whether something stays although it looks like a secret."""
 
+    def unreviewed(self) -> "RedactionChoices":
+        """The same choices, except that the user is not asked."""
 
-class _Mark(IntEnum):
+
+class _PlaceKind(IntEnum):
     """What a place of a document is."""
 
     PLAIN = 0
@@ -85,7 +80,7 @@ class _Mark(IntEnum):
     """A string that spells a document, whose places follow."""
 
 
-class _Reading:
+class _DocumentPlaces:
     """What was read of a document and of those in its strings: what to search, and then the secrets found.
 
     It does not keep the places: a million of them take 350 MB. They are read again if anything is to be replaced.
@@ -93,7 +88,7 @@ class _Reading:
 
     def __init__(self) -> None:
         self.marks = bytearray()
-        """A `_Mark` for each place, in order."""
+        """A `_PlaceKind` for each place, in order."""
         self.starts = array("Q")
         """Where the text of each leaf begins in the searched text."""
         self.ends = array("Q")
@@ -112,7 +107,7 @@ class _Reading:
         front = "" if place.is_name or place.name in _OWN_NAMES else f'{place.name}="'
         start = self._size + len(front)
         end = start + len(place.text)
-        self.marks.append(_Mark.LEAF)
+        self.marks.append(_PlaceKind.LEAF)
         self.starts.append(start)
         self.ends.append(end)
         self._texts += front, place.text, _BEHIND
@@ -134,13 +129,13 @@ class _Reading:
         """Search all leaves together, once."""
         whole = "".join(self._texts)
         self._texts = []
-        for start, end, kind in search(whole) if whole else ():
+        for start, end, kind, inner in search(whole) if whole else ():
             index = max(0, bisect_right(self.starts, start) - 1)
             while index < len(self.starts) and self.starts[index] < end:
                 begin = self.starts[index]
                 first, last = max(0, start - begin), min(self.ends[index], end) - begin
                 if first < last:
-                    self.secrets.setdefault(index, []).append(Secret(first, last, kind))
+                    self.secrets.setdefault(index, []).append(Secret(first, last, kind, inner))
                 index += 1
 
 
@@ -155,6 +150,9 @@ class Redactor:
         *,
         bodies: bool,
         unparsed: bool,
+        personal: bool = False,
+        known: KnownValueSearch | None = None,
+        on_secret: Callable[[Secret, str], None] | None = None,
     ) -> None:
         """Create a redactor.
 
@@ -164,15 +162,19 @@ class Redactor:
             choices: the user's choices.
             bodies: whether values in bodies stay if they are not secret.
             unparsed: whether binary data stays, although it cannot be searched.
+            personal: whether telephone numbers, bank accounts and MAC addresses are replaced.
+            known: the values, and the names of users, that were recognised in the capture.
+            on_secret: called with each secret that the user does not keep, and the text that it is in.
         """
         self.pseudonyms = pseudonyms
-        self.users: frozenset[str] = frozenset()
-        """Users' names, in lower case, that are replaced wherever they are a word."""
-        self._catalogue = catalogue
+        self.search = SecretSearch(catalogue, choices, known, blobs=not unparsed, personal=personal)
+        """Finds the secrets in texts."""
+        self._on_secret = on_secret
         self._choices = choices
         self.bodies = bodies
         """Whether values in bodies stay if they are not secret."""
         self._unparsed = unparsed
+        self._personal = personal
         self._clean_names: set[str] = set()
         self._places_left = MAX_JSON_TOKENS
         self.renamed: dict[str, str] = {}
@@ -181,7 +183,7 @@ class Redactor:
     def text(self, text: str, made: list[Replacement], path: Path = None) -> str:
         """A text with its secrets replaced, or all of it; the replacements are added to `made`."""
         try:
-            secrets = self._secrets(text)
+            secrets = self.search.secrets(text)
         except SearchLimitReached:
             secrets = [Secret(0, len(text), "unparsed")]
         return edited(text, self._edits(text, secrets, made, path))
@@ -189,7 +191,9 @@ class Redactor:
     def label(self, text: str, made: list[Replacement], path: Path = None) -> str:
         """The name of a server or a file, redacted like a text; in `anna-notes`, a user's name is a word too."""
         kept = self.text(text, made, path)
-        words = [Secret(*word.span(), "user-word") for word in _LABEL_WORD.finditer(kept) if self._is_user(word[0])]
+        words = [
+            Secret(*word.span(), "user-word") for word in _LABEL_WORD.finditer(kept) if self.search.is_user(word[0])
+        ]
         return self.replaced(kept, words, made, path)
 
     def document(self, text: str, made: list[Replacement]) -> str:
@@ -199,12 +203,14 @@ class Redactor:
             NotJson: it is not JSON.
             SearchLimitReached: it takes too long to search, or holds too many secrets.
         """
-        reading = _Reading()
+        reading = _DocumentPlaces()
         self._places_left = MAX_JSON_TOKENS
+        self.search.has_decoded = False
         self._read(text, None, 0, reading)
-        reading.searched(self._secrets)
+        reading.searched(self.search.secrets)
         if not reading.secrets and not reading.is_touched:
-            self._clean_names.update(islice(reading.names, max(0, CLEAN_NAMES - len(self._clean_names))))
+            if not self.search.has_decoded:
+                self._clean_names.update(islice(reading.names, max(0, MAX_CLEAN_NAMES - len(self._clean_names))))
             return text
         return edited(text, self._document_edits(text, None, iter(reading.marks), count(), reading.secrets, made))
 
@@ -214,70 +220,39 @@ class Redactor:
 
     def pseudonym(self, kind: str, secret: str) -> str:
         """The pseudonym for a secret of a kind."""
+        if kind in _DIGITS and "\\" in secret:  # they are spelt as escapes
+            return self.pseudonyms.tag(secret)
+        if kind == "known-value" and self.search.known.is_host(secret):
+            return self.pseudonyms.host(secret)
+        return self._pseudonym_in_form(kind, secret)
+
+    def _pseudonym_in_form(self, kind: str, secret: str) -> str:
+        """A pseudonym that looks like a secret of the kind."""
         make = self.pseudonyms
         match kind:
             case "email":
                 return make.email(secret)
-            case "user-name" | "user-word":
+            case "user-name" | "user-word" | "login-user":
                 return make.user(secret)
             case "host":
                 return make.host(secret)
             case "card-number" | "number":
                 return make.number(secret)
+            case "phone-number":
+                return make.phone(secret)
+            case "iban":
+                return make.iban(secret)
+            case "mac-address":
+                return make.mac(secret)
             case "ip-address":
-                bare = secret.strip("[]")
-                return secret.replace(bare, make.ipv6(bare) if ":" in bare else make.ipv4(bare))
-            case "secret-in-hexadecimal" | "personal-in-hexadecimal":
+                return make.ip_address(secret)
+            case "secret-in-hexadecimal" | "personal-in-hexadecimal" | "known-value-in-hexadecimal":
                 return make.identifier(secret)
-            case "blob" | "secret-in-base64" | "personal-in-base64":
+            case "blob" | "secret-in-base64" | "personal-in-base64" | "known-value-in-base64":
                 return make.base64(secret)
         return make.tag(secret)
 
-    # --- what is secret
-
-    def _secrets(self, text: str) -> list[Secret]:
-        """The secrets in a text, in no particular order; they may overlap.
-
-        Raises:
-            SearchLimitReached: there are too many, or the search takes too long.
-        """
-        searches = chain(self._found(text), self._choices.matches(text))
-        context = unescaped(text)
-        if context is not None:
-            # The text itself is searched as well: what seems an escape may be a folder, as in `C:\Users\nina`.
-            searches = chain(searches, context.original(list(islice(self._found(context.text), MAX_FRAME_SECRETS + 1))))
-        secrets = list(islice(searches, MAX_FRAME_SECRETS + 1))
-        if len(secrets) > MAX_FRAME_SECRETS:
-            raise SearchLimitReached(f"it holds more than {MAX_FRAME_SECRETS:,} secrets")
-        return _not_ours(text, secrets) if secrets else secrets
-
-    def _found(self, text: str) -> Iterator[Secret]:
-        return chain(
-            self._catalogue.secrets(text),
-            credentials(text),
-            people(text),
-            self._data_uris(text),
-            encoded(text, self._catalogue.secrets),
-            self._users_in(text),
-        )
-
-    def _data_uris(self, text: str) -> Iterator[Secret]:
-        for uri in _DATA_URI.finditer(text):
-            if not self._unparsed:
-                yield Secret(*uri.span("data"), "blob")
-
-    def _users_in(self, text: str) -> Iterator[Secret]:
-        lower = text.lower()
-        if not any(user in lower for user in self.users):
-            return
-        for word in re.finditer(r"[A-Za-z0-9_.-]++", text):
-            if self._is_user(word[0]):
-                yield Secret(*word.span(), "user-word")
-
-    def _is_user(self, word: str) -> bool:
-        return word.lower() in self.users
-
-    def _read(self, text: str, base: Path, depth: int, reading: _Reading) -> None:
+    def _read(self, text: str, base: Path, depth: int, reading: _DocumentPlaces) -> None:
         """Read a document and those in its strings.
 
         Raises:
@@ -290,23 +265,23 @@ class Redactor:
             if self._places_left < 0:
                 raise SearchLimitReached(f"it holds more than {MAX_JSON_TOKENS:,} values")
             if not place.is_string:
-                reading.marks.append(_Mark.PLAIN)
+                reading.marks.append(_PlaceKind.PLAIN)
                 reading.is_touched = reading.is_touched or self._kind_of_number(place) is not None
             elif place.is_name and place.text in self._clean_names:
-                reading.marks.append(_Mark.PLAIN)
+                reading.marks.append(_PlaceKind.PLAIN)
             elif place.is_name or not self._is_inner(place, depth, reading):
                 reading.add(place)
                 if not place.is_name and not reading.is_touched:
                     reading.is_touched = self._kind_of_all(place, has_meta=has_meta) is not None
 
-    def _is_inner(self, place: JsonToken, depth: int, reading: _Reading) -> bool:
+    def _is_inner(self, place: JsonToken, depth: int, reading: _DocumentPlaces) -> bool:
         """Read a string as a document if it spells one; returns whether it does."""
         if place.text[:1] not in _OPENING or depth >= MAX_NESTED_JSON_DEPTH or self._choices.redacts(place.path):
             return False
         if place.text.lstrip(" \t\r\n")[:1] not in ("{", "[", '"'):
             return False
         state = reading.state
-        reading.marks.append(_Mark.INNER)
+        reading.marks.append(_PlaceKind.INNER)
         try:
             self._read(place.text, place.path, depth + 1, reading)
         except NotJson:
@@ -335,9 +310,9 @@ class Redactor:
                 pseudonym = self._number(place, made)
                 if pseudonym is not None:
                     edits.append(Edit(place.start, place.end, pseudonym))
-            elif mark == _Mark.INNER:
+            elif mark == _PlaceKind.INNER:
                 own = self._document_edits(place.text, place.path, marks, leaves, secrets, made)
-            elif mark == _Mark.LEAF:
+            elif mark == _PlaceKind.LEAF:
                 own = self._string_edits(place, secrets.get(next(leaves), ()), made, has_meta=has_meta)
             if own:
                 edits += within(text[place.start : place.end], own, place.start)
@@ -349,19 +324,24 @@ class Redactor:
         """The edits of a string's text."""
         text, path = place.text, place.path
         if place.is_name:
-            if not secrets and len(self._clean_names) < CLEAN_NAMES:
+            if not secrets and not self.search.has_decoded and len(self._clean_names) < MAX_CLEAN_NAMES:
                 self._clean_names.add(text)
+            if is_definition(path, is_name=True):
+                secrets = [secret for secret in secrets if not is_known_value(secret.kind)]
             edits = self._edits(text, secrets, made, path)
-            if edits and len(self.renamed) < CLEAN_NAMES:
+            if edits and len(self.renamed) < MAX_CLEAN_NAMES:
                 self.renamed[text] = edited(text, edits)
             return edits
         kind = self._kind_of_all(place, has_meta=has_meta)
         if kind is None and not secrets:  # nearly all: what follows takes longer
             return []
         if is_protocol(path):
-            secrets = [secret for secret in secrets if secret.kind not in _UNCERTAIN]
+            secrets = [secret for secret in secrets if secret.kind not in UNCERTAIN]
         elif kind is not None:
+            self._report(text, secrets, path)
             secrets = [Secret(*_after_scheme(text), kind)]
+        elif is_definition(path):
+            secrets = [secret for secret in secrets if not is_known_value(secret.kind)]
         return self._edits(text, secrets, made, path)
 
     def _kind_of_all(self, place: JsonToken, *, has_meta: bool) -> str | None:
@@ -386,6 +366,8 @@ class Redactor:
             return "named-secret"
         if is_card_number(place.text):
             return "card-number"
+        if self._personal and holds_phone_number(place.name) and is_phone_number(place.text):
+            return "phone-number"
         return None if self.bodies or not is_payload(place.path) else "body"
 
     def _number(self, place: JsonToken, made: list[Replacement]) -> str | None:
@@ -393,14 +375,16 @@ class Redactor:
         kind = self._kind_of_number(place)
         if kind is None or self._choices.keeps(kind, place.text, place.path):
             return None
-        pseudonym = self.pseudonyms.number(place.text)
+        pseudonym = self.pseudonym(kind if kind == "phone-number" else "number", place.text)
         made.append(Replacement(kind, place.text, pseudonym, place.path))
         return pseudonym
 
     def _edits(self, text: str, secrets: Iterable[Secret], made: list[Replacement], path: Path) -> list[Edit]:
         """The edits for secrets; overlapping secrets are replaced together."""
         edits: list[Edit] = []
-        for start, end, kind in _apart(secrets):
+        secrets = list(secrets)
+        self._report(text, secrets, path)
+        for start, end, kind, _ in _apart(secrets):
             secret = text[start:end]
             if not secret or PSEUDONYM.fullmatch(secret) or self._choices.keeps(kind, secret, path):
                 continue
@@ -409,23 +393,18 @@ class Redactor:
             made.append(Replacement(kind, secret, pseudonym, path))
         return edits
 
-
-def _not_ours(text: str, secrets: list[Secret]) -> list[Secret]:
-    """The secrets that are not pseudonyms or parts of them: a capture may be shared again."""
-    ours = [match.span() for match in PSEUDONYM.finditer(text)]
-    if not ours:
-        return secrets
-    starts = [start for start, _ in ours]
-
-    def is_ours(secret: Secret) -> bool:
-        index = bisect_right(starts, secret.start) - 1
-        return index >= 0 and secret.end <= ours[index][1]
-
-    return [secret for secret in secrets if not is_ours(secret)]
+    def _report(self, text: str, secrets: Iterable[Secret], path: Path) -> None:
+        """Call `on_secret` with the secrets that the user does not keep."""
+        if self._on_secret is not None:
+            for secret in secrets:
+                if not self._choices.keeps(secret.kind, text[secret.start : secret.end], path):
+                    self._on_secret(secret, text)
 
 
 _OWN_NAMES: Final = PROTOCOL | META
 """Names that sound like those of secrets, but whose values are harmless."""
+_DIGITS: Final = frozenset({"card-number", "phone-number", "iban", "mac-address", "ip-address"})
+"""Kinds whose pseudonyms have other digits in the same places."""
 _OPENING: Final = frozenset('{[" \t\r\n')
 _BEHIND: Final = '"\x1f\n'
 """The separator of leaves in the searched text."""

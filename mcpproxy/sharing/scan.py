@@ -5,14 +5,14 @@ from typing import Final, NamedTuple
 
 from captures.damage import Damage
 from captures.frame import Frame
-from captures.reader import Capture, read_frames
-from captures.record import Record, raw_bytes
+from captures.reader import Capture
+from mcpproxy.sharing.capture_search import searched_items
 from mcpproxy.sharing.choices import ShareChoices
-from mcpproxy.sharing.frames import FrameRedactor
 from mcpproxy.sharing.json_places import pointer_of
+from mcpproxy.sharing.kinds import PERSONAL
 from mcpproxy.sharing.kingfisher import catalogue
 from mcpproxy.sharing.pseudonyms import Pseudonyms
-from mcpproxy.sharing.redaction import PERSONAL, Redactor, Replacement
+from mcpproxy.sharing.redaction import Redactor
 
 _SHOWN: Final = 4
 _UNLIKELY: Final = frozenset({"url-parameter", "client-metadata"})
@@ -47,50 +47,19 @@ def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Like
 
     Args:
         capture: the capture.
-        personal: whether e-mail addresses, users and hosts count.
+        personal: whether e-mail addresses, users, hosts, telephone numbers, bank accounts and MAC addresses count.
     """
-    redactor = Redactor(Pseudonyms(), catalogue(), ShareChoices(), bodies=True, unparsed=True)
-    frames = FrameRedactor(redactor, keep_unparsed=True)
+    redactor = Redactor(Pseudonyms(), catalogue(), ShareChoices(), bodies=True, unparsed=True, personal=personal)
     is_copy = "redacted_by" in capture.header.members
-    for item in read_frames(capture):
-        if isinstance(item, Damage):
-            if item.cause != "torn":  # a kill leaves an unfinished line, which is not damage to what was recorded
-                yield item
+    for searched in searched_items(capture, redactor):
+        if isinstance(searched, Damage):
+            if searched.cause != "torn":  # a kill leaves an unfinished line, which is not damage to what was recorded
+                yield searched
             continue
-        made: list[Replacement] = []
-        if isinstance(item, Frame):
-            made = frames.frame(
-                item.raw, item.dir, item.unit, whole=item.whole, is_partial=item.is_partial, event=item.event
-            ).replacements
-            texts = [text for text in (item.event_id, item.event) if text]
-        else:
-            texts = _texts(item)
-        for text in texts:
-            redactor.text(text, made)
+        item = searched.item
         rec = "frame" if isinstance(item, Frame) else item.rec
-        for kind, secret, _, path in made:
+        for kind, secret, _, path in searched.replacements:
             if is_copy and kind == "named-secret" and secret.isdigit():
                 continue  # the pseudonym of a number looks like any number
             if kind not in _UNLIKELY and (personal or kind not in PERSONAL):
                 yield LikelySecret(item.seq, rec, pointer_of(path), kind, masked(secret), len(secret), secret)
-
-
-def _texts(record: Record) -> list[str]:
-    """The texts of a record that is not a frame; an HTTP header as it was sent, with its name."""
-    raw = raw_bytes(record.members)
-    if raw is not None:
-        return [raw.decode("utf-8", "replace")]
-    texts: list[str] = []
-    waiting: list[object] = [record.members]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            texts.append(value)
-        elif isinstance(value, dict):
-            waiting += value.values()
-            texts += [f"{name}: {of}" for name, of in value.items() if isinstance(of, str)]
-        elif isinstance(value, list) and len(value) == 2 and all(isinstance(one, str) for one in value):
-            texts.append(f"{value[0]}: {value[1]}")
-        elif isinstance(value, list):
-            waiting += value
-    return texts

@@ -22,17 +22,18 @@ from captures.publication import new_capture
 from captures.reader import Capture
 from captures.record import Record, use_orjson
 from captures.repair import WholeRecords
-from mcpproxy.sharing.account import Account
+from mcpproxy.sharing.account import RedactionAccount
 from mcpproxy.sharing.choices import ShareChoices
 from mcpproxy.sharing.comparison import compare
 from mcpproxy.sharing.copying import Copier
 from mcpproxy.sharing.excerpt import Excerpt, excerpt
+from mcpproxy.sharing.first_pass import FirstPass
 from mcpproxy.sharing.frames import FrameRedactor
 from mcpproxy.sharing.kingfisher import catalogue
 from mcpproxy.sharing.pseudonyms import Pseudonyms
 from mcpproxy.sharing.records import RecordRedactor
 from mcpproxy.sharing.redaction import RedactionChoices, Redactor
-from mcpproxy.sharing.users import users_of
+from mcpproxy.sharing.spool import unchanging
 
 BATCH: Final = 1 << 20
 _MAX_SEGMENT_NUMBER: Final = 100_000_000
@@ -48,6 +49,8 @@ class ShareOptions:
     """Whether the values in bodies stay if they are not secret."""
     keep_unparsed: bool = False
     """Whether what cannot be parsed is searched as text instead of being replaced whole."""
+    personal: bool = False
+    """Whether telephone numbers, bank accounts and MAC addresses are replaced."""
     only: Filter | None = None
     """Selects the messages of the copy; None for all."""
     last_ns: int | None = None
@@ -65,7 +68,7 @@ class ShareOptions:
     """Called with the number of bytes read so far, and their total."""
 
 
-def redacted_copy(source: Path, destination: Path, wanted: ShareOptions | None = None) -> Account:
+def redacted_copy(source: Path, destination: Path, wanted: ShareOptions | None = None) -> RedactionAccount:
     """Write a redacted copy of a capture.
 
     Args:
@@ -82,19 +85,43 @@ def redacted_copy(source: Path, destination: Path, wanted: ShareOptions | None =
     """
     wanted = wanted or ShareOptions()
     use_orjson()
-    capture = Capture(source)
-    redactor = Redactor(Pseudonyms(), catalogue(), wanted.choices, bodies=wanted.bodies, unparsed=wanted.keep_unparsed)
-    redactor.users = users_of(capture)
+    with unchanging(Capture(source)) as capture:
+        return _copied(capture, source, destination, wanted)
+
+
+def _copied(capture: Capture, source: Path, destination: Path, wanted: ShareOptions) -> RedactionAccount:
+    first_pass = FirstPass()
+    pseudonyms, size = Pseudonyms(), capture.size
+    collecting = Redactor(
+        pseudonyms,
+        catalogue(),
+        wanted.choices.unreviewed(),
+        bodies=wanted.bodies,
+        unparsed=wanted.keep_unparsed,
+        personal=wanted.personal,
+        on_secret=first_pass.values.add,
+    )
+    first_pass.read(capture, collecting, lambda done: wanted.progress(done, 2 * size))
+    redactor = Redactor(
+        pseudonyms,
+        catalogue(),
+        wanted.choices,
+        bodies=wanted.bodies,
+        unparsed=wanted.keep_unparsed,
+        personal=wanted.personal,
+        known=first_pass.known,
+    )
     if wanted.renames:
         stem = first_segment(source).name.removesuffix(SUFFIX)
         destination /= file_name(redactor.label(stem, []))
     target = Path(choose_path(os.fspath(destination), "", time.time_ns(), replaces=wanted.replaces))
-    account = Account(path=target, renamed=redactor.renamed)
+    account = RedactionAccount(path=target, renamed=redactor.renamed, left_out_values=first_pass.values.left_out)
     copier = Copier(
         FrameRedactor(redactor, keep_unparsed=wanted.keep_unparsed),
         RecordRedactor(redactor, wanted.machine),
         account,
         Reading(rules=Rules() if wanted.compares else None),
+        is_unchanged=first_pass.is_unchanged,
     )
     with new_capture(target, replace=wanted.replaces) as file:
         _write(file, copier.lines(_records(capture, wanted, account)))
@@ -103,9 +130,9 @@ def redacted_copy(source: Path, destination: Path, wanted: ShareOptions | None =
     return account
 
 
-def _records(capture: Capture, wanted: ShareOptions, account: Account) -> Iterator[Record]:
-    """The records to redact, with progress shown."""
-    total, done = capture.size, 0
+def _records(capture: Capture, wanted: ShareOptions, account: RedactionAccount) -> Iterator[Record]:
+    """The records to redact, with progress shown; the first pass was the first half."""
+    size = done = capture.size
     chosen: Excerpt | None = None
     inspection = inspect(capture)
     account.is_damaged = inspection.state == "damaged"
@@ -116,7 +143,7 @@ def _records(capture: Capture, wanted: ShareOptions, account: Account) -> Iterat
         records = chosen(records)
     for record in records:
         done += len(record.line) + 1
-        wanted.progress(done, total)
+        wanted.progress(done, 2 * size)
         yield record
     account.out_of_order = whole.dropped
     if chosen is not None:

@@ -15,7 +15,7 @@ SECRET_NAMES: Final = _words("""
     bearertoken sessiontoken token privatekey secretkey accesskey secretaccesskey accountkey authorization
     proxyauthorization cookie setcookie credential credentials connectionstring dsn webhookurl otp pin cvv cvc ssn
     codeverifier clientsecret clientassertion assertion xapikey xauthtoken sharedaccesskey sharedaccesssignature
-    encryptionkey signingkey sessionkey mnemonic seedphrase
+    encryptionkey signingkey sessionkey masterkey secretkeybase clientkeydata mnemonic seedphrase
 """)
 """Names of members whose values are secrets, in lower case and without `_`, `-`, `.` and spaces."""
 
@@ -35,6 +35,19 @@ HARMLESS: Final = _words("""
     enabled disabled auto default header query api_key apikey token password secret
 """)
 """Values that are not secret even under such a name."""
+
+PLACEHOLDERS: Final = _words("""
+    changeme change_me change-me replaceme replace_me replace-me fixme todo tbd placeholder dummy your_password_here
+""")
+"""Words that stand where a secret belongs."""
+
+PLACEHOLDER_NOUNS: Final = _words("""
+    key keys token tokens secret password passwd pass passphrase credential credentials here id value me it
+""")
+"""Words with which such a placeholder ends: `YOUR_API_KEY`, `your-token-here`."""
+
+PLACEHOLDER_VERBS: Final = _words("insert replace enter paste")
+"""Words with which one begins that tells what to do: `INSERT_CLIENT_SECRET`."""
 
 NO_PASSWORDS: Final = HARMLESS | _words("""
     mandatory needed missing empty unset set invalid incorrect wrong changed expired unknown undefined nil given
@@ -134,3 +147,44 @@ LAUNCHERS: Final = _words("""
     npx npm bunx bun uvx uv pipx pnpm yarn python python3 node deno docker podman sh bash zsh java dotnet go ruby
 """)
 """Programs so common that their name says nothing."""
+
+IBAN_LENGTHS: Final = {
+    word[:2]: int(word[2:])
+    for word in _words("""
+    AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29
+    ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20
+    LB28 LC32 LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29
+    PT25 QA29 RO24 RS22 RU33 SA24 SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20
+    YE30
+    """)
+}
+"""Country → how many characters a bank account has there, in the IBAN registry of SWIFT."""
+
+PHONE_NAMES: Final = _words("""
+    phone phonenumber phoneno telephone telephonenumber tel telefon telefonnummer telefono telefone mobile mobilephone
+    mobilenumber mobil handy handynummer cell cellphone celular cellulare movil fax faxnumber whatsapp msisdn sms gsm
+    homephone workphone contactphone
+""")
+"""Names of members whose values are telephone numbers, in the form of `SECRET_NAMES`."""
+
+FILE_ENDINGS: Final = _words("""
+    app bat c cc cfg conf cpp css csv env go h html ini java js json lock log md mjs php pl ps py rb rs sh so sql svg
+    toml ts tsx txt xml yaml yml zip
+""")
+"""Endings of files, some of which are top-level domains as well."""
+
+FAMOUS_HOSTS: Final = _words("""
+    amazon.com anthropic.com apache.org apple.com bing.com bitbucket.org cdn.jsdelivr.net cloudflare.com codecov.io
+    coveralls.io crates.io creativecommons.org debian.org discord.com discord.gg django-project.com docker.com
+    docs.google.com docs.microsoft.com docs.rs duckduckgo.com expressjs.com facebook.com fonts.googleapis.com
+    getcomposer.org git-scm.com githubusercontent.com gnu.org golang.org google.com googleapis.com hub.docker.com
+    hackerone.com huggingface.co iana.org img.shields.io instagram.com jetbrains.com jquery.com kernel.org
+    kubernetes.io learn.microsoft.com linkedin.com linux.org linuxfoundation.org maven.org medium.com microsoft.com
+    mit.edu mozilla.org mysql.com nginx.org npmjs.org nuget.org openai.com opensource.org opentelemetry.io oracle.com
+    packagist.org peps.python.org pkg.go.dev postgresql.org pypi.python.org python.org react.dev readthedocs.io
+    readthedocs.org reactjs.org reddit.com redis.io ruby-lang.org rubygems.org rust-lang.org shields.io slack.com
+    sourceforge.net sqlite.org stackoverflow.com stackexchange.com support.google.com tools.ietf.org travis-ci.com
+    travis-ci.org twitter.com typescriptlang.org ubuntu.com unicode.org unpkg.com vercel.com vuejs.org web.dev
+    whatwg.org wikipedia.org x.com yahoo.com yaml.org yarnpkg.com youtube.com youtu.be zoom.us
+""")
+"""Hosts that stay where they stand without a URL, also after `www.`: prose and code are full of them."""

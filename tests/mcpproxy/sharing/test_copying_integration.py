@@ -18,7 +18,7 @@ from captures.integrity import inspect_file
 from captures.reader import Capture, read_frames
 from captures.record import MAX_RAW_BYTES, decode, frame_members, members, part_members, seal
 from mcpproxy.sharing import ShareOptions, redacted_copy
-from mcpproxy.sharing.account import Account
+from mcpproxy.sharing.account import RedactionAccount
 from mcpproxy.sharing.choices import ShareChoices
 from mcpproxy.sharing.copying import Copier
 from mcpproxy.sharing.frames import FrameRedactor
@@ -156,7 +156,7 @@ def test_parts_that_cannot_wait_are_replaced_each_by_itself() -> None:
     giant = frame_members("s2c", b"", judge_exactly(b""), parts=(2, 2 * (6 + len(TOKEN))))
     lines.append(seal(3, 3, "frame", giant))
     redactor = Redactor(Pseudonyms(), catalogue(), ShareChoices(), bodies=True, unparsed=False)
-    account = Account(Path("copy"))
+    account = RedactionAccount(Path("copy"))
     copier = Copier(FrameRedactor(redactor, keep_unparsed=False), RecordRedactor(redactor), account, Reading(), held=10)
     records = [record for line in lines if (record := decode(line[:-1], 0, loads)) is not None]
     copied = [line for _, line in copier.lines(records)]

@@ -1,0 +1,84 @@
+"""The first of the two passes of a share: it collects the values to replace everywhere.
+
+It also notes which frames hold nothing to replace, so that the second pass need not parse them again.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from captures.damage import Damage
+from captures.frame import Frame
+from captures.reader import Capture
+from mcpproxy.sharing.capture_search import searched_items
+from mcpproxy.sharing.known_values import KnownValues, KnownValueSearch
+from mcpproxy.sharing.redaction import Redactor
+
+MAX_NOTED_FRAMES: Final = 1 << 25
+"""Frames with a greater number are always parsed: each of the others takes a byte."""
+_UNKNOWN: Final = 0
+_CLEAN: Final = 1
+_DIRTY: Final = 2
+
+
+class CleanFrames:
+    """Which frames hold nothing to replace, apart from known values."""
+
+    def __init__(self) -> None:
+        self._states = bytearray()
+        """By number of the frame: unknown, clean, or not clean."""
+
+    def note(self, seq: int, *, is_clean: bool) -> None:
+        """Note whether the frame of a number is clean; of two frames with the same number, both must be."""
+        if not 0 <= seq < MAX_NOTED_FRAMES:
+            return
+        if seq >= len(self._states):
+            self._states.extend(bytes(max(seq + 1, 2 * len(self._states)) - len(self._states)))
+        self._states[seq] = max(self._states[seq], _CLEAN if is_clean else _DIRTY)
+
+    def __contains__(self, seq: int) -> bool:
+        return 0 <= seq < len(self._states) and self._states[seq] == _CLEAN
+
+
+class FirstPass:
+    """What is known about a capture before it is copied."""
+
+    def __init__(self) -> None:
+        self.values = KnownValues()
+        self._clean = CleanFrames()
+        self._known = KnownValueSearch()
+
+    def read(self, capture: Capture, redactor: Redactor, progress: Callable[[int], None]) -> None:
+        """Search a capture.
+
+        Args:
+            capture: the capture.
+            redactor: searches as the second pass will, and adds to `values` what it finds.
+            progress: called with the number of bytes searched so far.
+        """
+        done = 0
+        for searched in searched_items(capture, redactor):
+            if isinstance(searched, Damage):
+                continue
+            item, search = searched.item, redactor.search
+            if isinstance(item, Frame):
+                is_clean = searched.is_parsed and not searched.replacements and not search.has_decoded
+                self._clean.note(item.seq, is_clean=is_clean)
+                done += len(item.raw)
+                progress(done)
+            search.has_decoded = False
+        self._known = KnownValueSearch(self.values)
+
+    @property
+    def known(self) -> KnownValueSearch:
+        """Finds the values."""
+        return self._known
+
+    def is_unchanged(self, frame: Frame) -> bool:
+        """Whether nothing in a frame is replaced, without parsing it; False if that is not certain."""
+        if frame.seq not in self._clean or b"\\u00" in frame.raw:
+            return False
+        try:
+            text = frame.raw.decode()
+        except UnicodeDecodeError:
+            return False
+        return not self._known.may_occur(text)

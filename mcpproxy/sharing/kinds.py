@@ -1,0 +1,47 @@
+"""The kinds of what is replaced, as far as the code treats some differently from others."""
+
+from typing import Final
+
+PERSONAL_NUMBERS: Final = frozenset({"phone-number", "iban", "mac-address"})
+"""Kinds that are found only on request."""
+PERSONAL: Final = PERSONAL_NUMBERS | frozenset(
+    {
+        "email",
+        "user-name",
+        "user-word",
+        "login-user",
+        "host",
+        "ip-address",
+        "personal-in-base64",
+        "personal-in-percent-encoding",
+    }
+    | {"personal-in-hexadecimal"}
+)
+"""Kinds that identify a person or a host, but give no access."""
+KNOWN_VALUE: Final = "known-value"
+"""The kind of a value that is secret only because it was recognised elsewhere."""
+_IN: Final = "-in-"
+_ENCODINGS: Final = ("base64", "hexadecimal", "percent-encoding")
+UNCERTAIN: Final = PERSONAL_NUMBERS | frozenset(
+    {"host", "ip-address", "user-word", "card-number", "url-parameter", KNOWN_VALUE}
+    | {f"{KNOWN_VALUE}{_IN}{encoding}" for encoding in _ENCODINGS}
+)
+"""Kinds that are left alone in ids, cursors and other words of the protocol."""
+
+
+def kind_in_encoding(kind: str, encoding: str) -> str:
+    """The kind of a secret that is encoded, such as `secret-in-base64`; of several encodings, it has the outermost."""
+    plain = kind.partition(_IN)[0]
+    if plain not in ("personal", KNOWN_VALUE):
+        plain = "personal" if plain in PERSONAL or plain == "card-number" else "secret"
+    return f"{plain}{_IN}{encoding}"
+
+
+def is_known_value(kind: str) -> bool:
+    """Whether a kind is that of a value which was recognised elsewhere, encoded or not."""
+    return kind.startswith(KNOWN_VALUE)
+
+
+def is_encoded(kind: str) -> bool:
+    """Whether a kind says that the secret is encoded."""
+    return _IN in kind

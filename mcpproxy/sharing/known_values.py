@@ -1,0 +1,328 @@
+"""The values that were recognised as secret somewhere in a capture, so that they are also found where nothing shows it.
+
+A password is a member `password` here and a word in prose there; a host is in a URL here and bare there. All values are
+searched for at once, by an automaton whose time does not depend on how many there are. A value must be distinctive,
+as the word `password` may be a password, too.
+"""
+
+import re
+from base64 import b64encode
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+from urllib.parse import unquote
+
+from ahocorasick_rs import AhoCorasick, MatchKind
+
+from analysis.protocol.methods import METHODS
+from mcpproxy.sharing.kinds import KNOWN_VALUE, PERSONAL_NUMBERS, kind_in_encoding
+from mcpproxy.sharing.kingfisher import PlainSecret, Secret
+from mcpproxy.sharing.names import holds_secret, is_harmless
+from mcpproxy.sharing.patterns import is_public_host
+from mcpproxy.sharing.pseudonyms import PSEUDONYM
+from mcpproxy.sharing.word_lists import ACCOUNTS, FAMOUS_HOSTS, FILE_ENDINGS, NO_PASSWORDS, OBJECTS
+
+MAX_VALUES: Final = 10_000
+"""How many values are searched for; a capture can have any number."""
+MAX_VALUE_CHARS: Final = 1024
+"""The length of the longest value that is searched for."""
+MAX_VALUES_CHARS: Final = 1 << 20
+"""The length of all values together: the automaton takes some 20 bytes for each character."""
+MIN_VALUE_CHARS: Final = 8
+MIN_LETTERS: Final = 20
+"""The length of the shortest value of letters only: words are shorter."""
+MAX_USER_NAMES: Final = 50
+"""How many users' names are known; a capture can have any number of paths."""
+MIN_USER_CHARS: Final = 3
+MIN_ENCODED_USER_CHARS: Final = 5
+"""The length of the shortest user's name whose hexadecimal digits are not taken for a number."""
+_MAX_UNDECODED_CHARS: Final = 11
+"""A longer value is found by decoding: `encodings` decodes words from 16 characters of base64, or 24 of hexadecimal."""
+_MAX_COUNTED: Final = 200_000
+"""How many values are told apart when those beyond the limit are counted."""
+
+_EXCLUDED_KINDS: Final = PERSONAL_NUMBERS | frozenset(
+    {"email", "login-user", "ip-address", "card-number", "user-word", "blob", "client-metadata", "body", "unparsed"}
+    | {KNOWN_VALUE}
+)
+"""Kinds that are recognised everywhere by their form, and kinds that are replaced because of where they are: the users
+in logins, for example, are often words, such as `sys`."""
+_IDENTIFIERS: Final = ("-id", "-name", "-username", "-domain", "-url")
+"""Endings of kinds of the catalogue that are no secrets, such as the name of an account."""
+_PRECAUTIONS: Final = frozenset({"url-parameter"})
+"""Kinds that may be anything, and must look random."""
+_HOST: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,8}[a-z]{2,24}", re.ASCII).fullmatch
+_MAX_HOST_CHARS: Final = 253
+_HOST_CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789-."
+_NEXT_LABEL: Final = re.compile(r"\.[a-z0-9_]").match
+_ADDRESS: Final = re.compile(r"[~/\\.]|[A-Za-z]:[\\/]|[A-Za-z][A-Za-z0-9+.-]{1,30}://").match
+"""How a path or a URL begins; the secrets in it are values of their own."""
+_NUMBER: Final = re.compile(
+    r"[0-9][0-9.,:/ _-]*[a-z%]{0,3}|v?[0-9]{1,9}(?:\.[0-9]{1,9})+(?:[-+.][0-9a-z.+-]*)?"
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}[t ][0-9:.,]+(?:z|[+-][0-9:]+)?"
+).fullmatch
+"""A number, a version, or a time, in lower case."""
+_BETWEEN_WORDS: Final = dict.fromkeys(map(ord, "-_./: "))
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*(?:\.[A-Za-z_$][A-Za-z0-9_$]*)*").fullmatch
+_CAMEL_WORD: Final = re.compile(r"[A-Z]?[a-z]{2,}")
+_SHARE_OF_WORDS: Final = 0.8
+"""The least part of the letters of an identifier that are in words: those of random text are in none."""
+_MIN_RANDOM_CHARS: Final = 16
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
+_BORDER: Final = re.compile(r"\b", re.ASCII)
+_BORDER_CHARACTER: Final = "\x00"
+_LOWER: Final = {ord(char): char.lower() for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+"""`str.lower` can make a text longer, and then positions would not fit."""
+_CORE: Final = re.compile(r"[a-z0-9_.-]+")
+"""Characters that JSON never escapes."""
+
+
+def is_distinctive(value: str) -> bool:
+    """Whether a text is so unlike words, numbers and names that it means the same secret wherever it occurs."""
+    lower = value.lower()
+    if not MIN_VALUE_CHARS <= len(value) <= MAX_VALUE_CHARS or PSEUDONYM.search(value) or _ADDRESS(value):
+        return False
+    if lower in NO_PASSWORDS or is_harmless(value) or value in METHODS or _NUMBER(lower):
+        return False
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        return False
+    letters = value.translate(_BETWEEN_WORDS)
+    if letters.isalpha():
+        return len(letters) >= MIN_LETTERS and not holds_secret(value)
+    return any(char.isalnum() for char in value)
+
+
+def _is_identifier(value: str) -> bool:
+    """Whether a text may be code: names of several words, as in `Uint8Array` and `base64.b16encode`."""
+    if _IDENTIFIER(value) is None:
+        return False
+    words = _CAMEL_WORD.findall(value)
+    letters = sum(character.isalpha() for character in value)
+    return len(words) > 1 and sum(map(len, words)) >= _SHARE_OF_WORDS * letters
+
+
+def is_distinctive_host(host: str) -> bool:
+    """Whether a host has at least two labels, is not public, and is no file or expression, as in `readme.md`."""
+    lower = host.lower()
+    first, _, rest = lower.partition(".")
+    return (
+        len(host) >= MIN_VALUE_CHARS
+        and _HOST(lower) is not None
+        and not is_public_host(lower)
+        and first not in OBJECTS
+        and rest not in FILE_ENDINGS
+        and lower.removeprefix("www.") not in FAMOUS_HOSTS
+    )
+
+
+class KnownValues:
+    """Collects the values of a capture."""
+
+    def __init__(self) -> None:
+        self.hosts: set[str] = set()
+        """In lower case."""
+        self.secrets: dict[str, None] = {}
+        """In the order in which they were recognised."""
+        self._users: Counter[str] = Counter()
+        self._size = 0
+        self._left_out: set[int] = set()
+
+    def add(self, secret: Secret, text: str) -> None:
+        """Add a secret that was recognised in a text, if it is distinctive."""
+        kind, value = secret.inner or PlainSecret(secret.kind, text[secret.start : secret.end])
+        if kind == "user-name":
+            self._add_user(value)
+        elif kind == "host":
+            if is_distinctive_host(value):
+                self._add(value.lower(), is_host=True)
+        elif kind == "url-user":
+            for part in value.split(":", 1):
+                self._add_secret(part)
+                self._add_secret(unquote(part))
+        elif kind in _PRECAUTIONS:
+            if _is_random(value):
+                self._add_secret(value)
+        elif kind == "assigned-secret" and _is_identifier(value):
+            return  # `key: Uint8Array` is no password
+        elif kind not in _EXCLUDED_KINDS and not kind.endswith(_IDENTIFIERS):
+            self._add_secret(value)
+
+    @property
+    def count(self) -> int:
+        """How many values there are, apart from users' names."""
+        return len(self.hosts) + len(self.secrets)
+
+    @property
+    def left_out(self) -> int:
+        """How many values are not searched for, because there are too many or they are too long."""
+        return len(self._left_out)
+
+    @property
+    def users(self) -> frozenset[str]:
+        """The names of users that occur most often in paths, in lower case."""
+        names = (
+            name
+            for name, _ in self._users.most_common()
+            if len(name) >= MIN_USER_CHARS and name not in ACCOUNTS and not name.isdigit()
+        )
+        return frozenset(islice(names, MAX_USER_NAMES))
+
+    def _add_user(self, name: str) -> None:
+        lower = name.lower()
+        if lower in self._users or len(self._users) < MAX_VALUES:
+            self._users[lower] += 1
+
+    def _add_secret(self, value: str) -> None:
+        if is_distinctive(value):
+            self._add(value)
+        elif len(value) > MAX_VALUE_CHARS:
+            self._leave_out(value)
+
+    def _add(self, value: str, *, is_host: bool = False) -> None:
+        values: set[str] | dict[str, None] = self.hosts if is_host else self.secrets
+        if value in values:
+            return
+        if self.count >= MAX_VALUES or self._size + len(value) > MAX_VALUES_CHARS:
+            self._leave_out(value)
+        elif is_host:
+            self.hosts.add(value)
+            self._size += len(value)
+        else:
+            self.secrets[value] = None
+            self._size += len(value)
+
+    def _leave_out(self, value: str) -> None:
+        if len(self._left_out) < _MAX_COUNTED:
+            self._left_out.add(hash(value))
+
+
+def _is_random(value: str) -> bool:
+    """Whether a text is as long and as mixed as a key."""
+    has_both = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
+    return len(value) >= _MIN_RANDOM_CHARS and has_both and not _UUID(value.lower())
+
+
+class KnownValueSearch:
+    """Finds known values in texts, at word borders, in upper and lower case."""
+
+    def __init__(self, values: KnownValues | None = None) -> None:
+        """Build the automatons; without values, nothing is found."""
+        values = values or KnownValues()
+        self.users = values.users
+        """Users' names, in lower case; they are found only where they are encoded."""
+        self._hosts = frozenset(values.hosts)
+        self._kinds: dict[str, str] = {}
+        for value in (*values.hosts, *values.secrets):
+            self._kinds.setdefault(lowered(value), KNOWN_VALUE)
+        encoded = [user for user in values.users if len(user) >= MIN_ENCODED_USER_CHARS]
+        encoded += [value for value in (*values.hosts, *values.secrets) if len(value) <= _MAX_UNDECODED_CHARS]
+        for value in encoded:
+            raw = value.encode("utf-8", "surrogatepass")
+            once = b64encode(raw)
+            for base64 in (once.decode(), b64encode(once).decode()):
+                for spelt in (lowered(base64), lowered(base64.rstrip("="))):
+                    self._kinds.setdefault(spelt, kind_in_encoding(KNOWN_VALUE, "base64"))
+            self._kinds.setdefault(raw.hex(), kind_in_encoding(KNOWN_VALUE, "hexadecimal"))
+        self._patterns = list(self._kinds)
+        self._automaton = _automaton(self._patterns)
+        self._at_borders: AhoCorasick | None = None
+        cores = {_core(value) for value in (*self._patterns, *values.users)}
+        self._has_no_core = "" in cores
+        self._cores = _automaton(sorted(cores - {""}))
+
+    def secrets(self, text: str) -> Iterator[Secret]:
+        """Yields the stretches of a text that are known values."""
+        if self._automaton is None:
+            return
+        lower = lowered(text)
+        matches = _matches(self._automaton, lower)
+        if not matches:
+            return
+        if not all(_is_at_borders(lower, start, end) for _, start, end in matches):
+            # Within a word that holds one value, another may end or begin.
+            yield from self._secrets_at_borders(lower)
+            return
+        for pattern, start, end in matches:
+            yield from self._secret(lower, self._patterns[pattern], start, end)
+
+    def may_occur(self, text: str) -> bool:
+        """Whether a known value or a user's name may occur in a text that encodes nothing, but may have JSON's escapes.
+
+        If not, there is none, unless letters are spelt as escapes (`\\u0061`).
+        """
+        if self._has_no_core:
+            return True
+        return self._cores is not None and bool(_matches(self._cores, lowered(text)))
+
+    def is_host(self, value: str) -> bool:
+        """Whether a known value is a host, or below one."""
+        lower = value.lower()
+        while lower and lower not in self._hosts:
+            lower = lower.partition(".")[2]
+        return bool(lower)
+
+    def _secrets_at_borders(self, lower: str) -> Iterator[Secret]:
+        """Yields the same, searched with a character at each word border, which takes twenty times as long."""
+        if self._at_borders is None:
+            marked = [_BORDER.sub(_BORDER_CHARACTER, pattern) for pattern in self._patterns]
+            self._at_borders = _automaton(marked)
+        assert self._at_borders is not None
+        borders = [match.start() + index for index, match in enumerate(_BORDER.finditer(lower))]
+        """Where the inserted characters are."""
+        for pattern, start, end in _matches(self._at_borders, _BORDER.sub(_BORDER_CHARACTER, lower)):
+            # The border characters before a position are not in the text.
+            first, last = start - bisect_left(borders, start), end - bisect_left(borders, end)
+            yield from self._secret(lower, self._patterns[pattern], first, last)
+
+    def _secret(self, lower: str, value: str, start: int, end: int) -> Iterator[Secret]:
+        """Yields the secret at a place; of a host in a longer one, all, unless that one is public or may be code."""
+        if value in self._hosts:
+            start = _start_of_host(lower, start)
+            if lower[end : end + 1] == "(" or _NEXT_LABEL(lower, end) or is_public_host(lower[start:end]):
+                return
+        yield Secret(start, end, self._kinds[value])
+
+
+def _start_of_host(lower: str, at: int) -> int:
+    """Where the host begins that ends with the known host at a position."""
+    first = max(0, at - _MAX_HOST_CHARS)
+    before = lower[first:at]
+    return at - len(before) + len(before.rstrip(_HOST_CHARACTERS)) if before.endswith((".", "-")) else at
+
+
+def lowered(text: str) -> str:
+    """A text in lower case, of the same length."""
+    return text.lower() if text.isascii() else text.translate(_LOWER)
+
+
+def _automaton(patterns: list[str]) -> AhoCorasick | None:
+    """An automaton that finds the longest patterns, or None if there are no patterns."""
+    return AhoCorasick(patterns, matchkind=MatchKind.LeftmostLongest, store_patterns=False) if patterns else None
+
+
+def _matches(automaton: AhoCorasick, text: str) -> list[tuple[int, int, int]]:
+    """The patterns in a text: the number of each, where it starts and where it ends."""
+    try:
+        return automaton.find_matches_as_indexes(text)
+    except UnicodeEncodeError:  # a lone surrogate
+        return automaton.find_matches_as_indexes(text.encode("utf-8", "replace").decode())
+
+
+def _core(value: str) -> str:
+    """The longest stretch of a value that is spelt in JSON as it is."""
+    return max(_CORE.findall(value), key=len, default="")
+
+
+def _is_at_borders(lower: str, start: int, end: int) -> bool:
+    """Whether a stretch is not a part of a longer word."""
+    return not (_is_inside_word(lower, start) or _is_inside_word(lower, end))
+
+
+def _is_inside_word(lower: str, at: int) -> bool:
+    return 0 < at < len(lower) and _is_word(lower[at - 1]) and _is_word(lower[at])
+
+
+def _is_word(character: str) -> bool:
+    return character.isascii() and (character.isalnum() or character == "_")

@@ -1,0 +1,115 @@
+"""Network addresses in a text, and what looks like one: versions, sections, times, slices and names in code.
+
+A text of four numbers is a version after a word such as `version`, before a word such as `beta`, and in the name of a
+package. An IPv6 address must be in a range that is in use: `a::b` and `face::feed` are names in code.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Final
+
+_IPV4: Final = re.compile(
+    r"[0-9](?<![0-9A-Za-z.][0-9])[0-9]{0,2}\.(?:[0-9]{1,3}\.){2}[0-9]{1,3}(?![0-9A-Za-z]|\.[0-9])"
+)
+"""It begins with a digit and not with what must precede it, because `re` skips to a possible first character."""
+_IPV6: Final = re.compile(
+    r"(?<![0-9A-Za-z:.])(?:[0-9A-Fa-f]{1,4}|(?=::)):[0-9A-Fa-f:]{1,39}+(?:\.[0-9]{1,3}){0,3}+"
+    r"(?![0-9A-Za-z_]|\.[0-9])"
+)
+_COLONS: Final = 7
+"""How many colons an IPv6 address without `::` has."""
+_IN_USE: Final = re.compile(
+    r"(?:200[1-3]|2[4-9a-c][0-9a-f]{2}|f[cd][0-9a-f]{2}|fe[89ab][0-9a-f]):", re.IGNORECASE
+).match
+"""How addresses begin that are assigned, private or those of a link."""
+_CONTEXT: Final = 32
+"""How many characters before and after four numbers can show that they are a version."""
+_BEFORE_VERSION: Final = re.compile(
+    r"(?:version|versions|release|firmware|build|(?<![a-z])(?:ver|rev|section|sections|table|figure|fig|clause|chapter"
+    r"|appendix|article|oid|edition)|§|>=|<=|~=|~>|\^)[\s\"'`*:=.]{0,6}\Z",
+    re.IGNORECASE,
+)
+_PRODUCT: Final = re.compile(r"(?<![A-Za-z])[A-Z][A-Za-z]{1,30}/\Z")
+"""A product of a `User-Agent`; browsers write their version as `120.0.0.0`."""
+_AFTER_VERSION: Final = re.compile(
+    r"[-~+_.]?(?:alpha|beta|rc|dev|pre|preview|snapshot|nightly|canary|final|ga|post|hotfix|stable|lts|release|build)"
+    r"(?![a-z])|[.-](?:jar|war|nupkg|whl|dll|deb|rpm|gem|msi|dylib|jre|amd64|x64|win32)(?![a-z])",
+    re.IGNORECASE,
+).match
+_NEVER_VERSIONS: Final = ("192.168.", "172.16.", "169.254.")
+_DOCUMENTATION: Final = "2001:db8:"
+_PSEUDONYM_NIBBLE: Final = 15
+"""The first four bits of the IPv4 addresses that pseudonyms have."""
+
+
+def addresses(text: str) -> Iterator[tuple[int, int]]:
+    """Where the network addresses of a text begin and end, without zone, port and prefix length, but for public ones.
+
+    Of an IPv4 address that is mapped to IPv6, it is the IPv4 address.
+    """
+    ends: set[int] = set()
+    for match in _IPV6.finditer(text) if "::" in text or text.count(":") >= _COLONS else ():
+        # What follows a colon at the end is prose, or a port.
+        found = match[0] if re.search("(?<!:)::$", match[0]) else match[0].removesuffix(":")
+        address = _parsed(found)
+        if isinstance(address, IPv6Address) and _is_in_use(address, found) and not _is_public(address):
+            ends.add(match.start() + len(found))
+            yield match.start(), match.start() + len(found)
+    for match in _IPV4.finditer(text):
+        address = _parsed(match[0])
+        is_secret = address is not None and not _is_public(address) and not _is_version(text, match)
+        if is_secret and match.end() not in ends:
+            yield match.span()
+
+
+@lru_cache(4096)
+def is_address(host: str) -> bool:
+    """Whether a host is a network address, with or without brackets."""
+    return (host[:1].isdigit() or ":" in host) and _parsed(host.strip("[]")) is not None
+
+
+@lru_cache(4096)
+def is_public_address(host: str) -> bool:
+    """Whether a network address reveals nothing: this machine, any machine, an example, or a pseudonym."""
+    address = _parsed(host.strip("[]"))
+    return address is not None and _is_public(address)
+
+
+@lru_cache(4096)
+def _parsed(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
+def _is_public(address: IPv4Address | IPv6Address) -> bool:
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return _is_public(address.ipv4_mapped)
+        is_pseudonym = str(address).startswith(_DOCUMENTATION)
+    else:
+        is_pseudonym = int(address) >> 28 == _PSEUDONYM_NIBBLE
+    return address.is_loopback or address.is_unspecified or is_pseudonym
+
+
+def _is_in_use(address: IPv6Address, text: str) -> bool:
+    """Whether what parses as an IPv6 address is one, and not code, or an IPv4 address that was found already."""
+    if address.ipv4_mapped is not None:
+        return "." not in text
+    return _IN_USE(text) is not None
+
+
+def _is_version(text: str, match: re.Match[str]) -> bool:
+    numbers = match[0]
+    if numbers.startswith(_NEVER_VERSIONS):
+        return False
+    before = text[max(0, match.start() - _CONTEXT) : match.start()]
+    after = text[match.end() : match.end() + _CONTEXT]
+    return (
+        _BEFORE_VERSION.search(before) is not None
+        or _AFTER_VERSION(after) is not None
+        or (numbers.endswith(".0.0.0") and _PRODUCT.search(before) is not None)
+    )

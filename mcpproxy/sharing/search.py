@@ -1,0 +1,146 @@
+"""Searches a text for secrets: what it says, what it encodes, and what that encodes.
+
+Every command that finds or replaces secrets searches with this, and looks at decoded text as it looks at plain text.
+The time is linear in the text.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from typing import Final, Protocol
+
+from mcpproxy.sharing.encodings import views
+from mcpproxy.sharing.kingfisher import KingfisherScanner, SearchLimitReached, Secret
+from mcpproxy.sharing.known_values import KnownValueSearch
+from mcpproxy.sharing.patterns import credentials, people
+from mcpproxy.sharing.personal_numbers import personal_numbers
+from mcpproxy.sharing.pseudonyms import PSEUDONYM
+
+MAX_FRAME_SECRETS: Final = 100_000
+"""The most secrets in one text. A text with more is a list of them, and replaced whole."""
+MAX_DECODINGS: Final = 3
+"""How many encodings are decoded, one inside the other."""
+MAX_DECODED_TIMES: Final = 8
+"""How many times the size of a text is decoded; a text of ordinary size in three encodings takes twice its size."""
+_ALWAYS_DECODED: Final = 1 << 16
+"""Characters that are decoded even if the text is short."""
+_DATA_URI: Final = re.compile(r"(?i)\bdata:[^,\s\x1f]{0,200};base64,(?P<data>[A-Za-z0-9+/_%-]{16,}+=*)")
+
+
+class ChosenText(Protocol):
+    """The user's expressions for what is replaced."""
+
+    def matches(self, text: str) -> Iterable[Secret]:
+        """Further stretches of a text to replace."""
+
+
+class SecretSearch:
+    """Searches texts for one share."""
+
+    def __init__(
+        self,
+        catalogue: KingfisherScanner,
+        choices: ChosenText,
+        known: KnownValueSearch | None = None,
+        *,
+        blobs: bool,
+        personal: bool = False,
+    ) -> None:
+        """Create a search.
+
+        Args:
+            catalogue: the rules for secrets.
+            choices: the user's choices.
+            known: the values, and the names of users, that were recognised in the capture.
+            blobs: whether data URIs are reported, although they cannot be searched.
+            personal: whether telephone numbers, bank accounts and MAC addresses are found.
+        """
+        self.known = known or KnownValueSearch()
+        """Finds the values that were recognised in the capture."""
+        self.has_decoded = False
+        """Whether more than escapes has been decoded since this was last reset."""
+        self._catalogue = catalogue
+        self._choices = choices
+        self._blobs = blobs
+        self._personal = personal
+
+    def secrets(self, text: str) -> list[Secret]:
+        """The secrets in a text, in no particular order; they may overlap.
+
+        Raises:
+            SearchLimitReached: there are too many, or the search takes too long.
+        """
+        return self._searched(text, MAX_DECODINGS, _DecodingLimit(len(text)))
+
+    def is_user(self, word: str) -> bool:
+        """Whether a word is a user's name."""
+        return word.lower() in self.known.users
+
+    def _searched(self, text: str, depth: int, limit: "_DecodingLimit") -> list[Secret]:
+        secrets = list(islice(self._found(text), MAX_FRAME_SECRETS + 1))
+        # The text itself is searched as well: what seems an escape may be a folder, as in `C:\Users\nina`.
+        for view in views(text) if depth else ():
+            limit.spend(len(view.text))
+            self.has_decoded = self.has_decoded or view.is_encoded
+            secrets += view.original(self._searched(view.text, depth - 1, limit))
+        if len(secrets) > MAX_FRAME_SECRETS:
+            raise SearchLimitReached(f"it holds more than {MAX_FRAME_SECRETS:,} secrets")
+        return _not_ours(text, secrets) if secrets else secrets
+
+    def _found(self, text: str) -> Iterator[Secret]:
+        """What a text says."""
+        return chain(
+            self._catalogue.secrets(text),
+            credentials(text),
+            people(text),
+            personal_numbers(text) if self._personal else (),
+            self._data_uris(text),
+            self._users_in(text),
+            self._choices.matches(text),
+            self.known.secrets(text),
+        )
+
+    def _data_uris(self, text: str) -> Iterator[Secret]:
+        if self._blobs:
+            for uri in _DATA_URI.finditer(text):
+                yield Secret(*uri.span("data"), "blob")
+
+    def _users_in(self, text: str) -> Iterator[Secret]:
+        lower = text.lower()
+        if not any(user in lower for user in self.known.users):
+            return
+        for word in re.finditer(r"[A-Za-z0-9_.-]++", text):
+            if self.is_user(word[0]):
+                yield Secret(*word.span(), "user-word")
+
+
+class _DecodingLimit:
+    """Bounds what is decoded of one text."""
+
+    def __init__(self, size: int) -> None:
+        self._left = MAX_DECODED_TIMES * size + _ALWAYS_DECODED
+
+    def spend(self, size: int) -> None:
+        """Count decoded characters.
+
+        Raises:
+            SearchLimitReached: they are too many.
+        """
+        self._left -= size
+        if self._left < 0:
+            raise SearchLimitReached(f"it encodes more than {MAX_DECODED_TIMES} times its size")
+
+
+def _not_ours(text: str, secrets: list[Secret]) -> list[Secret]:
+    """The secrets that are not pseudonyms or parts of them: a capture may be shared again."""
+    ours = [match.span() for match in PSEUDONYM.finditer(text)]
+    if not ours:
+        return secrets
+    starts = [start for start, _ in ours]
+
+    def is_ours(secret: Secret) -> bool:
+        index = bisect_right(starts, secret.start) - 1
+        return index >= 0 and secret.end <= ours[index][1]
+
+    return [secret for secret in secrets if not is_ours(secret)]
