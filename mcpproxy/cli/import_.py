@@ -52,7 +52,8 @@ def run(arguments: list[str]) -> int:
     """Import; returns 2 if something in FILE was left out or FILE is refused, 73 if a capture cannot be created."""
     options = parser().parse_args(arguments)
     with _opened(options.file) as file:
-        log = Log(file, "" if options.file == "-" else Path(options.file).name)
+        path = None if options.file == "-" else Path(options.file).absolute()
+        log = Log(file, path.name, path.parent.name) if path else Log(file, "")
         _check_kind(log.head, options.file)
         name = options.form or _recognised(log, options.file)
         return _import(log, name, options)

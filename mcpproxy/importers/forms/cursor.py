@@ -1,0 +1,147 @@
+"""Logs of MCP servers in Cursor.
+
+Cursor logs which tools it called, and what else it did with its servers:
+
+    2026-03-01 10:12:05.377 [info] Calling tool 'read_note' with toolCallId: call_1
+    2026-03-01 10:12:05.612 [info] Successfully called tool 'read_note'
+
+**Where it comes from.** The server's channel in the Output panel, from which it can be copied, or a file below
+
+| system | folder |
+|---|---|
+| macOS | `~/Library/Application Support/Cursor/logs` |
+| Windows | `%APPDATA%\\Cursor\\logs` |
+| Linux | `~/.config/Cursor/logs` |
+
+It is `…/mcp-server-user-NAME.log`, or `…/windowN/exthost/anysphere.cursor-mcp/MCP user-NAME.log`. Versions before June 2025 have
+one file for all servers, `…/windowN/exthost/anysphere.cursor-always-local/Cursor MCP.log`.
+
+**What a capture of it holds.** Calls of tools: their names, when they began and ended, and what errors say. Cursor logs no ids,
+so calls are numbered by the import (`"call 1"`), and a call that ends is taken to be the oldest one of its tool. The frames are
+incomplete: arguments and results are empty. A line of stdout that is not JSON is there with its first ten characters. Errors in
+words that are not Cursor's own are taken to be the server's stderr.
+
+**What it lacks.** All other messages. The time zone: times are taken to be those of this machine, so set `TZ` for a log from
+elsewhere. In the file for all servers, all but the last four characters of a server's name.
+
+Sources: logs [of one server](https://github.com/microsoft/mcp/issues/1045) and
+[of all servers](https://github.com/AgentDeskAI/browser-tools-mcp/issues/34).
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from mcpproxy.importers.events import Item, LeftOut, LoggedFrame, LoggedStderr, ServerExit, ServerStart
+from mcpproxy.importers.form import Form
+from mcpproxy.importers.rejected_lines import rejected_line, unexpected_message
+from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, first_lines
+from mcpproxy.importers.times import stamp_of_date
+from mcpproxy.importers.tool_calls import ToolCalls
+
+MAX_SNIFFED_LINES: Final = 1000
+_ENTRY: Final = re.compile(
+    rb"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) \[(?P<level>info|warning|error)\] (?P<text>[^\r\n]*)"
+).match
+_SENTENCE: Final = re.compile(
+    r"(?:(?P<server>[^\r\n]{4}): )?(?P<rest>"
+    r"(?:Calling tool|Successfully called tool|Error calling tool) '(?P<tool>[^'\r\n]{1,256})'(?:: (?P<why>.*))?"
+    r"|Starting new stdio process with command|Client closed for command|Client error for command (?P<refused>.*)"
+    r"|Handling \w+ action|listOfferings: Found|getOrCreateClient for|No server info found|Error in MCP: "
+    r"|Failed to reload client|Connected to \w+ server, fetching offerings|Successfully connected to \w+ server"
+    r"|Storing \w+ client|Reusing existing \w+ client|CreateClient completed|Found \d+ tools|Error (?:connecting|listing)"
+    r"|No stored tokens found|(?:Creating|Connecting to) \w+ (?:transport|server))",
+    re.DOTALL,
+).match
+_FILE: Final = re.compile(r"(?:MCP |mcp-server-)(?:user-|project-\d+-)?(?P<name>.+?)(?:\.\d+)?\.log").fullmatch
+_START: Final = "Starting new stdio process with command"
+_END: Final = "Client closed for command"
+
+
+def sniff(head: bytes, _file_name: str) -> bool:
+    """Whether one of the first lines is an entry with words of Cursor."""
+    entries = (_ENTRY(line) for line in first_lines(head, MAX_SNIFFED_LINES))
+    return any(_SENTENCE(entry["text"].decode("utf-8", "replace")) for entry in entries if entry)
+
+
+def read(log: Log) -> Iterator[Item]:
+    """Reads a log."""
+    return _Reader(log).items()
+
+
+class _Server(NamedTuple):
+    name: str
+    stamp_ns: int | None
+
+
+class _Reader:
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        named = _FILE(log.file_name)
+        self._name = named["name"] if named else log.name
+        self._calls = ToolCalls()
+        self._running: set[str] = set()
+        self._stderr: _Server | None = None
+        """Whose stderr the lines without a time belong to."""
+        self._has_entry = False
+
+    def items(self) -> Iterator[Item]:
+        for number, line in self._log.lines():
+            place = f"line {number}"
+            if len(line) > MAX_INPUT_LINE_BYTES:
+                yield LeftOut(place, f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
+                continue
+            entry = _ENTRY(line)
+            if entry is not None:
+                self._has_entry, self._stderr = True, None
+                text = entry["text"].decode("utf-8", "replace")
+                stamp_ns = stamp_of_date(entry["stamp"].decode(), is_local=True)
+                item = self._of_entry(text, entry["level"] == b"error", stamp_ns, place)
+            elif self._stderr:
+                item = LoggedStderr(self._stderr.name, line.rstrip(b"\r\n"), self._stderr.stamp_ns)
+            else:
+                item = None if self._has_entry else LeftOut(place, "expected a time and a level in brackets")
+            if item is not None:
+                yield item
+
+    def _of_entry(self, text: str, is_error: bool, stamp_ns: int | None, place: str) -> Item | None:
+        match = _SENTENCE(text)
+        if match is None:
+            if is_error:
+                self._stderr = _Server(self._name, stamp_ns)
+                return LoggedStderr(self._name, text.encode("utf-8", "replace"), stamp_ns)
+            return None
+        name, tool, rest = match["server"] or self._name, match["tool"], match["rest"]
+        if tool is not None:
+            self._running.add(name)
+            if rest.startswith("Calling"):
+                return self._calls.begin(name, tool, stamp_ns)
+            if rest.startswith("Successfully"):
+                return self._calls.succeed(name, tool, stamp_ns, place)
+            return self._calls.fail(name, tool, match["why"] or "", stamp_ns, place, is_result=False)
+        if rest.startswith(_START):
+            self._running.add(name)
+            self._calls.forget(name)
+            return ServerStart(name, stamp_ns)
+        if rest.startswith(_END) and name in self._running:
+            self._running.discard(name)
+            return ServerExit(name, stamp_ns)
+        return _refused(match["refused"], name, stamp_ns, place) if match["refused"] else None
+
+
+def _refused(why: str, name: str, stamp_ns: int | None, place: str) -> Item | None:
+    line = rejected_line(why)
+    if line is None:
+        message = unexpected_message(why)
+        return None if message is None else LoggedFrame(name, "s2c", message, stamp_ns, is_whole=False)
+    if not line:
+        return LeftOut(place, "the log has nothing of the line that the server wrote here, which is not JSON", name)
+    return LoggedFrame(name, "s2c", line, stamp_ns)
+
+
+FORM = Form(
+    title="a log of Cursor",
+    sniff=sniff,
+    read=read,
+    lacks="a log of Cursor has no messages, but only which tools were called and when, and no time zone",
+)
