@@ -57,7 +57,7 @@ def read(log: Log) -> Iterator[LoggedFrame | ServerStart | ServerExit]:
             if "type" in values:
                 code = values.get("exitCode")
                 if values["type"] == "end" and type(code) is int and 0 <= code <= 255:
-                    yield ServerExit(name, code=code)
+                    yield ServerExit(name, stamp_of_date(values.get("t")), code)
                 continue
             side = _SIDES.get(values.get("dir"))
             if side is None:
