@@ -38,6 +38,7 @@ from typing import Any, Final, NamedTuple
 
 from orjson import JSONDecodeError, loads
 
+from mcpproxy.importers.entries import MAX_SNIFFED_LINES, is_log_of
 from mcpproxy.importers.events import Item, LeftOut, LoggedFrame, LoggedStderr, ServerExit, ServerStart
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.rejected_lines import rejected_line, unexpected_message
@@ -45,7 +46,6 @@ from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, first_lines
 from mcpproxy.importers.times import stamp_of_date
 from mcpproxy.importers.tool_calls import ToolCalls
 
-MAX_SNIFFED_LINES: Final = 10_000
 MAX_OBJECT_LINES: Final = 64
 """Lines of an object in an array. They have four or five, each with a member."""
 MAX_RUNNING: Final = 10_000
@@ -66,10 +66,8 @@ _FAILED: Final = re.compile(
 _ENDED: Final = re.compile(
     r"\w+ connection closed after |MCP server process exited|Connection failed after |Connection failed:"
 ).match
-_SENTENCES: Final = re.compile(
-    r"Server stderr: |Starting connection with timeout|Calling MCP tool: |Tool '|Successfully connected |Connection "
-    r"|\w+ connection (?:closed|dropped) after "
-).match
+_MEMBERS: Final = frozenset({"debug", "error", "timestamp", "sessionId", "cwd"})
+_OBJECTS: Final = re.compile(rb"\s*+(?:\[\s*+)?\{").match
 
 
 class _Entry(NamedTuple):
@@ -81,12 +79,17 @@ class _Entry(NamedTuple):
 
 
 def sniff(head: bytes, _file_name: str) -> bool:
-    """Whether one of the first lines names a server in the words of Claude Code, or one of the first objects has them."""
-    if head.lstrip()[:1] == b"{" or re.match(rb"\s*\[\s*\{", head):
-        objects = (_entry_of(value, "", "") for value, _ in _objects(enumerate(first_lines(head, MAX_OBJECT_LINES), 1)))
-        return any(entry is not None and _SENTENCES(entry.text) for entry in objects)
-    matches = (_DEBUG_LINE(line) for line in first_lines(head, MAX_SNIFFED_LINES))
-    return any(match["name"] is not None for match in matches if match)
+    """Whether the first objects have sentences of Claude Code, or it begins with an entry, and one names a server."""
+    if _OBJECTS(head):
+        objects = _objects(enumerate(first_lines(head, MAX_OBJECT_LINES), 1))
+        entry = next((_entry_of(value, "", "") for value, _ in objects), None)
+        return entry is not None
+    return is_log_of(head, _DEBUG_LINE, _names_server, is_named=False)
+
+
+def _names_server(line: bytes) -> bool:
+    match = _DEBUG_LINE(line)
+    return match is not None and match["name"] is not None
 
 
 def read(log: Log) -> Iterator[Item]:
@@ -100,7 +103,7 @@ def read(log: Log) -> Iterator[Item]:
 
 
 def _entries(log: Log) -> Iterator[_Entry | Item]:
-    if log.head.lstrip()[:1] == b"{" or re.match(rb"\s*\[\s*\{", log.head):
+    if not any(_DEBUG_LINE(line) for line in first_lines(log.head, MAX_SNIFFED_LINES)):
         named = log.folder_name.startswith(_FOLDER)
         name = log.folder_name.removeprefix(_FOLDER) if named else log.name
         for value, place in _objects(log.lines()):
@@ -128,42 +131,43 @@ def _debug_entries(log: Log) -> Iterator[_Entry | Item]:
             stamp_ns = stamp_of_date(match["stamp"].decode()) if match["stamp"] else None
             name, text = (match[group].decode("utf-8", "replace") for group in ("name", "text"))
             last = _Entry(name, "", stamp_ns, text, place)
-            yield last
+            if not line.endswith(b"\n") and (_CALLING(text) or _FAILED(text)):
+                yield LeftOut(place, "the last line may be cut", name)
+            else:
+                yield last
 
 
 def _objects(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[Any, str]]:
     """The objects on lines, or in an array that spans lines, with their places; None for what is neither."""
     held: list[bytes] = []
     for number, line in lines:
-        text = line.strip()
-        place = f"line {number}"
+        text, place = line.strip(), f"line {number}"
         if not held and text in (b"[", b"]", b"[]"):
             continue
-        if len(line) > MAX_INPUT_LINE_BYTES:
-            held = []
-            yield None, place
-            continue
         held.append(text)
-        if text.rstrip(b",").endswith((b"}", b"]")) or len(held) >= MAX_OBJECT_LINES:
-            value = _parsed(b"".join(held))
-            if value is None and len(held) < MAX_OBJECT_LINES and held[0].endswith(b"{"):
-                continue
-            held = []
-            for element in value if isinstance(value, list) else [value]:
-                yield element, place
+        if held[0] in (b"{", b"[{") and not text.startswith(b"}") and len(held) < MAX_OBJECT_LINES:
+            continue
+        value = _parsed(b"".join(held)) if len(line) <= MAX_INPUT_LINE_BYTES else None
+        held = []
+        for element in value if isinstance(value, list) else [value]:
+            yield element, place
     if held:
         yield None, place
 
 
 def _parsed(text: bytes) -> Any:
-    try:
-        return loads(text.strip(b","))
-    except JSONDecodeError:
-        return None
+    """What a text is as JSON, in an array or not; None if it is not JSON."""
+    text = text.strip(b",")
+    for whole in (text, text + b"]", text.removesuffix(b"]")):
+        try:
+            return loads(whole)
+        except JSONDecodeError:
+            continue
+    return None
 
 
 def _entry_of(value: Any, name: str, place: str) -> _Entry | None:
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not value.keys() <= _MEMBERS:
         return None
     text = value.get("error", value.get("debug"))
     if not isinstance(text, str):

@@ -40,15 +40,15 @@ from typing import Final, NamedTuple
 from orjson import JSONDecodeError, loads
 
 from captures.verdict import Direction
+from mcpproxy.importers.entries import is_log_of
 from mcpproxy.importers.events import Item, LeftOut, LoggedFrame, LoggedStderr, Remark, ServerExit, ServerStart
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.partial_messages import completed, error, notification, request, result
 from mcpproxy.importers.rejected_lines import rejected_line
-from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, first_lines, is_json
+from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, is_json
 from mcpproxy.importers.times import stamp_of_date
 from mcpproxy.wording.counts import count_text
 
-MAX_SNIFFED_LINES: Final = 1000
 MAX_RUNNING: Final = 10_000
 """Servers of which it is remembered that they run."""
 _STAMP: Final = rb"(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) "
@@ -58,6 +58,7 @@ _COMMON_ENTRY: Final = re.compile(_STAMP + _LEVEL + _NAME).match
 _SERVER_ENTRY: Final = re.compile(_STAMP + _NAME + _LEVEL).match
 _NO_METADATA: Final = b" { metadata: undefined }"
 _METADATA: Final = re.compile(rb' (?:\{ metadata: [^\r\n]{1,1000}\}|\{"context":"[a-z]{1,40}"\})$')
+_CUT_METADATA: Final = re.compile(rb"\} \{(?: [^\r\n{}\"]{0,40})?$").search
 _FROM: Final[dict[bytes, Direction]] = {b"Message from client: ": "c2s", b"Message from server: ": "s2c"}
 _PREFIX_BYTES: Final = len(b"Message from client: ")
 _START: Final = b"Initializing server..."
@@ -78,7 +79,7 @@ _KEPT_CHARS: Final = 256
 """How many UTF-16 units Claude Desktop keeps of either end of a long message."""
 _CUT_WORDS: Final = b" chars truncated]..."
 _CUT: Final = re.compile(r"\.\.\.\[\d{1,12} chars truncated\]\.\.\.").search
-_FILE: Final = re.compile(r"mcp-server-(.+?)\d?\.log").fullmatch
+_FILE: Final = re.compile(r"mcp(?:-server-(?P<name>.+?))?\d?\.log").fullmatch
 _TAILED: Final = re.compile(rb"==> .{1,4096}\.log <==").fullmatch
 """What `tail` writes between the parts of several files."""
 
@@ -89,12 +90,22 @@ class _Entry(NamedTuple):
     text: bytes
     session: str
     """The file, as the same server is logged in two of them, and `tail` shows both."""
+    is_cut: bool = False
+    """Whether the log may end in the middle of it."""
 
 
-def sniff(head: bytes, _file_name: str) -> bool:
-    """Whether one of the first lines is an entry with words of Claude Desktop."""
-    entries = (_entry(line) for line in first_lines(head, MAX_SNIFFED_LINES))
-    return any(entry.text.startswith(_WORDS) for entry in entries if entry)
+def sniff(head: bytes, file_name: str) -> bool:
+    """Whether it begins with an entry, and one of the first entries has words of Claude Desktop."""
+    return is_log_of(head, _begins, _is_known, is_named=_FILE(file_name) is not None)
+
+
+def _begins(line: bytes) -> bool:
+    return _entry(line) is not None or _TAILED(line.rstrip()) is not None
+
+
+def _is_known(line: bytes) -> bool:
+    entry = _entry(line)
+    return entry is not None and entry.text.startswith(_WORDS)
 
 
 def read(log: Log) -> Iterator[Item]:
@@ -106,7 +117,7 @@ class _Reader:
     def __init__(self, log: Log) -> None:
         self._log = log
         named = _FILE(log.file_name)
-        self._entry = _Entry(named[1], None, b"", "") if named else None
+        self._entry = _Entry(named["name"], None, b"", "") if named and named["name"] else None
         """The last one."""
         self._is_open = False
         """Whether the next lines may belong to it."""
@@ -118,7 +129,6 @@ class _Reader:
             if len(line) > MAX_INPUT_LINE_BYTES:
                 yield LeftOut(f"line {number}", f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
                 continue
-            line = line.rstrip(b"\r\n")
             entry = _entry(line)
             item = self._of_entry(entry, f"line {number}") if entry else self._of_other(line, f"line {number}")
             if item is not None:
@@ -137,7 +147,7 @@ class _Reader:
     def _of_entry(self, entry: _Entry, place: str) -> Item | None:
         self._entry = entry
         self._is_open = entry.text.endswith((b"{", b"["))
-        name, stamp_ns, text, session = entry
+        name, stamp_ns, text, session, _ = entry
         side = _FROM.get(text[:_PREFIX_BYTES])
         if side is not None:
             return _message(entry, side, place)
@@ -150,11 +160,12 @@ class _Reader:
         if rejected is None:
             return None
         if not rejected:
-            return LeftOut(place, "the log has nothing of the line that the server wrote here, which is not JSON", name)
+            return LeftOut(place, "the server wrote a line that is not JSON, and the log does not have it", name)
         return LoggedFrame(name, "s2c", rejected, stamp_ns, session=session)
 
     def _of_other(self, line: bytes, place: str) -> Item | None:
         """What a line without a time is: the rest of an entry, or a line of stderr."""
+        line = line.rstrip(b"\r\n")
         if self._is_open and line[:1] in (b" ", b"}", b"]"):
             self._is_open = line[:1] == b" "
             return None
@@ -172,10 +183,16 @@ def _entry(line: bytes) -> _Entry | None:
     match = match or _SERVER_ENTRY(line)
     if match is None:
         return None
-    text = line[match.end() :]
-    text = text.removesuffix(_NO_METADATA) if text.endswith(_NO_METADATA) else _METADATA.sub(b"", text)
+    text = line[match.end() :].rstrip(b"\r\n")
+    is_cut = not line.endswith(b"\n")
+    if text.endswith(_NO_METADATA):
+        text, is_cut = text.removesuffix(_NO_METADATA), False
+    elif is_cut:
+        text = text[: text.rfind(b"} {") + 1] if _CUT_METADATA(text) else text
+    else:
+        text = _METADATA.sub(b"", text)
     name = match["name"].decode("utf-8", "replace")
-    return _Entry(name, stamp_of_date(match["stamp"].decode()), text, "mcp.log" if is_common else "")
+    return _Entry(name, stamp_of_date(match["stamp"].decode()), text, "mcp.log" if is_common else "", is_cut)
 
 
 def _message(entry: _Entry, side: Direction, place: str) -> Item:
@@ -184,9 +201,9 @@ def _message(entry: _Entry, side: Direction, place: str) -> Item:
     if _CUT_WORDS in body and (parts := _cut_parts(body.decode("utf-8", "replace"))):
         raw, is_whole = completed(*parts) or b"", False
     elif not body.startswith((b"{", b"[")):
-        raw, is_whole = _summarised(body.decode("utf-8", "replace")) or b"", False
+        raw, is_whole = b"" if entry.is_cut else _summarised(body.decode("utf-8", "replace")) or b"", False
     elif not is_json(body):
-        raw = b""
+        raw, is_whole = (body, False) if entry.is_cut else (b"", True)
     if not raw:
         return LeftOut(place, "the message is not JSON, and no summary that Claude Desktop writes", entry.name)
     return LoggedFrame(entry.name, side, raw, entry.stamp_ns, is_whole=is_whole, session=entry.session)

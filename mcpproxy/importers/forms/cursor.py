@@ -32,36 +32,26 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from mcpproxy.importers.editor_logs import CURSOR_WORDS, EditorEntry, editor_entry, editor_of
 from mcpproxy.importers.events import Item, LeftOut, LoggedFrame, LoggedStderr, ServerExit, ServerStart
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.rejected_lines import rejected_line, unexpected_message
-from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, first_lines
-from mcpproxy.importers.times import stamp_of_date
+from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log
 from mcpproxy.importers.tool_calls import ToolCalls
 
-MAX_SNIFFED_LINES: Final = 1000
-_ENTRY: Final = re.compile(
-    rb"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) \[(?P<level>info|warning|error)\] (?P<text>[^\r\n]*)"
-).match
 _SENTENCE: Final = re.compile(
-    r"(?:(?P<server>[^\r\n]{4}): )?(?P<rest>"
-    r"(?:Calling tool|Successfully called tool|Error calling tool) '(?P<tool>[^'\r\n]{1,256})'(?:: (?P<why>.*))?"
-    r"|Starting new stdio process with command|Client closed for command|Client error for command (?P<refused>.*)"
-    r"|Handling \w+ action|listOfferings: Found|getOrCreateClient for|No server info found|Error in MCP: "
-    r"|Failed to reload client|Connected to \w+ server, fetching offerings|Successfully connected to \w+ server"
-    r"|Storing \w+ client|Reusing existing \w+ client|CreateClient completed|Found \d+ tools|Error (?:connecting|listing)"
-    r"|No stored tokens found|(?:Creating|Connecting to) \w+ (?:transport|server))",
+    r"(?:(?P<server>[^\r\n]{4}): )?"
+    r"(?:(?P<verb>Calling|Successfully called|Error calling) tool '(?P<tool>[^'\r\n]{1,256})'(?:: (?P<why>.*))?"
+    r"|(?P<start>Starting new stdio process with command)|(?P<end>Client closed for command)"
+    r"|Client error for command (?P<refused>.*))",
     re.DOTALL,
 ).match
 _FILE: Final = re.compile(r"(?:MCP |mcp-server-)(?:user-|project-\d+-)?(?P<name>.+?)(?:\.\d+)?\.log").fullmatch
-_START: Final = "Starting new stdio process with command"
-_END: Final = "Client closed for command"
 
 
-def sniff(head: bytes, _file_name: str) -> bool:
-    """Whether one of the first lines is an entry with words of Cursor."""
-    entries = (_ENTRY(line) for line in first_lines(head, MAX_SNIFFED_LINES))
-    return any(_SENTENCE(entry["text"].decode("utf-8", "replace")) for entry in entries if entry)
+def sniff(head: bytes, file_name: str) -> bool:
+    """Whether the first words of an editor that are known are those of Cursor."""
+    return editor_of(head, is_named=_FILE(file_name) is not None) == "cursor"
 
 
 def read(log: Log) -> Iterator[Item]:
@@ -69,7 +59,7 @@ def read(log: Log) -> Iterator[Item]:
     return _Reader(log).items()
 
 
-class _Server(NamedTuple):
+class _Stderr(NamedTuple):
     name: str
     stamp_ns: int | None
 
@@ -81,8 +71,8 @@ class _Reader:
         self._name = named["name"] if named else log.name
         self._calls = ToolCalls()
         self._running: set[str] = set()
-        self._stderr: _Server | None = None
-        """Whose stderr the lines without a time belong to."""
+        self._stderr: _Stderr | None = None
+        """To what the next lines without a time belong."""
         self._has_entry = False
 
     def items(self) -> Iterator[Item]:
@@ -91,12 +81,10 @@ class _Reader:
             if len(line) > MAX_INPUT_LINE_BYTES:
                 yield LeftOut(place, f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
                 continue
-            entry = _ENTRY(line)
+            entry = editor_entry(line)
             if entry is not None:
                 self._has_entry, self._stderr = True, None
-                text = entry["text"].decode("utf-8", "replace")
-                stamp_ns = stamp_of_date(entry["stamp"].decode(), is_local=True)
-                item = self._of_entry(text, entry["level"] == b"error", stamp_ns, place)
+                item = self._of_entry(entry, place)
             elif self._stderr:
                 item = LoggedStderr(self._stderr.name, line.rstrip(b"\r\n"), self._stderr.stamp_ns)
             else:
@@ -104,26 +92,28 @@ class _Reader:
             if item is not None:
                 yield item
 
-    def _of_entry(self, text: str, is_error: bool, stamp_ns: int | None, place: str) -> Item | None:
-        match = _SENTENCE(text)
+    def _of_entry(self, entry: EditorEntry, place: str) -> Item | None:
+        stamp_ns = entry.stamp_ns
+        if entry.is_error and not CURSOR_WORDS(entry.text):
+            self._stderr = _Stderr(self._name, stamp_ns)
+            self._running.add(self._name)
+            return LoggedStderr(self._name, entry.text, stamp_ns)
+        match = _SENTENCE(entry.text.decode("utf-8", "replace"))
         if match is None:
-            if is_error:
-                self._stderr = _Server(self._name, stamp_ns)
-                return LoggedStderr(self._name, text.encode("utf-8", "replace"), stamp_ns)
             return None
-        name, tool, rest = match["server"] or self._name, match["tool"], match["rest"]
+        name, tool = match["server"] or self._name, match["tool"]
         if tool is not None:
             self._running.add(name)
-            if rest.startswith("Calling"):
+            if match["verb"] == "Calling":
                 return self._calls.begin(name, tool, stamp_ns)
-            if rest.startswith("Successfully"):
+            if match["verb"] == "Successfully called":
                 return self._calls.succeed(name, tool, stamp_ns, place)
             return self._calls.fail(name, tool, match["why"] or "", stamp_ns, place, is_result=False)
-        if rest.startswith(_START):
+        if match["start"]:
             self._running.add(name)
             self._calls.forget(name)
             return ServerStart(name, stamp_ns)
-        if rest.startswith(_END) and name in self._running:
+        if match["end"] and name in self._running:
             self._running.discard(name)
             return ServerExit(name, stamp_ns)
         return _refused(match["refused"], name, stamp_ns, place) if match["refused"] else None
@@ -135,7 +125,7 @@ def _refused(why: str, name: str, stamp_ns: int | None, place: str) -> Item | No
         message = unexpected_message(why)
         return None if message is None else LoggedFrame(name, "s2c", message, stamp_ns, is_whole=False)
     if not line:
-        return LeftOut(place, "the log has nothing of the line that the server wrote here, which is not JSON", name)
+        return LeftOut(place, "the server wrote a line that is not JSON, and the log does not have it", name)
     return LoggedFrame(name, "s2c", line, stamp_ns)
 
 

@@ -37,19 +37,14 @@ from typing import Final
 from orjson import JSONDecodeError, loads
 
 from captures.verdict import Direction
+from mcpproxy.importers.editor_logs import VSCODE_WORDS, editor_entry, editor_of
 from mcpproxy.importers.events import Item, LeftOut, LoggedFrame, LoggedStderr, ServerExit, ServerStart
 from mcpproxy.importers.form import Form
-from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, first_lines, is_json
-from mcpproxy.importers.times import stamp_of_date
+from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, is_json
 
-MAX_SNIFFED_LINES: Final = 1000
-_ENTRY: Final = re.compile(
-    rb"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) \[(?:trace|debug|info|warning|error)\] "
-).match
 _STARTING: Final = b"Starting server "
 _HOSTED: Final = b"Starting server from "
 """`Starting server from LocalProcess extension host` follows."""
-_STATE: Final = b"Connection state: "
 _EXITED: Final = re.compile(rb"Connection state: Error Process exited with code (\d{1,10})$").match
 _ENDED: Final = (b"Connection state: Stopped", b"Connection state: Error")
 _STDERR: Final = b"[server stderr] "
@@ -60,33 +55,31 @@ _SIDES: Final[dict[bytes, Direction]] = {
     b"[Client Says] ": "c2s",
     b"[Server Says] ": "s2c",
 }
-_WORDS: Final = (*_SIDES, _STATE, _HOSTED, _STDERR, _NOT_JSON)
-_FILE: Final = re.compile(r"mcpServer\.mcp\.config\.[^.]+\.(.+)\.log").fullmatch
+_FILE: Final = re.compile(r"mcpServer\..+\.log").fullmatch
+_NAMED_FILE: Final = re.compile(r"mcpServer\.mcp\.config\.[^.]+\.(.+)\.log").fullmatch
 
 
-def sniff(head: bytes, _file_name: str) -> bool:
-    """Whether one of the first lines is an entry with words of VS Code."""
-    lines = first_lines(head, MAX_SNIFFED_LINES)
-    return any(line.startswith(_WORDS, match.end()) for line in lines if (match := _ENTRY(line)))
+def sniff(head: bytes, file_name: str) -> bool:
+    """Whether the first words of an editor that are known are those of VS Code."""
+    return editor_of(head, is_named=_FILE(file_name) is not None) == "vscode"
 
 
 def read(log: Log) -> Iterator[Item]:
     """Reads a log."""
-    named = _FILE(log.file_name)
+    named = _NAMED_FILE(log.file_name)
     name, is_running, has_entry = named[1] if named else log.name, False, False
     for number, line in log.lines():
         if len(line) > MAX_INPUT_LINE_BYTES:
             yield LeftOut(f"line {number}", f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
             continue
-        match = _ENTRY(line)
-        if match is None:
-            # The rest of an entry, such as a stack; messages and lines of stderr never have one.
-            if not has_entry and not line.startswith(_WORDS):
+        entry = editor_entry(line)
+        if entry is None:
+            # Other lines are the rest of an entry, such as a stack; messages and lines of stderr never have one.
+            if not has_entry and not VSCODE_WORDS(line):
                 yield LeftOut(f"line {number}", "expected a time and a level in brackets")
             continue
         has_entry = True
-        stamp_ns = stamp_of_date(match["stamp"].decode(), is_local=True)
-        text = line[match.end() :].rstrip(b"\r\n")
+        stamp_ns, _, text = entry
         if text.startswith(_STARTING) and not text.startswith(_HOSTED):
             name = text.removeprefix(_STARTING).decode("utf-8", "replace") or name
             is_running = True
@@ -96,12 +89,12 @@ def read(log: Log) -> Iterator[Item]:
             if is_running:
                 yield ServerExit(name, stamp_ns, int(exited[1]) if exited else None)
             is_running = False
-        elif item := _said(text, name, stamp_ns, f"line {number}"):
+        elif item := _said(text, name, stamp_ns, f"line {number}", is_cut=not line.endswith(b"\n")):
             is_running = True
             yield item
 
 
-def _said(text: bytes, name: str, stamp_ns: int | None, place: str) -> Item | None:
+def _said(text: bytes, name: str, stamp_ns: int | None, place: str, *, is_cut: bool) -> Item | None:
     """What crossed a pipe, if an entry is about that."""
     if text.startswith(_STDERR.rstrip()):
         return LoggedStderr(name, text[len(_STDERR) :], stamp_ns)
@@ -112,10 +105,10 @@ def _said(text: bytes, name: str, stamp_ns: int | None, place: str) -> Item | No
         return LoggedFrame(name, "s2c", line.removesuffix(b"\n"), stamp_ns)
     for words, side in _SIDES.items():
         if text.startswith(words):
-            body = text[len(words) :]
-            if not is_json(body):
-                return LeftOut(place, "the message is not JSON", name)
-            return LoggedFrame(name, side, body, stamp_ns)
+            body, is_whole = text[len(words) :], is_json(text[len(words) :])
+            if body and (is_whole or is_cut):
+                return LoggedFrame(name, side, body, stamp_ns, is_whole=is_whole)
+            return LeftOut(place, "the message is not JSON", name)
     return None
 
 
