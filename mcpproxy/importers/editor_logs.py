@@ -1,4 +1,4 @@
-"""Entries in the logs of VS Code, and of Cursor, which is made from it: they look the same, and differ in their words."""
+"""Entries in the logs of VS Code and Cursor, which is made from it: they look the same, and differ in their words."""
 
 import re
 from typing import Final, Literal, NamedTuple
