@@ -161,7 +161,7 @@ class Checker:
         kind, method = kind_of(context)
         if self._shown is not None:
             self._shown(context)
-        if context.is_again:
+        if context.is_again or context.message.frames[0].is_abridged:
             return []
         plan = self._bound.of_message(kind, context, method)
         findings: list[Finding] = []

@@ -7,7 +7,7 @@ import re
 from collections import deque
 from typing import Final
 
-from mcpproxy.importers.events import LeftOut, LoggedFrame
+from mcpproxy.importers.log_items import LeftOut, LoggedFrame
 from mcpproxy.importers.partial_messages import error, request, result
 
 MAX_UNDER_WAY: Final = 10_000

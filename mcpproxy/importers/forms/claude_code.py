@@ -39,8 +39,8 @@ from typing import Any, Final, NamedTuple
 from orjson import JSONDecodeError, loads
 
 from mcpproxy.importers.entries import MAX_SNIFFED_LINES, is_log_of
-from mcpproxy.importers.events import Item, LeftOut, LoggedFrame, LoggedStderr, ServerExit, ServerStart
 from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, ServerExit, ServerStart
 from mcpproxy.importers.rejected_lines import rejected_line, unexpected_message
 from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, first_lines
 from mcpproxy.importers.times import stamp_of_date

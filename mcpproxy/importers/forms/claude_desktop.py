@@ -41,8 +41,8 @@ from orjson import JSONDecodeError, loads
 
 from captures.verdict import Direction
 from mcpproxy.importers.entries import is_log_of
-from mcpproxy.importers.events import Item, LeftOut, LoggedFrame, LoggedStderr, Remark, ServerExit, ServerStart
 from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, Remark, ServerExit, ServerStart
 from mcpproxy.importers.partial_messages import completed, error, notification, request, result
 from mcpproxy.importers.rejected_lines import rejected_line
 from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, is_json
@@ -141,7 +141,7 @@ class _Reader:
     def _note(self, item: Item) -> None:
         if isinstance(item, LoggedFrame):
             self._partial_count += not item.is_whole
-        if isinstance(item, LoggedFrame | LoggedStderr | ServerStart) and len(self._running) < MAX_RUNNING:
+        if isinstance(item, LoggedFrame | ServerStart) and len(self._running) < MAX_RUNNING:
             self._running.add((item.name, item.session))
 
     def _of_entry(self, entry: _Entry, place: str) -> Item | None:

@@ -33,8 +33,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from mcpproxy.importers.editor_logs import CURSOR_WORDS, EditorEntry, editor_entry, editor_of
-from mcpproxy.importers.events import Item, LeftOut, LoggedFrame, LoggedStderr, ServerExit, ServerStart
 from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, ServerExit, ServerStart
 from mcpproxy.importers.rejected_lines import rejected_line, unexpected_message
 from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log
 from mcpproxy.importers.tool_calls import ToolCalls

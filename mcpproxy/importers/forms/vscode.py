@@ -38,8 +38,8 @@ from orjson import JSONDecodeError, loads
 
 from captures.verdict import Direction
 from mcpproxy.importers.editor_logs import VSCODE_WORDS, editor_entry, editor_of
-from mcpproxy.importers.events import Item, LeftOut, LoggedFrame, LoggedStderr, ServerExit, ServerStart
 from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, ServerExit, ServerStart
 from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, is_json
 
 _STARTING: Final = b"Starting server "

@@ -2,7 +2,7 @@
 
 import json
 
-from mcpproxy.importers.events import LeftOut, LoggedFrame
+from mcpproxy.importers.log_items import LeftOut, LoggedFrame
 from mcpproxy.importers.tool_calls import MAX_UNDER_WAY, ToolCalls
 
 
