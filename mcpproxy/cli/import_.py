@@ -138,8 +138,10 @@ def _report(
         for remark in [*remarks, *([form.lacks] if form.lacks else [])]:
             say(remark)
     elif not (files.code or mistakes.count):
-        named = "" if options.case is None else f" named {options.case}"
-        return fail(f"cannot import {options.file}: it contains no conversation{named}")
+        if options.case is not None:
+            return fail(f"cannot import {options.file}: it contains no conversation named {options.case}")
+        hint = f"; {form.lacks}" if form.lacks else ""
+        return fail(f"cannot import {options.file}: it contains no conversation{hint}")
     return max(files.code, int(Exit.USAGE if mistakes.count else Exit.FINE))
 
 

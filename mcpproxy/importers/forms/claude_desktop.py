@@ -28,9 +28,10 @@ In `mcp.log` servers take turns, and each of them gets its own captures.
 - If the server writes a line to stdout that is not JSON, its first ten characters are logged, or nothing.
 - If two processes of the same server run at the same time, their messages cannot be told apart.
 
-Sources: [debugging](https://modelcontextprotocol.io/docs/tools/debugging), logs
-[with bodies](https://github.com/modelcontextprotocol/servers/issues/4153), why there are
-[none](https://github.com/anthropics/claude-code/issues/66726).
+Sources: [debugging](https://modelcontextprotocol.io/docs/tools/debugging), a log
+[of one server](https://github.com/modelcontextprotocol/servers/issues/4153) and
+[of several](https://github.com/tan-yong-sheng/triliumnext-mcp/issues/4),
+[where the files are](https://github.com/wonderwhy-er/DesktopCommanderMCP/pull/656).
 """
 
 import re
