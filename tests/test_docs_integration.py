@@ -90,14 +90,18 @@ def check_options(command: Grammar) -> None:
             name, _, value = spelling.partition(" ")
             documented[name] = value.replace("\\", "")
     wanted = {name: "|".join(option.words) or option.metavar for option in command.options for name in option.names}
-    # `run --fsync` and the like name their words in the text, behind a placeholder.
-    placeholders = {name: value for name, value in documented.items() if command.name == "run" and value}
+    # `run --fsync` and the like name their words in the text, behind a placeholder, and `import --from` on other pages.
+    behind_placeholders = command.name in ("run", "import")
+    placeholders = {name: value for name, value in documented.items() if behind_placeholders and value}
     assert {**documented, **dict.fromkeys(placeholders, "")} == {**wanted, **dict.fromkeys(placeholders, "")}, (
         command.name
     )
+    page = page_of(command.name)
+    if command.name == "import":
+        page += (ROOT / "docs/imports/README.md").read_text("utf-8")
     for option in command.options:
         for word in option.words:
-            assert word in page_of(command.name), (option.names, word)
+            assert word in page, (option.names, word)
 
 
 def test_page_has_usage_examples_and_exit_codes() -> None:

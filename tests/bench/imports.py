@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -46,10 +47,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             log = Path(folder, "log")
             size = min(options.mb, WHOLE_MB.get(name, options.mb)) * 1_000_000
-            # Elsewhere, because what this process has resident would count as that of its children.
-            writer = get_context("spawn").Process(target=write_log, args=(name, log, size))
-            writer.start()
-            writer.join()
+            write_log(name, log, size)
             cost = cost_of(name, log)
             figures = f"{cost.took_s:6.1f} s, {cost.cpu_s:6.1f} s of CPU, {cost.resident_mb:6.0f} MB resident"
             print(f"{name:<20} {log.stat().st_size / 1e6:6.0f} MB  {figures}  {cost.first_line}")
@@ -83,6 +81,12 @@ def write_log(name: str, path: Path, size: int) -> None:
 
 def cost_of(name: str, log: Path) -> ImportCost:
     """Imports a log in a process of its own."""
+    # Started by another new process, as what this one has resident would count as that of its child.
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(_cost_of, name, log).result()
+
+
+def _cost_of(name: str, log: Path) -> ImportCost:
     command = [
         sys.executable,
         "-m",

@@ -253,7 +253,7 @@ def test_the_form_is_recognised_and_captures_go_where_run_puts_them(tmp_path: Pa
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "no form fits; name one with --from: har, "),
+        (b"", "no form fits; name one with --from: claude-code, "),
         (b"\n\n", "no form fits"),
         (b"Server started\n", "no form fits"),
         (b"\0" * 100, "no form fits"),
