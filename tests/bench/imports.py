@@ -8,13 +8,9 @@ are read as a whole, get the entries of the sample again and again. Informs, and
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
-import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -80,13 +76,10 @@ def write_log(name: str, path: Path, size: int) -> None:
 
 
 def cost_of(name: str, log: Path) -> ImportCost:
-    """Imports a log in a process of its own."""
-    # Started by another new process, as what this one has resident would count as that of its child.
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        return pool.submit(_cost_of, name, log).result()
+    """Imports a log in a process of its own.
 
-
-def _cost_of(name: str, log: Path) -> ImportCost:
+    A small process starts it: what its parent has resident would count, too.
+    """
     command = [
         sys.executable,
         "-m",
@@ -98,18 +91,24 @@ def _cost_of(name: str, log: Path) -> ImportCost:
         "-o",
         str(log.with_name(f"{log.name}-out")),
     ]
-    begun = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-        output = process.stdout.read() if process.stdout else b""
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    return ImportCost(
-        time.perf_counter() - begun,
-        usage.ru_utime + usage.ru_stime,
-        usage.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10),
-        process.returncode,
-        output.decode().partition("\n")[0].rpartition("/")[2],
-    )
+    done = subprocess.run([sys.executable, "-S", "-c", _LAUNCHER, *command], capture_output=True, check=True)
+    return ImportCost(*json.loads(done.stdout))
+
+
+_LAUNCHER: Final = """
+import json, os, subprocess, sys, time
+begun = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+output = process.stdout.read().decode()
+_, status, usage = os.wait4(process.pid, 0)
+print(json.dumps([
+    time.perf_counter() - begun,
+    usage.ru_utime + usage.ru_stime,
+    usage.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10),
+    os.waitstatus_to_exitcode(status),
+    output.partition("\\n")[0].rpartition("/")[2],
+]))
+"""
 
 
 if __name__ == "__main__":
