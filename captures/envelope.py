@@ -43,6 +43,7 @@ __all__ = [
     "MAX_READER_JUDGED_BYTES",
     "MAX_RECORDER_JUDGED_BYTES",
     "judge",
+    "judge_and_read_part",
     "judge_before_forwarding",
     "judge_exactly",
     "lines_members",
@@ -81,6 +82,19 @@ def judge_and_read(
         return UNJUDGED, None, False
     message = read(raw) if whole else None
     return message or (judge_exactly(raw, direction, unit, whole=whole, limit=limit), None, False)
+
+
+def judge_and_read_part(
+    raw: bytes, direction: Direction, unit: Unit, limit: int = MAX_READER_JUDGED_BYTES
+) -> tuple[Envelope, dict[str, Any] | None]:
+    """The verdict on what an imported log has of a message, without problems, and the message if it is flawless.
+
+    It is `unjudged` unless that is a message itself, with the members that are known.
+    """
+    envelope, body, _ = judge_and_read(raw, direction, unit, whole=True, limit=limit)
+    if envelope.kind in ("batch", "invalid", "unjudged"):
+        return UNJUDGED, None
+    return envelope if envelope.problem is None else envelope._replace(problem=None), body
 
 
 def judge_before_forwarding(

@@ -49,8 +49,11 @@ class Frame(Struct):
     skipped: int = 0
     """How many record numbers are missing right before it; see `Record.skipped`."""
     is_partial: bool = False
-    """Whether parts of it are lost, or its end was never recorded, or was not in an imported log: neither peer is to
-    blame for its state."""
+    """Whether parts of it are lost, or its end was never recorded, or was not in an imported log, so that it is no
+    message: neither peer is to blame for its state."""
+    is_abridged: bool = False
+    """Whether an imported log has only a part of it, and `raw` is a message with the members that are known: it is
+    paired with others, but no rule judges it."""
     time_is_exact: bool = True
     """False if `t_ns` is only about right, or unknown: the imported log has no exact time of this frame."""
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from msgspec.structs import replace
 
 from captures.damage import Damage
-from captures.envelope import MAX_READER_JUDGED_BYTES, judge_and_read
+from captures.envelope import MAX_READER_JUDGED_BYTES, judge_and_read, judge_and_read_part
 from captures.flawless import read
 from captures.frame import Frame
 from captures.limits import MAX_STRUCTURAL_CHARS
@@ -212,11 +212,12 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
     if raw is None:
         return None
     event = values["event"] if isinstance(values.get("event"), str) else None
-    verdict, body, is_as_written = (
-        (UNJUDGED, None, False)
-        if event or values.get("partial") is True
-        else judge_and_read(raw, direction, unit, whole=whole, limit=limit)
-    )
+    is_partial, is_as_written = values.get("partial") is True, False
+    verdict, body = UNJUDGED, None
+    if is_partial and is_complete and not event:
+        verdict, body = judge_and_read_part(raw, direction, unit, limit)
+    elif not event and not is_partial:
+        verdict, body, is_as_written = judge_and_read(raw, direction, unit, whole=whole, limit=limit)
     return Frame(
         seq=record.seq,
         t_ns=record.t_ns,
@@ -231,7 +232,8 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
         event_id=values["event_id"] if isinstance(values.get("event_id"), str) else None,
         event=event,
         skipped=record.skipped,
-        is_partial=not is_complete or values.get("partial") is True,
+        is_partial=not is_complete or (is_partial and verdict is UNJUDGED),
+        is_abridged=is_partial and verdict is not UNJUDGED,
         time_is_exact=values.get("time_is_exact") is not False,
         body=body,
         id_again=values.get("id_again") is True,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-BINARY = {".png", ".gif", ".mcpcap", ".duckdb"}
+BINARY = {".png", ".gif", ".mcpcap", ".duckdb", ".flow"}
 
 
 def tracked() -> list[Path]:

@@ -162,7 +162,7 @@ class Checker:
         kind, method = kind_of(context)
         if self._shown is not None:
             self._shown(context)
-        if context.is_repeat:
+        if context.is_repeat or context.message.frames[0].is_abridged:
             return []
         plan = self._bound.of_message(kind, context, method)
         findings: list[Finding] = []

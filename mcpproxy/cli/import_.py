@@ -56,7 +56,8 @@ def run(arguments: list[str]) -> int:
     """Import; returns 2 if something in FILE was left out or FILE is refused, 73 if a capture cannot be created."""
     options = parser().parse_args(arguments)
     with _opened(options.file) as file:
-        log = Log(file, "" if options.file == "-" else Path(options.file).name)
+        path = None if options.file == "-" else Path(options.file).absolute()
+        log = Log(file, path.name, path.parent.name) if path else Log(file, "")
         _check_kind(log.head, options.file)
         name = options.form or _recognised(log, options.file)
         return _import(log, name, options)
@@ -141,8 +142,10 @@ def _report(
         for remark in [*remarks, *([form.lacks] if form.lacks else [])]:
             say(remark)
     elif not (files.code or mistakes.count):
-        named = "" if options.case is None else f" named {options.case}"
-        return fail(f"cannot import {options.file}: it contains no conversation{named}")
+        if options.case is not None:
+            return fail(f"cannot import {options.file}: it contains no conversation named {options.case}")
+        hint = f"; {form.lacks}" if form.lacks else ""
+        return fail(f"cannot import {options.file}: it contains no conversation{hint}")
     return max(files.code, int(Exit.USAGE if mistakes.count else Exit.FINE))
 
 

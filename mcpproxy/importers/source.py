@@ -27,9 +27,9 @@ class InvalidLine(Exception):
 class Log:
     """A log to import: its beginning, and all of it. A byte order mark is removed, and UTF-16 becomes UTF-8."""
 
-    def __init__(self, file: BinaryIO, file_name: str) -> None:
-        """`file_name` is the last part of its path; empty for stdin."""
-        self.file_name = file_name
+    def __init__(self, file: BinaryIO, file_name: str, folder_name: str = "") -> None:
+        """`file_name` is the last part of its path, `folder_name` the one before that; both are empty for stdin."""
+        self.file_name, self.folder_name = file_name, folder_name
         self.name = safe_name(Path(file_name).stem) if file_name else "stdin"
         """The name of a conversation in it that has none of its own."""
         self.file: BinaryIO = io.BufferedReader(_Decoded(file), _PIECE)
@@ -118,6 +118,15 @@ def numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     for number, line in enumerate(lines, 1):
         if not line.isspace():
             yield number, line
+
+
+def is_json(text: bytes) -> bool:
+    """Whether a text is JSON."""
+    try:
+        loads(text)
+    except JSONDecodeError:
+        return False
+    return True
 
 
 def object_of(line: bytes) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import signal
 from typing import Final, Literal
 
-from captures.envelope import judge
+from captures.envelope import judge, judge_and_read_part
 from captures.loss import PendingRecord
 from captures.record import frame_members, members, part_members, stderr_members
 from captures.verdict import UNJUDGED, Direction
@@ -77,7 +77,7 @@ class Pipes:
         raw, delim = piece.raw, piece.delim
         self._frames[side] += piece.last
         if not piece.part:
-            verdict = UNJUDGED if is_partial else judge(raw, side, whole=whole)
+            verdict = judge_and_read_part(raw, side, "line")[0] if is_partial else judge(raw, side, whole=whole)
             middle = frame_members(side, raw, verdict, delim=delim, whole=whole, partial=is_partial)
             return [PendingRecord("frame", middle)]
         self._parts_size[side] += len(raw)

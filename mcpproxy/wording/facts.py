@@ -122,6 +122,8 @@ def facts(context: MessageContext, call: Call | None, waited_ns: int | None = No
         waited_ns: how long that waits, if it may still be answered.
     """
     message = context.message
+    if message.frames[0].is_abridged:
+        yield Fact("imported", "the log has only a part of this message")
     if isinstance(message, Request):
         yield from [] if call is None else outcome_facts(call, waited_ns)
     else:
@@ -149,7 +151,12 @@ def _latency(call: Call) -> str:
 def _silence(response: Response, method: str) -> str:
     """Returns which expected content of a result is empty, as words after its verdict, or an empty string if none."""
     member, result = _CONTENT.get(method), response.result
-    if member is None or not isinstance(result, dict) or result.get("structuredContent") is not None:
+    if (
+        response.frames[0].is_abridged
+        or member is None
+        or not isinstance(result, dict)
+        or result.get("structuredContent") is not None
+    ):
         return ""
     if member not in result:
         return f" without {member}"

@@ -20,6 +20,9 @@ CONVERTED: Final = "id/type-changed"
 """The rule broken by a response whose id has a different JSON type from the id of its request. Most clients do not
 match the two and keep waiting, although a line shows them as a pair."""
 
+ABRIDGED: Final = "[in part]"
+"""Comes before what a message says of which an imported log has only a part."""
+
 _TO_SERVER: Final = Span("→", "accent")
 _TO_CLIENT: Final = Span("←", "accent")
 _NOTHING: Final = Span("")
@@ -53,11 +56,19 @@ class Line(NamedTuple):
 def line(message: Message, meaning: Meaning) -> Line:
     """What a message says."""
     said = _line(message, meaning)
+    if message.frames[0].is_abridged:
+        return _abridged(said)
     problem = message.frames[0].problem
     # In a batch, it is the frame that breaks a rule, and the line of the batch says so.
     if problem is None or said.problem or message.index is not None or meaning.is_stray_body:
         return said
     return _broken(said, problem)
+
+
+def _abridged(said: Line) -> Line:
+    if said.kind == "response" and said.status is not None:
+        return said._replace(status=said.status._replace(text=f"{ABRIDGED} {said.status.text}".rstrip()))
+    return said._replace(gist=Span(f"{ABRIDGED} {said.gist.text}".rstrip(), "dim"))
 
 
 def line_of(context: MessageContext) -> Line:

@@ -67,9 +67,9 @@ def write_log(name: str, path: Path, size: int) -> None:
                 file.write(sample)
         else:
             lines = sample.splitlines(keepends=True)
-            first = next(number for number, line in enumerate(lines) if b"tools/call" in line)
-            # All at one time, as times of some forms must not go backwards.
-            block = lines[first] * 2
+            first = next(number for number, line in enumerate(lines) if b"tools/call" in line or b"Calling " in line)
+            # All at one time, as times of some forms must not go backwards. Calls without ids need their ends.
+            block = lines[first] * 2 if b"tools/call" in lines[first] else lines[first] + lines[first + 1]
             file.write(b"".join(lines[:first]))
             for _ in range(size // len(block)):
                 file.write(block)
@@ -80,7 +80,17 @@ def cost_of(name: str, log: Path) -> ImportCost:
 
     A small process starts it: what its parent has resident would count, too.
     """
-    command = [sys.executable, "-m", "mcpproxy", "import", "--from", name, str(log), "-o", str(log.with_name("out"))]
+    command = [
+        sys.executable,
+        "-m",
+        "mcpproxy",
+        "import",
+        "--from",
+        name,
+        str(log),
+        "-o",
+        str(log.with_name(f"{log.name}-out")),
+    ]
     done = subprocess.run([sys.executable, "-S", "-c", _LAUNCHER, *command], capture_output=True, check=True)
     return ImportCost(*json.loads(done.stdout))
 

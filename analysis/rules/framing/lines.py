@@ -108,7 +108,6 @@ class StdoutNotJson(_NotJson):
     """
 
     id = "framing/stdout-not-json"
-    needs_bytes = True
     who = "server"
     impact = Impact.CONNECTION
     source = "2024-11-05 basic/transports (stdio)"

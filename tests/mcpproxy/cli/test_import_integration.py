@@ -105,6 +105,14 @@ def test_one_case_can_be_named(tmp_path: Path) -> None:
     assert b"no conversation named c" in missing.stderr
 
 
+def test_a_log_without_a_conversation_has_what_its_form_lacks_told(tmp_path: Path) -> None:
+    stamp = b"2026-03-11 09:00:00.000 [info] "
+    log = stamp + b"Starting server deploy\n" + stamp + b"Connection state: Running\n"
+    done = mcpproxy("import", "--from", "vscode", "-", "-o", tmp_path, stdin=log)
+    assert (done.returncode, done.stderr.count(b"\n"), listed(tmp_path)) == (2, 1, [])
+    assert b"contains no conversation; a log of VS Code has messages only at the levels debug and trace" in done.stderr
+
+
 def test_a_wrong_case_is_left_out_and_the_others_are_imported(tmp_path: Path) -> None:
     wrong = b'{"name":"w","transport":"stdio","frames":[{"dir":"c2s","raw":"{}"},{"dir":"up","raw":""}]}\n'
     done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=trace("a") + wrong + trace("b"))
@@ -245,7 +253,7 @@ def test_the_form_is_recognised_and_captures_go_where_run_puts_them(tmp_path: Pa
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "no form fits; name one with --from: har, "),
+        (b"", "no form fits; name one with --from: claude-code, "),
         (b"\n\n", "no form fits"),
         (b"Server started\n", "no form fits"),
         (b"\0" * 100, "no form fits"),

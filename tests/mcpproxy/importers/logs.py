@@ -70,9 +70,9 @@ class ImportedLog:
     remarks: list[str] = field(default_factory=list)
 
 
-def log_of(data: bytes, file_name: str = "") -> Log:
+def log_of(data: bytes, file_name: str = "", folder_name: str = "") -> Log:
     """A log with this content."""
-    return Log(io.BytesIO(data), file_name)
+    return Log(io.BytesIO(data), file_name, folder_name)
 
 
 def recognised(data: bytes, file_name: str = "") -> list[str]:
@@ -80,7 +80,7 @@ def recognised(data: bytes, file_name: str = "") -> list[str]:
     return fitting_forms(log_of(data, file_name))
 
 
-def imported(form_name: str, data: bytes, file_name: str = "") -> ImportedLog:
+def imported(form_name: str, data: bytes, file_name: str = "", folder_name: str = "") -> ImportedLog:
     """Imports a log.
 
     Raises:
@@ -93,7 +93,7 @@ def imported(form_name: str, data: bytes, file_name: str = "") -> ImportedLog:
         return result.captures[-1]
 
     conversations = Conversations(form_name, form, create)
-    for item in form.read(log_of(data, file_name)):
+    for item in form.read(log_of(data, file_name, folder_name)):
         if isinstance(item, Remark):
             result.remarks.append(item.text)
         elif left_out := item if isinstance(item, LeftOut) else conversations.add(item):

@@ -121,11 +121,28 @@ def test_the_beginning_of_a_message_blames_nobody() -> None:
         assert not any("unanswered" in rule or "no-response" in rule for rule in rules), rules
 
 
+def test_a_part_of_a_message_that_is_one_by_itself_is_paired_and_judged_by_no_rule() -> None:
+    events = [
+        LoggedFrame("a", "c2s", b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}', NOW, is_whole=False),
+        LoggedFrame("a", "s2c", b'{"jsonrpc":"2.0","id":1,"result":{}}', NOW, is_whole=False),
+        LoggedFrame("a", "c2s", b'{"jsonrpc":"2.0","id":2,"method":"tools/call"}', NOW, is_whole=False),
+        LoggedFrame("a", "s2c", b'{"jsonrpc":"2.0","id":2,"error":{"message":""}}', NOW, is_whole=False),
+        LoggedFrame("a", "s2c", b"[1]", NOW, is_whole=False),
+    ]
+    (capture,) = written(events)
+    kinds = ["request", "response", "request", "error", "unjudged"]
+    assert [record.members["kind"] for record in capture.records if record.rec == "frame"] == kinds
+    assert [frame.verdict.kind for frame in capture.frames] == kinds
+    assert [frame.verdict.problem for frame in capture.frames] == [None] * 5
+    assert [(frame.is_abridged, frame.is_partial) for frame in capture.frames] == [(True, False)] * 4 + [(False, True)]
+    assert rules_in(capture) == set()
+
+
 def test_rules_about_bytes_are_silent_where_the_log_has_only_text() -> None:
     events = [LoggedFrame("a", "s2c", raw, NOW) for raw in (b"Server started", b"\xff", b"\xef\xbb\xbf" + OPENED, b"{")]
     (bytes_,), (text,) = written(events, is_verbatim=True), written(events)
     assert {"framing/stdout-not-json", "framing/invalid-utf8", "framing/bom"} <= rules_in(bytes_)
-    assert not any(rule.startswith("framing/") for rule in rules_in(text))
+    assert {rule for rule in rules_in(text) if rule.startswith("framing/")} == {"framing/stdout-not-json"}
 
 
 def test_rules_about_times_are_silent_once_a_time_is_not_exact() -> None:

@@ -152,6 +152,19 @@ def test_a_request_is_told_once_more_with_what_became_of_it() -> None:
     assert (it.subject.role, it.status, it.gist.text) == ("dim", Status("unanswered", is_bad=True), '{"a":1}')
 
 
+def test_a_message_of_which_a_log_has_only_a_part_says_so() -> None:
+    request, response = frame(packed(CALL)), frame(packed({"id": 7, "result": {"content": []}}), "s2c")
+    request.is_abridged = response.is_abridged = True
+    (asking,), (answering,) = messages(request), messages(response)
+    assert isinstance(answering, Response)
+    call = answered({"id": 7, "result": {"content": []}})
+    call.response = answering
+    assert line(asking, UNKNOWN).gist.text == '[in part] {"a":1}'
+    status = line(answering, Meaning(call)).status
+    assert status is not None
+    assert (status.verdict, status.text) == ("ok", "[in part]")
+
+
 def test_a_late_answer_says_how_late_it_was() -> None:
     call = answered({"id": 7, "error": {"code": -32602, "message": "no such\npage"}}, 2500)
     call.cancellation = RecordRef(2, 100 * MS)

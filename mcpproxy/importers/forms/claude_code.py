@@ -1,0 +1,239 @@
+"""Logs of MCP servers in Claude Code.
+
+Claude Code logs which tools it called, what servers wrote to stderr, and what else it did with them, in files of JSON for each
+server, or in its debug log:
+
+    {"debug":"Calling MCP tool: read_note","timestamp":"2026-03-01T09:12:05.377Z","sessionId":"…","cwd":"…"}
+    {"error":"Server stderr: reading notes.txt\\n","timestamp":"2026-03-01T09:12:05.391Z","sessionId":"…","cwd":"…"}
+
+    2026-03-01T09:12:05.612Z [DEBUG] MCP server "notes": Tool 'read_note' completed successfully in 235ms
+
+**Where it comes from.** The files of a server are in `claude-cli-nodejs/FOLDER/mcp-logs-NAME` below
+
+| system | folder |
+|---|---|
+| macOS | `~/Library/Caches` |
+| Windows | `%LOCALAPPDATA%\\claude-cli-nodejs\\Cache` |
+| Linux | `~/.cache` |
+
+where FOLDER is the working directory with dashes. Since the end of 2025 they are `.jsonl`, with an object on each line; before
+that they were `.txt`, an array of them. The debug log is `~/.claude/debug/SESSION.txt`, which `claude --debug` writes, or the
+file named with `--debug-file`; what `--mcp-debug` wrote to the terminal is read, too.
+
+**What a capture of it holds.** Calls of tools: their names, when they began and ended, and what errors say; the server's stderr.
+Claude Code logs no ids, so calls are numbered by the import (`"call 1"`), and a call that ends is taken to be the oldest one of
+its tool. The frames are incomplete: arguments are empty, and so are results, unless they are errors. Of a line of stdout that is
+not JSON, the first ten characters are there. Servers and sessions have their own captures.
+
+**What it lacks.** All other messages. In `.jsonl` and `.txt` files, the name of the server, which is that of the folder: keep the
+file in a folder of that name. In output of a terminal, times.
+
+Sources: logs [of the debug log](https://github.com/anthropics/claude-code/issues/30147),
+[of the array](https://github.com/utensils/mcp-nixos/issues/31); [where the files are](https://github.com/anthropics/claude-code/issues/69427).
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from orjson import JSONDecodeError, loads
+
+from mcpproxy.importers.entries import MAX_SNIFFED_LINES, is_log_of
+from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, ServerExit, ServerStart
+from mcpproxy.importers.rejected_lines import rejected_line, unexpected_message
+from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, first_lines
+from mcpproxy.importers.times import stamp_of_date
+from mcpproxy.importers.tool_calls import ToolCalls
+
+MAX_OBJECT_LINES: Final = 64
+"""Lines of an object in an array. They have four or five, each with a member."""
+MAX_RUNNING: Final = 10_000
+"""Servers of which it is remembered that they run."""
+MAX_SESSION_CHARS: Final = 64
+_DEBUG_LINE: Final = re.compile(
+    rb"(?:(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) )?\[(?:DEBUG|INFO|WARN|ERROR)\] "
+    rb'(?:MCP server "(?P<name>[^"\r\n]{1,256})":? (?P<text>[^\r\n]*))?'
+).match
+_FOLDER: Final = "mcp-logs-"
+_STDERR: Final = "Server stderr: "
+_START: Final = "Starting connection with timeout"
+_CALLING: Final = re.compile(r"Calling MCP tool: (?P<tool>\S{1,256})").fullmatch
+_SUCCEEDED: Final = re.compile(r"Tool '(?P<tool>[^'\r\n]{1,256})' completed successfully").match
+_FAILED: Final = re.compile(
+    r"Tool '(?P<tool>[^'\r\n]{1,256})' failed(?: after [\d.]+m?s)?(?: \([^)\r\n]{1,100}\))?: (?P<why>.*)", re.DOTALL
+).fullmatch
+_ENDED: Final = re.compile(
+    r"\w+ connection closed after |MCP server process exited|Connection failed after |Connection failed:"
+).match
+_MEMBERS: Final = frozenset({"debug", "error", "timestamp", "sessionId", "cwd"})
+_OBJECTS: Final = re.compile(rb"\s*+(?:\[\s*+)?\{").match
+
+
+class _Entry(NamedTuple):
+    name: str
+    session: str
+    stamp_ns: int | None
+    text: str
+    place: str
+
+
+def sniff(head: bytes, _file_name: str) -> bool:
+    """Whether the first objects have sentences of Claude Code, or it begins with an entry, and one names a server."""
+    if _OBJECTS(head):
+        objects = _objects(enumerate(first_lines(head, MAX_OBJECT_LINES), 1))
+        entry = next((_entry_of(value, "", "") for value, _ in objects), None)
+        return entry is not None
+    return is_log_of(head, _DEBUG_LINE, _names_server, is_named=False)
+
+
+def _names_server(line: bytes) -> bool:
+    match = _DEBUG_LINE(line)
+    return match is not None and match["name"] is not None
+
+
+def read(log: Log) -> Iterator[Item]:
+    """Reads a log."""
+    reader = _Reader()
+    for entry in _entries(log):
+        if isinstance(entry, _Entry):
+            yield from reader.items(entry)
+        else:
+            yield entry
+
+
+def _entries(log: Log) -> Iterator[_Entry | Item]:
+    if not any(_DEBUG_LINE(line) for line in first_lines(log.head, MAX_SNIFFED_LINES)):
+        named = log.folder_name.startswith(_FOLDER)
+        name = log.folder_name.removeprefix(_FOLDER) if named else log.name
+        for value, place in _objects(log.lines()):
+            entry = _entry_of(value, name, place)
+            yield entry or LeftOut(place, "expected a JSON object with `debug` or `error`", name)
+        return
+    yield from _debug_entries(log)
+
+
+def _debug_entries(log: Log) -> Iterator[_Entry | Item]:
+    """The entries about servers in a debug log, and the lines of stderr that continue them."""
+    last: _Entry | None = None
+    for number, line in log.lines():
+        place = f"line {number}"
+        if len(line) > MAX_INPUT_LINE_BYTES:
+            yield LeftOut(place, f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
+            continue
+        match = _DEBUG_LINE(line)
+        if match is None:
+            if last and last.text.startswith(_STDERR):
+                yield LoggedStderr(last.name, line.rstrip(b"\r\n"), last.stamp_ns)
+            continue
+        last = None
+        if match["name"] is not None:
+            stamp_ns = stamp_of_date(match["stamp"].decode()) if match["stamp"] else None
+            name, text = (match[group].decode("utf-8", "replace") for group in ("name", "text"))
+            last = _Entry(name, "", stamp_ns, text, place)
+            if not line.endswith(b"\n") and (_CALLING(text) or _FAILED(text)):
+                yield LeftOut(place, "the last line may be cut", name)
+            else:
+                yield last
+
+
+def _objects(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[Any, str]]:
+    """The objects on lines, or in an array that spans lines, with their places; None for what is neither."""
+    held: list[bytes] = []
+    for number, line in lines:
+        text, place = line.strip(), f"line {number}"
+        if not held and text in (b"[", b"]", b"[]"):
+            continue
+        held.append(text)
+        if held[0] in (b"{", b"[{") and not text.startswith(b"}") and len(held) < MAX_OBJECT_LINES:
+            continue
+        value = _parsed(b"".join(held)) if len(line) <= MAX_INPUT_LINE_BYTES else None
+        held = []
+        for element in value if isinstance(value, list) else [value]:
+            yield element, place
+    if held:
+        yield None, place
+
+
+def _parsed(text: bytes) -> Any:
+    """What a text is as JSON, in an array or not; None if it is not JSON."""
+    text = text.strip(b",")
+    for whole in (text, text + b"]", text.removesuffix(b"]")):
+        try:
+            return loads(whole)
+        except JSONDecodeError:
+            continue
+    return None
+
+
+def _entry_of(value: Any, name: str, place: str) -> _Entry | None:
+    if not isinstance(value, dict) or not value.keys() <= _MEMBERS:
+        return None
+    text = value.get("error", value.get("debug"))
+    if not isinstance(text, str):
+        return None
+    session = value.get("sessionId")
+    session = session[:MAX_SESSION_CHARS] if isinstance(session, str) else ""
+    return _Entry(name, session, stamp_of_date(value.get("timestamp")), text, place)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self._calls = ToolCalls()
+        self._running: set[tuple[str, str]] = set()
+
+    def items(self, entry: _Entry) -> Iterator[Item]:
+        """What an entry says about the conversation."""
+        name, session, stamp_ns, text, _ = entry
+        key = name, session
+        if text.startswith(_STDERR):
+            self._note(key)
+            for line in text.removeprefix(_STDERR).rstrip("\r\n").split("\n"):
+                yield LoggedStderr(name, line.rstrip("\r").encode("utf-8", "replace"), stamp_ns, session)
+        elif text.startswith(_START):
+            self._note(key)
+            self._calls.forget(name, session)
+            yield ServerStart(name, stamp_ns, session)
+        elif _ENDED(text):
+            if key in self._running:
+                self._running.discard(key)
+                yield ServerExit(name, stamp_ns, session=session)
+        elif item := self._call(entry) or _refused(entry):
+            self._note(key)
+            yield item
+
+    def _note(self, key: tuple[str, str]) -> None:
+        if len(self._running) < MAX_RUNNING:
+            self._running.add(key)
+
+    def _call(self, entry: _Entry) -> Item | None:
+        name, session, stamp_ns, text, place = entry
+        if match := _CALLING(text):
+            return self._calls.begin(name, match["tool"], stamp_ns, session)
+        if match := _SUCCEEDED(text):
+            return self._calls.succeed(name, match["tool"], stamp_ns, place, session)
+        if match := _FAILED(text):
+            return self._calls.fail(name, match["tool"], match["why"], stamp_ns, place, session, is_result=True)
+        return None
+
+
+def _refused(entry: _Entry) -> Item | None:
+    if "JSON" not in entry.text and "Received a " not in entry.text:
+        return None
+    line = rejected_line(entry.text)
+    if line is None:
+        message = unexpected_message(entry.text)
+        if message is None:
+            return None
+        return LoggedFrame(entry.name, "s2c", message, entry.stamp_ns, is_whole=False, session=entry.session)
+    if not line:
+        return None
+    return LoggedFrame(entry.name, "s2c", line, entry.stamp_ns, session=entry.session)
+
+
+FORM = Form(
+    title="a log of Claude Code",
+    sniff=sniff,
+    read=read,
+    lacks="a log of Claude Code has no messages, but only which tools were called and when, and stderr",
+)

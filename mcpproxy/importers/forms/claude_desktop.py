@@ -1,0 +1,253 @@
+"""Logs of Claude Desktop.
+
+Claude Desktop logs what it exchanges with local servers, in a file for each server and in a common one:
+
+    2026-03-01T09:40:01.045Z [files] [info] Message from client: {"method":"ping","jsonrpc":"2.0","id":1} { metadata: undefined }
+    2026-03-01T09:40:01.051Z [files] [info] Message from server: {"jsonrpc":"2.0","id":1,"result":{}} { metadata: undefined }
+
+**Where it comes from.** The files are `mcp-server-NAME.log` and `mcp.log`:
+
+| system | folder |
+|---|---|
+| macOS | `~/Library/Logs/Claude` |
+| Windows | `%LOCALAPPDATA%\\Claude\\Logs`, before August 2026 `%APPDATA%\\Claude\\logs` |
+| Windows, from the Microsoft Store | `%LOCALAPPDATA%\\Packages\\Claude_…\\LocalCache\\Roaming\\Claude\\logs` |
+| Linux | `~/.config/Claude/logs` |
+
+**What a capture of it holds.** The messages between two starts of a server, with their times in milliseconds. From
+`mcp-server-NAME.log` also the server's stderr; it is logged without times, so each line has that of the entry before it.
+In `mcp.log` servers take turns, and each of them gets its own captures.
+
+**What it lacks.** That depends on the version of Claude Desktop:
+
+- Until June 2026 the middle of every message of more than 512 characters is cut out. A frame of such a message is incomplete:
+  it holds what can be read of its beginning, and its id.
+- Since then, messages are not logged, only their method, id and kind: `method="tools/call" id=3 params`,
+  `id=3 result(1 blocks)`. Frames of these are incomplete, too: their params or results are empty. The times of calls and
+  the codes of errors are there, the names of tools are not.
+- If the server writes a line to stdout that is not JSON, its first ten characters are logged, or nothing.
+- If two processes of the same server run at the same time, their messages cannot be told apart.
+
+Sources: [debugging](https://modelcontextprotocol.io/docs/tools/debugging), a log
+[of one server](https://github.com/modelcontextprotocol/servers/issues/4153) and
+[of several](https://github.com/tan-yong-sheng/triliumnext-mcp/issues/4),
+[where the files are](https://github.com/wonderwhy-er/DesktopCommanderMCP/pull/656).
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from orjson import JSONDecodeError, loads
+
+from captures.verdict import Direction
+from mcpproxy.importers.entries import is_log_of
+from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, Remark, ServerExit, ServerStart
+from mcpproxy.importers.partial_messages import completed, error, notification, request, result
+from mcpproxy.importers.rejected_lines import rejected_line
+from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, is_json
+from mcpproxy.importers.times import stamp_of_date
+from mcpproxy.wording.counts import count_text
+
+MAX_RUNNING: Final = 10_000
+"""Servers of which it is remembered that they run."""
+_STAMP: Final = rb"(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) "
+_LEVEL: Final = rb"\[(?:info|error|warn|debug|verbose|silly)\] "
+_NAME: Final = rb"\[(?P<name>[^\r\n]{1,256}?)\] "
+_COMMON_ENTRY: Final = re.compile(_STAMP + _LEVEL + _NAME).match
+_SERVER_ENTRY: Final = re.compile(_STAMP + _NAME + _LEVEL).match
+_NO_METADATA: Final = b" { metadata: undefined }"
+_METADATA: Final = re.compile(rb' (?:\{ metadata: [^\r\n]{1,1000}\}|\{"context":"[a-z]{1,40}"\})$')
+_CUT_METADATA: Final = re.compile(rb"\} \{(?: [^\r\n{}\"]{0,40})?$").search
+_FROM: Final[dict[bytes, Direction]] = {b"Message from client: ": "c2s", b"Message from server: ": "s2c"}
+_PREFIX_BYTES: Final = len(b"Message from client: ")
+_START: Final = b"Initializing server..."
+_END: Final = b"Server transport closed"
+_WORDS: Final = (
+    *_FROM,
+    _START,
+    _END,
+    b"Server started and connected successfully",
+    b"Client transport closed",
+    b"Shutting down server...",
+)
+_SUMMARY: Final = re.compile(
+    r'(?:method="(?P<method>[^"\r\n]{1,256})")?(?: ?id=(?P<id>"[^"\r\n]{0,256}"|[^ \r\n]{1,256}))?'
+    r"(?: (?P<kind>params|result|error)(?:\((?:code=(?P<code>-?\d{1,15})|[^()\r\n]{0,256})\))?)?"
+).fullmatch
+_KEPT_CHARS: Final = 256
+"""How many UTF-16 units Claude Desktop keeps of either end of a long message."""
+_CUT_WORDS: Final = b" chars truncated]..."
+_CUT: Final = re.compile(r"\.\.\.\[\d{1,12} chars truncated\]\.\.\.").search
+_FILE: Final = re.compile(r"mcp(?:-server-(?P<name>.+?))?\d?\.log").fullmatch
+_TAILED: Final = re.compile(rb"==> .{1,4096}\.log <==").fullmatch
+"""What `tail` writes between the parts of several files."""
+
+
+class _Entry(NamedTuple):
+    name: str
+    stamp_ns: int | None
+    text: bytes
+    session: str
+    """The file, as the same server is logged in two of them, and `tail` shows both."""
+    is_cut: bool = False
+    """Whether the log may end in the middle of it."""
+
+
+def sniff(head: bytes, file_name: str) -> bool:
+    """Whether it begins with an entry, and one of the first entries has words of Claude Desktop."""
+    return is_log_of(head, _begins, _is_known, is_named=_FILE(file_name) is not None)
+
+
+def _begins(line: bytes) -> bool:
+    return _entry(line) is not None or _TAILED(line.rstrip()) is not None
+
+
+def _is_known(line: bytes) -> bool:
+    entry = _entry(line)
+    return entry is not None and entry.text.startswith(_WORDS)
+
+
+def read(log: Log) -> Iterator[Item]:
+    """Reads a log."""
+    return _Reader(log).items()
+
+
+class _Reader:
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        named = _FILE(log.file_name)
+        self._entry = _Entry(named["name"], None, b"", "") if named and named["name"] else None
+        """The last one."""
+        self._is_open = False
+        """Whether the next lines may belong to it."""
+        self._running: set[tuple[str, str]] = set()
+        self._partial_count = 0
+
+    def items(self) -> Iterator[Item]:
+        for number, line in self._log.lines():
+            if len(line) > MAX_INPUT_LINE_BYTES:
+                yield LeftOut(f"line {number}", f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
+                continue
+            entry = _entry(line)
+            item = self._of_entry(entry, f"line {number}") if entry else self._of_other(line, f"line {number}")
+            if item is not None:
+                self._note(item)
+                yield item
+        if self._partial_count:
+            messages = count_text(self._partial_count, "message")
+            yield Remark(f"{messages} incomplete: Claude Desktop logged only a part")
+
+    def _note(self, item: Item) -> None:
+        if isinstance(item, LoggedFrame):
+            self._partial_count += not item.is_whole
+        if isinstance(item, LoggedFrame | ServerStart) and len(self._running) < MAX_RUNNING:
+            self._running.add((item.name, item.session))
+
+    def _of_entry(self, entry: _Entry, place: str) -> Item | None:
+        self._entry = entry
+        self._is_open = entry.text.endswith((b"{", b"["))
+        name, stamp_ns, text, session, _ = entry
+        side = _FROM.get(text[:_PREFIX_BYTES])
+        if side is not None:
+            return _message(entry, side, place)
+        if text.startswith(_START):
+            return ServerStart(name, stamp_ns, session)
+        if text.startswith(_END) and (name, session) in self._running:
+            self._running.discard((name, session))
+            return ServerExit(name, stamp_ns, session=session)
+        rejected = rejected_line(text.decode("utf-8", "replace")) if b"JSON" in text else None
+        if rejected is None:
+            return None
+        if not rejected:
+            return LeftOut(place, "the server wrote a line that is not JSON, and the log does not have it", name)
+        return LoggedFrame(name, "s2c", rejected, stamp_ns, session=session)
+
+    def _of_other(self, line: bytes, place: str) -> Item | None:
+        """What a line without a time is: the rest of an entry, or a line of stderr."""
+        line = line.rstrip(b"\r\n")
+        if self._is_open and line[:1] in (b" ", b"}", b"]"):
+            self._is_open = line[:1] == b" "
+            return None
+        self._is_open = False
+        if _TAILED(line):
+            return None
+        if self._entry is None or self._entry.session:
+            return LeftOut(place, "expected a time and the name of a server in brackets")
+        return LoggedStderr(self._entry.name, line, self._entry.stamp_ns)
+
+
+def _entry(line: bytes) -> _Entry | None:
+    match = _COMMON_ENTRY(line)
+    is_common = match is not None
+    match = match or _SERVER_ENTRY(line)
+    if match is None:
+        return None
+    text = line[match.end() :].rstrip(b"\r\n")
+    is_cut = not line.endswith(b"\n")
+    if text.endswith(_NO_METADATA):
+        text, is_cut = text.removesuffix(_NO_METADATA), False
+    elif is_cut:
+        text = text[: text.rfind(b"} {") + 1] if _CUT_METADATA(text) else text
+    else:
+        text = _METADATA.sub(b"", text)
+    name = match["name"].decode("utf-8", "replace")
+    return _Entry(name, stamp_of_date(match["stamp"].decode()), text, "mcp.log" if is_common else "", is_cut)
+
+
+def _message(entry: _Entry, side: Direction, place: str) -> Item:
+    body = entry.text[_PREFIX_BYTES:]
+    raw, is_whole = body, True
+    if _CUT_WORDS in body and (parts := _cut_parts(body.decode("utf-8", "replace"))):
+        raw, is_whole = completed(*parts) or b"", False
+    elif not body.startswith((b"{", b"[")):
+        raw, is_whole = b"" if entry.is_cut else _summarised(body.decode("utf-8", "replace")) or b"", False
+    elif not is_json(body):
+        raw, is_whole = (body, False) if entry.is_cut else (b"", True)
+    if not raw:
+        return LeftOut(place, "the message is not JSON, and no summary that Claude Desktop writes", entry.name)
+    return LoggedFrame(entry.name, side, raw, entry.stamp_ns, is_whole=is_whole, session=entry.session)
+
+
+def _cut_parts(body: str) -> tuple[str, str, str] | None:
+    """Both ends of a message whose middle Claude Desktop cut out, around the words that replace it."""
+    match = _CUT(body, _KEPT_CHARS // 2, _KEPT_CHARS + 40)
+    if match is None:
+        return None
+    head, tail = body[: match.start()], body[match.end() :]
+    return (head, match[0], tail) if _units(head) == _units(tail) == _KEPT_CHARS else None
+
+
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le", "replace")) // 2
+
+
+def _summarised(summary: str) -> bytes | None:
+    """The message that a summary stands for, without its content."""
+    match = _SUMMARY(summary)
+    if match is None:
+        return None
+    method, kind = match["method"], match["kind"]
+    ident = _scalar(match["id"])
+    params: dict[str, object] | None = {} if kind == "params" else None
+    if method is not None:
+        return notification(method, params) if match["id"] is None else request(ident, method, params)
+    if kind == "error":
+        return error(ident, None if match["code"] is None else int(match["code"]))
+    return result(ident) if kind == "result" and match["id"] is not None else None
+
+
+def _scalar(token: str | None) -> object:
+    try:
+        return None if token is None else loads(token)
+    except JSONDecodeError:
+        return token
+
+
+FORM = Form(
+    title="a log of Claude Desktop",
+    sniff=sniff,
+    read=read,
+    lacks="a log of Claude Desktop has messages as they were parsed, not the bytes that crossed",
+)

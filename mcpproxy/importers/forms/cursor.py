@@ -1,0 +1,137 @@
+"""Logs of MCP servers in Cursor.
+
+Cursor logs which tools it called, and what else it did with its servers:
+
+    2026-03-01 10:12:05.377 [info] Calling tool 'read_note' with toolCallId: call_1
+    2026-03-01 10:12:05.612 [info] Successfully called tool 'read_note'
+
+**Where it comes from.** The server's channel in the Output panel, from which it can be copied, or a file below
+
+| system | folder |
+|---|---|
+| macOS | `~/Library/Application Support/Cursor/logs` |
+| Windows | `%APPDATA%\\Cursor\\logs` |
+| Linux | `~/.config/Cursor/logs` |
+
+It is `…/mcp-server-user-NAME.log`, or `…/windowN/exthost/anysphere.cursor-mcp/MCP user-NAME.log`. Versions before June 2025 have
+one file for all servers, `…/windowN/exthost/anysphere.cursor-always-local/Cursor MCP.log`.
+
+**What a capture of it holds.** Calls of tools: their names, when they began and ended, and what errors say. Cursor logs no ids,
+so calls are numbered by the import (`"call 1"`), and a call that ends is taken to be the oldest one of its tool. The frames are
+incomplete: arguments and results are empty. A line of stdout that is not JSON is there with its first ten characters. Errors in
+words that are not Cursor's own are taken to be the server's stderr.
+
+**What it lacks.** All other messages. The time zone: times are taken to be those of this machine, so set `TZ` for a log from
+elsewhere. In the file for all servers, all but the last four characters of a server's name.
+
+Sources: logs [of one server](https://github.com/microsoft/mcp/issues/1045) and
+[of all servers](https://github.com/AgentDeskAI/browser-tools-mcp/issues/34).
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from mcpproxy.importers.editor_logs import CURSOR_WORDS, EditorEntry, editor_entry, editor_of
+from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, ServerExit, ServerStart
+from mcpproxy.importers.rejected_lines import rejected_line, unexpected_message
+from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log
+from mcpproxy.importers.tool_calls import ToolCalls
+
+_SENTENCE: Final = re.compile(
+    r"(?:(?P<server>[^\r\n]{4}): )?"
+    r"(?:(?P<verb>Calling|Successfully called|Error calling) tool '(?P<tool>[^'\r\n]{1,256})'(?:: (?P<why>.*))?"
+    r"|(?P<start>Starting new stdio process with command)|(?P<end>Client closed for command)"
+    r"|Client error for command (?P<refused>.*))",
+    re.DOTALL,
+).match
+_FILE: Final = re.compile(r"(?:MCP |mcp-server-)(?:user-|project-\d+-)?(?P<name>.+?)(?:\.\d+)?\.log").fullmatch
+
+
+def sniff(head: bytes, file_name: str) -> bool:
+    """Whether the first words of an editor that are known are those of Cursor."""
+    return editor_of(head, is_named=_FILE(file_name) is not None) == "cursor"
+
+
+def read(log: Log) -> Iterator[Item]:
+    """Reads a log."""
+    return _Reader(log).items()
+
+
+class _Stderr(NamedTuple):
+    name: str
+    stamp_ns: int | None
+
+
+class _Reader:
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        named = _FILE(log.file_name)
+        self._name = named["name"] if named else log.name
+        self._calls = ToolCalls()
+        self._running: set[str] = set()
+        self._stderr: _Stderr | None = None
+        """To what the next lines without a time belong."""
+        self._has_entry = False
+
+    def items(self) -> Iterator[Item]:
+        for number, line in self._log.lines():
+            place = f"line {number}"
+            if len(line) > MAX_INPUT_LINE_BYTES:
+                yield LeftOut(place, f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
+                continue
+            entry = editor_entry(line)
+            if entry is not None:
+                self._has_entry, self._stderr = True, None
+                item = self._of_entry(entry, place)
+            elif self._stderr:
+                item = LoggedStderr(self._stderr.name, line.rstrip(b"\r\n"), self._stderr.stamp_ns)
+            else:
+                item = None if self._has_entry else LeftOut(place, "expected a time and a level in brackets")
+            if item is not None:
+                yield item
+
+    def _of_entry(self, entry: EditorEntry, place: str) -> Item | None:
+        stamp_ns = entry.stamp_ns
+        if entry.is_error and not CURSOR_WORDS(entry.text):
+            self._stderr = _Stderr(self._name, stamp_ns)
+            self._running.add(self._name)
+            return LoggedStderr(self._name, entry.text, stamp_ns)
+        match = _SENTENCE(entry.text.decode("utf-8", "replace"))
+        if match is None:
+            return None
+        name, tool = match["server"] or self._name, match["tool"]
+        if tool is not None:
+            self._running.add(name)
+            if match["verb"] == "Calling":
+                return self._calls.begin(name, tool, stamp_ns)
+            if match["verb"] == "Successfully called":
+                return self._calls.succeed(name, tool, stamp_ns, place)
+            return self._calls.fail(name, tool, match["why"] or "", stamp_ns, place, is_result=False)
+        if match["start"]:
+            self._running.add(name)
+            self._calls.forget(name)
+            return ServerStart(name, stamp_ns)
+        if match["end"] and name in self._running:
+            self._running.discard(name)
+            return ServerExit(name, stamp_ns)
+        return _refused(match["refused"], name, stamp_ns, place) if match["refused"] else None
+
+
+def _refused(why: str, name: str, stamp_ns: int | None, place: str) -> Item | None:
+    line = rejected_line(why)
+    if line is None:
+        message = unexpected_message(why)
+        return None if message is None else LoggedFrame(name, "s2c", message, stamp_ns, is_whole=False)
+    if not line:
+        return LeftOut(place, "the server wrote a line that is not JSON, and the log does not have it", name)
+    return LoggedFrame(name, "s2c", line, stamp_ns)
+
+
+FORM = Form(
+    title="a log of Cursor",
+    sniff=sniff,
+    read=read,
+    lacks="a log of Cursor has no messages, but only which tools were called and when, and no time zone",
+)

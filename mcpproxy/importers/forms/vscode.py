@@ -1,0 +1,128 @@
+"""Logs of MCP servers in Visual Studio Code.
+
+VS Code has a log for each MCP server. At the right level, it has the messages:
+
+    2026-03-01 10:12:05.377 [debug] [editor -> server] {"jsonrpc":"2.0","id":1,"method":"ping"}
+    2026-03-01 10:12:05.380 [debug] [server -> editor] {"jsonrpc":"2.0","id":1,"result":{}}
+    2026-03-01 10:12:05.391 [warning] [server stderr] reading notes.txt
+
+**Where it comes from.** The Output panel (`MCP: List Servers`, the server, `Show Output`), from which it can be copied, or the
+file `mcpServer.mcp.config.….NAME.log` below
+
+| system | folder |
+|---|---|
+| macOS | `~/Library/Application Support/Code/logs/…/windowN` |
+| Windows | `%APPDATA%\\Code\\logs\\…\\windowN` |
+| Linux | `~/.config/Code/logs/…/windowN` |
+
+Messages are logged at the level `debug`, in versions of 2025 at `trace`: `Developer: Set Log Level` sets it before the server
+is started. Editors that are made from VS Code write the same logs.
+
+**What a capture of it holds.** The messages between two starts of a server, with their times in milliseconds, the server's
+stderr, its exit status, and lines of its stdout that are not JSON.
+
+**What it lacks.** The time zone: times are taken to be those of this machine, so set `TZ` for a log from elsewhere. Of a server
+over HTTP, the HTTP exchanges. At other levels than `debug` and `trace`, the messages.
+
+Sources: [mcpServerRequestHandler.ts](https://github.com/microsoft/vscode/blob/main/src/vs/workbench/contrib/mcp/common/mcpServerRequestHandler.ts),
+[extHostMcpNode.ts](https://github.com/microsoft/vscode/blob/main/src/vs/workbench/api/node/extHostMcpNode.ts),
+logs [of early 2025](https://github.com/microsoft/vscode/issues/244377) and
+[of 2026](https://github.com/microsoft/vscode/issues/297416).
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from orjson import JSONDecodeError, loads
+
+from captures.verdict import Direction
+from mcpproxy.importers.editor_logs import VSCODE_WORDS, editor_entry, editor_of
+from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, ServerExit, ServerStart
+from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, is_json
+
+_STARTING: Final = b"Starting server "
+_HOSTED: Final = b"Starting server from "
+"""`Starting server from LocalProcess extension host` follows."""
+_EXITED: Final = re.compile(rb"Connection state: Error Process exited with code (\d{1,10})$").match
+_ENDED: Final = (b"Connection state: Stopped", b"Connection state: Error")
+_STDERR: Final = b"[server stderr] "
+_NOT_JSON: Final = b"Failed to parse message: "
+_SIDES: Final[dict[bytes, Direction]] = {
+    b"[editor -> server] ": "c2s",
+    b"[server -> editor] ": "s2c",
+    b"[Client Says] ": "c2s",
+    b"[Server Says] ": "s2c",
+}
+_FILE: Final = re.compile(r"mcpServer\..+\.log").fullmatch
+_NAMED_FILE: Final = re.compile(r"mcpServer\.mcp\.config\.[^.]+\.(.+)\.log").fullmatch
+
+
+def sniff(head: bytes, file_name: str) -> bool:
+    """Whether the first words of an editor that are known are those of VS Code."""
+    return editor_of(head, is_named=_FILE(file_name) is not None) == "vscode"
+
+
+def read(log: Log) -> Iterator[Item]:
+    """Reads a log."""
+    named = _NAMED_FILE(log.file_name)
+    name, is_running, has_entry = named[1] if named else log.name, False, False
+    for number, line in log.lines():
+        if len(line) > MAX_INPUT_LINE_BYTES:
+            yield LeftOut(f"line {number}", f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
+            continue
+        entry = editor_entry(line)
+        if entry is None:
+            # Other lines are the rest of an entry, such as a stack; messages and lines of stderr never have one.
+            if not has_entry and not VSCODE_WORDS(line):
+                yield LeftOut(f"line {number}", "expected a time and a level in brackets")
+            continue
+        has_entry = True
+        stamp_ns, _, text = entry
+        if text.startswith(_STARTING) and not text.startswith(_HOSTED):
+            name = text.removeprefix(_STARTING).decode("utf-8", "replace") or name
+            is_running = True
+            yield ServerStart(name, stamp_ns)
+        elif text.startswith(_ENDED):
+            exited = _EXITED(text)
+            if is_running:
+                yield ServerExit(name, stamp_ns, int(exited[1]) if exited else None)
+            is_running = False
+        elif item := _said(text, name, stamp_ns, f"line {number}", is_cut=not line.endswith(b"\n")):
+            is_running = True
+            yield item
+
+
+def _said(text: bytes, name: str, stamp_ns: int | None, place: str, *, is_cut: bool) -> Item | None:
+    """What crossed a pipe, if an entry is about that."""
+    if text.startswith(_STDERR.rstrip()):
+        return LoggedStderr(name, text[len(_STDERR) :], stamp_ns)
+    if text.startswith(_NOT_JSON):
+        line = _quoted(text.removeprefix(_NOT_JSON))
+        if line is None:
+            return LeftOut(place, "expected a JSON string after `Failed to parse message:`", name)
+        return LoggedFrame(name, "s2c", line.removesuffix(b"\n"), stamp_ns)
+    for words, side in _SIDES.items():
+        if text.startswith(words):
+            body, is_whole = text[len(words) :], is_json(text[len(words) :])
+            if body and (is_whole or is_cut):
+                return LoggedFrame(name, side, body, stamp_ns, is_whole=is_whole)
+            return LeftOut(place, "the message is not JSON", name)
+    return None
+
+
+def _quoted(text: bytes) -> bytes | None:
+    try:
+        value = loads(text)
+    except JSONDecodeError:
+        return None
+    return value.encode() if isinstance(value, str) else None
+
+
+FORM = Form(
+    title="a log of VS Code",
+    sniff=sniff,
+    read=read,
+    lacks="a log of VS Code has messages only at the levels debug and trace, as they were parsed, and no time zone",
+)
