@@ -24,15 +24,14 @@ MAX_CHARACTERS_BEFORE: Final = 4
 
 _BASE64_WORD: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20,}+={0,2}")
 _BASE64_PIECE: Final = re.compile(r"[A-Za-z0-9]{20,}+={0,2}")
-_NEXT_LINE: Final = re.compile(
-    r"[ \t]{0,8}+\r?\n[ \t]{0,40}+(?P<line>[A-Za-z0-9+/_-]++={0,2})(?=[ \t]{0,8}+[\r\n\"'<\x1f]|\Z)"
-)
+_NEXT_LINE: Final = re.compile(r"[ \t]{0,8}+\r?\n[ \t]{0,40}+(?P<line>[A-Za-z0-9+/_-]++={0,2})")
 _CHARACTER_BEFORE: Final = re.compile(r"[+/_-]")
 _HEX_WORD: Final = re.compile(r"(?<![A-Za-z0-9])(?:0[xX])?(?P<digits>(?:[0-9A-Fa-f]{2}){12,}+)(?![A-Za-z0-9])")
 _STANDARD: Final = bytes.maketrans(b"-_", b"+/")
 _BETWEEN: Final = '"\x1f\n'
 """The separator of decoded texts, across which no secret is found."""
-_BLANKS: Final = dict.fromkeys(map(ord, "\r\n\t"))
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]").search
+"""A character that is in binary data, and not in texts."""
 
 
 class View(Protocol):
@@ -101,7 +100,7 @@ def _stretches(text: str) -> Iterator[_DecodedStretch]:
         yield from _in_lines(text)
     for word in _HEX_WORD.finditer(text):
         plain = bytes.fromhex(word["digits"]).decode("utf-8", "replace")
-        if plain.translate(_BLANKS).isprintable():
+        if not _CONTROL(plain):
             yield _DecodedStretch(*word.span("digits"), "hexadecimal", plain)
 
 
@@ -112,7 +111,7 @@ def decoded_base64(word: str) -> str | None:
         plain = b64decode(raw + b"=" * (-len(raw) % 4), validate=False).decode()
     except (NotBase64, ValueError):
         return None
-    return plain if plain.translate(_BLANKS).isprintable() else None
+    return None if _CONTROL(plain) else plain
 
 
 def _in_word(text: str, start: int, end: int) -> Iterator[_DecodedStretch]:

@@ -14,8 +14,8 @@ from mcpproxy.sharing.kinds import is_encoded, kind_in_encoding
 from mcpproxy.sharing.kingfisher import PlainSecret, Secret
 
 _ESCAPE: Final = re.compile(
-    r"(?:[\x1b]|\\{1,8}(?:u001[bB]|x1[bB]|033|e(?=\[)))(?:\[[0-?]{0,64}+[ -/]{0,8}+[@-~]|[()][0-9A-B])"
-    r"|\\{1,8}(?:u(?P<code>[0-9a-fA-F]{4})|(?P<letter>[nrt\"/]))"
+    r"(?:[\x1b]|\\{1,64}+(?:u001[bB]|x1[bB]|033|e(?=\[)))(?:\[[0-?]{0,64}+[ -/]{0,8}+[@-~]|[()][0-9A-B])"
+    r"|\\{1,64}+(?:u(?P<code>[0-9a-fA-F]{4})|(?P<letter>[nrt\"/]))"
 )
 _PERCENT_WORD: Final = re.compile(r"(?<![^%\s\"'<>`\x1f])[^%\s\"'<>`\x1f]*+%[0-9A-Fa-f]{2}[^\s\"'<>`\x1f]*+")
 _PERCENT: Final = re.compile(

@@ -4,6 +4,7 @@ Its engine takes linear time for any text, opens no connection while it scans, a
 rules are compiled once (some 4 s) and then read from our cache directory (0.3 s).
 """
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from itertools import chain
@@ -18,8 +19,10 @@ from mcpproxy.sharing.placeholders import is_placeholder
 _FOLDER: Final = "secret-rules"
 _SIGNS: Final = bytes({*range(32), *range(127, 256)} - {*b"\n"}) + rb"""!"#$&'()*,;<>?@[\]^`{|}"""
 _BLANKED: Final = bytes.maketrans(_SIGNS, b" " * len(_SIGNS))
-_ENDINGS: Final = tuple((sign + blank, b" " + blank) for sign in (b".", b":", b"/") for blank in (b" ", b"\n", sign))
+_ENDINGS: Final = tuple((sign + blank, b" " + blank) for sign in (b".", b"/") for blank in (b" ", b"\n", sign))
 """Characters that may be part of a token, at the end of a word, and what replaces them there."""
+_COLON_AFTER_TOKEN: Final = re.compile(rb":(?=[ \n:])(?<=[A-Za-z0-9_-]{16}:)")
+"""After a shorter word, which is no token, a colon may be what a rule expects between a name and its token."""
 
 SCAN_S: Final = 10.0
 """How long a text is searched at most; 16 MiB of ordinary text take a twentieth of a second."""
@@ -106,4 +109,9 @@ def _words(raw: bytes) -> bytes:
     words = raw.translate(_BLANKED) + b"\n"
     for ending, blanks in _ENDINGS:
         words = words.replace(ending, blanks)
-    return words
+    if not _COLON_AFTER_TOKEN.search(words):
+        return words
+    blanked = bytearray(words)
+    for colon in _COLON_AFTER_TOKEN.finditer(words):
+        blanked[colon.start()] = ord(" ")
+    return bytes(blanked)

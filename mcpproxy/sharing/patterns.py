@@ -79,16 +79,40 @@ _FORMS: Final = (
         r"Private-Lines:[ \t]{0,4}+[0-9]{1,4}\s{1,4}+(?P<value>(?:[A-Za-z0-9+/=]{1,200}+(?![-:])\s{0,4}+){1,1000}+"
         r"(?:Private-(?:MAC|Hash):[ \t]{0,4}+[0-9a-f]{32,64})?+)",
     ),
+    # Tokens that the catalogue reports only together with another value, or only if they look random enough to it.
+    _form(
+        "service-token",
+        "AKCp cmVmd AIK_SECRET_ cnvca mdb_sa_sk_ pscale_ ramp_sec_ sb_secret_ packagist_ lsv2_ hvs. hvb.",
+        r"(?<![A-Za-z0-9])(?:AKCp[A-Za-z0-9]{68,70}|cmVmd[A-Za-z0-9]{59}|AIK_SECRET_[A-Za-z0-9]{64}|cnvca[\w-]{51}"
+        r"|mdb_sa_sk_[\w-]{40}|pscale_(?:tkn|oauth|pw)_[\w=.-]{32,64}|ramp_sec_[A-Za-z0-9]{48}|sb_secret_[\w-]{31}"
+        r"|packagist_(?:ort|out|acs)_[0-9a-f]{64,96}|lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}|hv[sb]\.[\w-]{90,300})"
+        r"(?![A-Za-z0-9])",
+    ),
+    _form(
+        "azure-ad-secret", "Q~", r"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])"
+    ),
+    _form(
+        "salesforce-session",
+        "!A",
+        r"(?<![A-Za-z0-9])00[A-Za-z0-9]{13}!A[A-Za-z0-9._-]{79,260}+",
+    ),
+    _form(
+        "service-key",
+        "algolia Algolia ALGOLIA datadog Datadog DATADOG lark Lark LARK miro Miro MIRO upstash Upstash UPSTASH "
+        "zoho Zoho ZOHO",
+        r"(?<![A-Za-z])(?i:algolia|datadog|lark|miro|upstash|zoho)[\w.-]{0,24}[\"']?[ \t]{0,4}[=:]>?[ \t]{0,4}[\"']?"
+        r"(?P<value>(?=[A-Za-z]{0,63}[0-9])[A-Za-z0-9]{32,64})(?![A-Za-z0-9])",
+    ),
     _form(
         "discord-token",
         ".",
-        r"(?<![\w.-])(?:[MNO](?=[\w-]{0,26}[0-9])[\w-]{23,27}\.[\w-]{6,7}\.[\w-]{27,45}|mfa\.[\w-]{60,100}+)"
+        r"(?<![\w.-])(?:[MNO](?=[\w.-]{0,80}[0-9])[\w-]{23,27}\.[\w-]{6,7}\.[\w-]{27,45}|mfa\.[\w-]{60,100}+)"
         r"(?![\w-]|\.\w)",
     ),
     _form(
         "azure-sas-signature",
         "sig",
-        r"(?<![A-Za-z0-9])sig[\"']?[ \t]{0,2}[=:][ \t]{0,2}[\"']?(?=[a-z]{0,60}[A-Z0-9%])"
+        r"(?<![A-Za-z0-9])sig[\"']?[ \t]{0,2}[=:][ \t]{0,2}[\"']?(?=[a-z+/_-]{0,60}[A-Z0-9%])"
         r"(?P<value>(?:[A-Za-z0-9+/_-]|%2[BbFf]){30,200}+(?:={1,2}|(?:%3[Dd]){1,2})?+)",
     ),
 )
@@ -102,6 +126,10 @@ _CHALLENGE: Final = re.compile(r"[a-z_-]{3,30}=").match
 _URL: Final = re.compile(
     r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,30}+://[^\s\"<>`^\\\x00-\x1f{}|]{1,8192}+", re.ASCII
 )
+_INNER_URL: Final = re.compile(
+    r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,30}+://[^\s\"'<>`^\\\x00-\x1f{}|/?#&;,]{1,300}+", re.ASCII
+)
+"""The beginning of a URL in another, such as the value of a parameter."""
 _AUTHORITY: Final = re.compile(
     r"(?P<scheme>[^:]++)://(?:(?P<user>[^/?#]*)@)?(?P<host>\[[^\]/?#]*+\]|[^/?#:@'),]*+)(?::[0-9]{0,5}+)?"
 )
@@ -112,7 +140,7 @@ _EMAIL: Final = re.compile(
     r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}+@(?:[A-Za-z0-9-]{1,63}+\.){1,8}+[A-Za-z]{2,24}+(?![A-Za-z0-9-])"
 )
 _HOME: Final = re.compile(
-    r"(?:(?<![A-Za-z0-9_.])(?:/var|/export)?/(?:home|Users)/|(?<![A-Za-z])[A-Za-z]:(?:\\{1,8}|/)Users(?:\\{1,8}|/)"
+    r"(?:(?<![A-Za-z0-9_.])(?:/var|/export)?/(?:home|Users)/|(?<![A-Za-z])[A-Za-z]:(?:\\{1,64}+|/)Users(?:\\{1,64}+|/)"
     r"|%2[Ff](?:home|Users)%2[Ff])(?P<user>[^/\\\s\"'`:;,<>|*?()\[\]{}$%&=#\x00-\x1f]{1,64}+)"
 )
 HOME_MARKS: Final = ("home/", "Users/", "Users\\", "home%2", "Users%2")
@@ -201,11 +229,15 @@ def _hosts(text: str) -> Iterator[Secret]:
 
 
 def _urls(text: str) -> Iterator[tuple[int, str, re.Match[str]]]:
-    """The URLs in a text: where each begins, itself, and its authority."""
+    """The URLs in a text, and those in them: where each begins, itself, and its authority."""
     for url in _URL.finditer(text) if "://" in text else ():
         authority = _AUTHORITY.match(url[0])
         if authority is not None:
             yield url.start(), url[0], authority
+            for inner in _INNER_URL.finditer(url[0], authority.end()):
+                authority = _AUTHORITY.match(inner[0])
+                if authority is not None:
+                    yield url.start() + inner.start(), inner[0], authority
 
 
 @lru_cache(4096)

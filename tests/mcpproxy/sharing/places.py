@@ -7,7 +7,7 @@ from typing import Any, Final
 from captures.exact_judge import judge_exactly
 from captures.record import frame_members, members, seal, stderr_members
 from captures.verdict import Direction
-from tests.mcpproxy.sharing.spellings import base64_of, escaped, percent
+from tests.mcpproxy.sharing.spellings import base64_of, escaped, escaped_alone, percent
 
 ONE_LINE: Final = frozenset({"HTTP header", "log line"})
 """Places whose text cannot have line ends."""
@@ -80,7 +80,9 @@ def _resource(tape: Tape, texts: Sequence[str]) -> None:
 
 
 def _blob(tape: Tape, texts: Sequence[str]) -> None:
-    _result(tape, contents=[{"uri": "x://notes", "blob": base64_of(f"# Notes\n{escaped(text)}\n")} for text in texts])
+    _result(
+        tape, contents=[{"uri": "x://notes", "blob": base64_of(f"# Notes\n{escaped_alone(text)}\n")} for text in texts]
+    )
 
 
 def _nested(tape: Tape, texts: Sequence[str]) -> None:
@@ -92,11 +94,11 @@ def _log(tape: Tape, texts: Sequence[str]) -> None:
 
 
 def _log_line(tape: Tape, texts: Sequence[str]) -> None:
-    tape.frame(escaped(f"INFO started with {' | '.join(texts)}").encode())
+    tape.frame(f"INFO started with {' | '.join(map(escaped_alone, texts))}".encode())
 
 
 def _stderr(tape: Tape, texts: Sequence[str]) -> None:
-    tape.record("stderr", stderr_members("\n".join(f"warning: {escaped(text)}" for text in texts).encode()))
+    tape.record("stderr", stderr_members("\n".join(f"warning: {escaped_alone(text)}" for text in texts).encode()))
 
 
 def _header(tape: Tape, texts: Sequence[str]) -> None:

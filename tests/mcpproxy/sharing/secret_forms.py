@@ -66,6 +66,12 @@ OWN: Final = {
         "PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nComment: work\nPublic-Lines: 1\n{B64}\n"
         "Private-Lines: 1\n«{B47}»=\nPrivate-MAC: {h64}"
     ),
+    "Artifactory": "AKCp{w69}",
+    "Azure AD": "{w3}8Q~{s34}",
+    "LangSmith": "lsv2_pt_{h32}_{h10}",
+    "Vault": "hvs.{s92}",
+    "Supabase secret": "sb_secret_{s31}",
+    "Salesforce session": "00D{w12}!A{s95}",
     # By what precedes them.
     "bearer": "Authorization: Bearer «{w39}{d1}»",
     "basic": "Authorization: Basic «{basic}»",
@@ -81,6 +87,8 @@ OWN: Final = {
     "mysql -p": "mysql -u root -p«{w11}{d1}» shop",
     "sig=": "se=2027-01-01T00:00:00Z&sp=r&sig=«{B43}»=",
     "Azure account key": "AccountName=x;AccountKey=«{B86}»==;EndpointSuffix=core.example.com",
+    "Algolia, after its name": "algolia: «{a32}»",
+    "Datadog, after its name": "datadog_app = '«{h40}»'",
     # People and places.
     "e-mail": "{l8}@{l8}.io",
     "home directory": "/home/«u{l8}»/projects/x",
@@ -107,9 +115,7 @@ SERVICES: Final = {
     "Adobe": "p8e-{a32}",
     "age": "AGE-SECRET-KEY-1{q58}",
     "Airtable": "pat{w14}.{h64}",
-    "Artifactory": "AKCp{w69}",
     "Atlassian": "ATATT3xFfGF0{s180}",
-    "Azure AD": "{w3}8Q~{s34}",
     "Brave Search": "BSA{s28}",
     "CircleCI": "CCIPAT_{w22}_{h40}",
     "Cloudflare": "cfut_{w40}{h8}",
@@ -118,17 +124,13 @@ SERVICES: Final = {
     "Dynatrace": "dt0c01.{U24}.{U64}",
     "Fly.io": "FlyV1 fm2_{B120}",
     "Grafana": "glsa_{w32}_{h8}",
-    "LangSmith": "lsv2_pt_{h32}_{h10}",
     "MaxMind": "{w6}_{w29}_mmk",
     "OpenShift": "sha256~{s43}",
     "Pinecone": "pcsk_{w6}_{w63}",
     "Resend": "re_{z8}_{z24}",
     "Tailscale": "tskey-api-{w24}",
     "Terraform": "{w14}.atlasv1.{w64}",
-    "Vault": "hvs.{s92}",
     # Rules that need a name.
-    "Algolia, after its name": "algolia: «{a32}»",
-    "Datadog, after its name": "datadog_app = '«{h40}»'",
     "Deepgram, after its name": "deepgram: «{h40}»",
     "Netlify, after its name": "netlify: «{s43}»",
 }

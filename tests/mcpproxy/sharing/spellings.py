@@ -24,6 +24,11 @@ def escaped(raw: str) -> str:
     return re.sub("[\ue000-\ue07f]", lambda char: f"\\u{ord(char[0]) - _MARKED.start:04x}", raw)
 
 
+def escaped_alone(text: str) -> str:
+    """The same where no JSON surrounds the text: its other characters are escaped, too, if any are."""
+    return text if escaped(text) == text else escaped(json.dumps(text, ensure_ascii=False)[1:-1])
+
+
 def base64_of(text: str) -> str:
     """Base64 with its padding."""
     return base64.b64encode(text.encode()).decode()
