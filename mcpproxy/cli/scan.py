@@ -31,7 +31,9 @@ def parser() -> argparse.ArgumentParser:
     parser = Parser("scan", __doc__)
     add_captures(parser)
     parser.add_argument(
-        "--personal", action="store_true", help="also list e-mail addresses, user names, hosts and IP addresses"
+        "--personal",
+        action="store_true",
+        help="also list e-mail addresses, user names, hosts, IP and MAC addresses, telephone numbers and bank accounts",
     )
     add_format(parser)
     return parser

@@ -40,6 +40,11 @@ def parser() -> argparse.ArgumentParser:
         help="search stderr, broken frames and binary data as text, instead of replacing them whole",
     )
     parser.add_argument(
+        "--personal",
+        action="store_true",
+        help="also replace telephone numbers, bank accounts (IBAN) and MAC addresses",
+    )
+    parser.add_argument(
         "--only", metavar="EXPR", help="only messages that EXPR selects, each with its request or response"
     )
     parser.add_argument("--last", metavar="AGE", type=age, help="only the end of the capture, such as 2m")
@@ -88,6 +93,7 @@ def _share(path: Path, options: argparse.Namespace) -> int:
                 choices,
                 bodies=not options.no_bodies,
                 keep_unparsed=options.keep_unparsed,
+                personal=options.personal,
                 only=only,
                 replaces=options.force,
                 last_ns=None if options.last is None else options.last * 1_000_000_000,

@@ -7,9 +7,9 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.sharing.account import RedactionAccount
 from mcpproxy.wording.counts import count_text
 
-PLACES: Final = 3
+MAX_PLACES: Final = 3
 """How many places of a kind the text names."""
-_FRAMES: Final = 10
+_NAMED: Final = 10
 NOTHING_FOUND: Final = "no likely secrets found; no scan finds every secret, so look at it before you publish it"
 """The text for a capture without a likely secret; it must not sound like a promise."""
 
@@ -53,14 +53,14 @@ def account_lines(account: RedactionAccount) -> Iterator[str]:
         for rule, count in rules.most_common():
             yield f"  the redaction {what} {count_text(count, 'finding')} of {sanitise(rule)}"
     if account.changed:
-        frames = ", ".join(map(str, account.changed[:_FRAMES])) + (", …" if len(account.changed) > _FRAMES else "")
+        frames = ", ".join(map(str, account.changed[:_NAMED])) + (", …" if len(account.changed) > _NAMED else "")
         yield f"  no longer the same kind of message: {count_text(len(account.changed), 'frame')} ({frames})"
 
 
 def _places(account: RedactionAccount, kind: str) -> str:
     places = account.places_of(kind)
-    named = ", ".join(sanitise(place, 60) for place, _ in places[:PLACES])
-    return named + (f", and {len(places) - PLACES:,} more" if len(places) > PLACES else "")
+    named = ", ".join(sanitise(place, 60) for place, _ in places[:MAX_PLACES])
+    return named + (f", and {len(places) - MAX_PLACES:,} more" if len(places) > MAX_PLACES else "")
 
 
 def account_row(account: RedactionAccount) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from analysis.protocol.json_pointer import step
 from mcpproxy.sharing.json_places import Path as Way
 from mcpproxy.sharing.redaction import Replacement
 
-PLACES: Final = 2000
+MAX_PLACES: Final = 2000
 """How many places are counted separately; a capture can have any number."""
-DISTINCT: Final = 200_000
-ELSEWHERE: Final = "(other places)"
+MAX_DISTINCT: Final = 200_000
+OTHER_PLACES: Final = "(other places)"
 _MAX_STEP_CHARS: Final = 40
 
 
@@ -66,11 +66,11 @@ class RedactionAccount:
         for kind, secret, _, path in made:
             place = where or pointer_pattern(path, self.renamed) or "text"
             key = (kind, place)
-            if key not in self.replaced and len(self.replaced) >= PLACES:
-                key = (kind, ELSEWHERE)
+            if key not in self.replaced and len(self.replaced) >= MAX_PLACES:
+                key = (kind, OTHER_PLACES)
             self.replaced[key] += 1
             known = self._secrets.setdefault(kind, set())
-            if len(known) < DISTINCT:
+            if len(known) < MAX_DISTINCT:
                 known.add(hash(secret))
 
     @property

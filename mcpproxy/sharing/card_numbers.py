@@ -8,19 +8,20 @@ from mcpproxy.sharing.pseudonyms import passes_luhn
 
 _SEPARATOR: Final = "(?P<by>[ .\u00a0\u2007\u2009\u202f-])"
 _CARD: Final = re.compile(
-    r"(?<![0-9A-Za-z.+-])(?=(?P<number>[2-6](?:[0-9]{12,18}"
-    rf"|[0-9]{{3}}{_SEPARATOR}(?:[0-9]{{4}}(?P=by)[0-9]{{4}}(?P=by)[0-9]{{1,7}}|[0-9]{{6}}(?P=by)[0-9]{{4,5}})"
+    r"(?<![0-9A-Za-z.+-])(?=(?P<number>[2-6](?:[0-9]{13,18}"
+    rf"|[0-9]{{3}}{_SEPARATOR}(?:[0-9]{{4}}(?P=by)[0-9]{{4}}(?P=by)[0-9]{{2,7}}|[0-9]{{6}}(?P=by)[0-9]{{4,5}})"
     r"(?P<last>(?P=by)[0-9]{1,4})?))(?![0-9A-Za-z]|[.-][0-9]))[2-6]"
 )
 """`last` may be the end of the number, or the code on the back of the card."""
 _FOUR_BEFORE: Final = re.compile(r"(?<![0-9])[0-9]{4}[^0-9]\Z")
 _FOUR_AFTER: Final = re.compile(r"[^0-9][0-9]{4}(?![0-9])").match
 _ISSUED: Final = re.compile(
-    r"4(?:[0-9]{12}|[0-9]{15}|[0-9]{18})"  # Visa
+    r"4(?:[0-9]{15}|[0-9]{18})"  # Visa
     r"|(?:5[1-5][0-9]{2}|222[1-9]|22[3-9][0-9]|2[3-6][0-9]{2}|27[01][0-9]|2720)[0-9]{12}"  # Mastercard
     r"|3[47][0-9]{13}|3(?:0[0-5]|[689][0-9])[0-9]{11,16}|35[0-9]{14,17}"  # American Express, Diners Club, JCB
-    r"|(?:5[06-9]|6[0-9])[0-9]{11,17}"  # Discover, UnionPay, Maestro
+    r"|(?:5[06-9]|6[0-9])[0-9]{14,17}"  # Discover, UnionPay, Maestro
 ).fullmatch
+"""Not the 13 digits of old cards: a tenth of all article numbers (EAN) would look like one."""
 
 
 def card_numbers(text: str) -> Iterator[tuple[int, int]]:
@@ -37,7 +38,7 @@ def card_numbers(text: str) -> Iterator[tuple[int, int]]:
 
 def is_card_number(digits: str) -> bool:
     """Whether digits can be the number of a payment card."""
-    return 13 <= len(digits) <= 19 and _ISSUED(digits) is not None and passes_luhn(digits)
+    return _ISSUED(digits) is not None and passes_luhn(digits)
 
 
 def _end_of_card(match: re.Match[str]) -> int | None:

@@ -12,16 +12,16 @@ from analysis.rules.finding import Finding
 from captures.reader import Capture
 from mcpproxy.sharing.account import RedactionAccount
 
-Marks: TypeAlias = Counter[tuple[str, int, str]]
+FindingCounts: TypeAlias = Counter[tuple[str, int, str]]
 """Findings by what does not change in a copy: rule, frame and pointer."""
 
 
-def marks_of(findings: Iterable[Finding]) -> Marks:
+def finding_counts(findings: Iterable[Finding]) -> FindingCounts:
     """Findings, counted."""
     return Counter([(finding.rule, finding.frame, finding.pointer) for finding in findings])
 
 
-def compare(before: Marks, copy: Path, account: RedactionAccount) -> None:
+def compare(before: FindingCounts, copy: Path, account: RedactionAccount) -> None:
     """Add to the account which findings the copy keeps, hides and creates.
 
     Args:
@@ -30,7 +30,7 @@ def compare(before: Marks, copy: Path, account: RedactionAccount) -> None:
         account: the account of the share.
     """
     reading = Reading(iter(Capture(copy)), Rules())  # our own lock on the copy must not make it a live capture
-    new = marks_of(finding for each in reading.to_end() for finding in each.findings)
+    new = finding_counts(finding for each in reading.to_end() for finding in each.findings)
     renamed = account.renamed  # names occur in pointers
     old = Counter[tuple[str, int, str]]()
     for (rule, frame, pointer), count in before.items():

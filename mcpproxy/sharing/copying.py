@@ -1,7 +1,7 @@
 """Makes the lines of a redacted copy: numbers and stamps stay, and every record is redacted and sealed again.
 
 A frame in parts is redacted as a whole, and has as many parts as before; until its last part arrives, the records in
-between wait, up to `HELD` bytes.
+between wait, up to `MAX_WAITING_BYTES` bytes.
 """
 
 from collections import Counter
@@ -29,13 +29,13 @@ from captures.record import (
 from captures.verdict import UNJUDGED, Envelope
 from captures.versions import FORMAT_VERSION
 from mcpproxy.sharing.account import RedactionAccount
-from mcpproxy.sharing.comparison import Marks, marks_of
-from mcpproxy.sharing.frames import FrameRedactor, Redacted
-from mcpproxy.sharing.records import KNOWN, RecordRedactor
+from mcpproxy.sharing.comparison import FindingCounts, finding_counts
+from mcpproxy.sharing.frames import FrameRedactor, RedactedBytes
+from mcpproxy.sharing.records import KNOWN_TYPES, RecordRedactor
 from mcpproxy.sharing.redaction import Replacement
 
-HELD: Final = 64 << 20
-_OF_FRAMES: Final = frozenset(
+MAX_WAITING_BYTES: Final = 64 << 20
+_FRAME_MEMBERS: Final = frozenset(
     b"seq rec t_ns dir conn exchange unit event_id id_again event kind id method code problem omitted delim whole size "
     b"raw raw_b64 crc".decode().split()
 )
@@ -43,7 +43,7 @@ _Stream = tuple[str | None, int, int | None]
 
 
 @dataclass
-class _Parts:
+class _FrameParts:
     """The parts of a frame that have arrived, and where in the waiting lines they belong."""
 
     slots: list[tuple[int, Record]] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Copier:
         records: RecordRedactor,
         account: RedactionAccount,
         reading: Reading,
-        held: int = HELD,
+        held: int = MAX_WAITING_BYTES,
         is_unchanged: Callable[[Frame], bool] = lambda _: False,
     ) -> None:
         """Create a copier.
@@ -86,11 +86,11 @@ class Copier:
         self._records = records
         self._account = account
         self._reading = reading
-        self.findings: Marks = Counter()
+        self.findings: FindingCounts = Counter()
         """The findings of the reading's rules; empty if it has no rules."""
         self._held = held
         self._is_unchanged = is_unchanged
-        self._parts: dict[_Stream, _Parts] = {}
+        self._parts: dict[_Stream, _FrameParts] = {}
         self._waiting: list[tuple[Record, bytes]] = []
         self._waiting_bytes = 0
 
@@ -118,7 +118,7 @@ class Copier:
 
     def _note(self, step: Step) -> None:
         if step.findings:
-            self.findings.update(marks_of(step.findings))
+            self.findings.update(finding_counts(step.findings))
 
     def _wait(self, record: Record, line: bytes) -> None:
         self._waiting.append((record, line))
@@ -138,7 +138,7 @@ class Copier:
         stream = stream_of(part.members)
         if unfinished is not None:
             self._end_parts(stream, unfinished)
-        parts = self._parts.setdefault(stream, _Parts())
+        parts = self._parts.setdefault(stream, _FrameParts())
         parts.slots.append((len(self._waiting), part))
         parts.count += 1
         self._wait(part, b"")
@@ -154,7 +154,7 @@ class Copier:
         elif parts is not None:
             self._give_up(parts)
 
-    def _give_up(self, parts: _Parts) -> None:
+    def _give_up(self, parts: _FrameParts) -> None:
         """Replace each part by itself, since its frame cannot be put together."""
         parts.is_given_up = True
         for slot, record in parts.slots:
@@ -165,7 +165,7 @@ class Copier:
             self._place(slot, record, redacted.raw)
         parts.slots = []
 
-    def _fill(self, parts: _Parts, raw: bytes) -> None:
+    def _fill(self, parts: _FrameParts, raw: bytes) -> None:
         """Divide the bytes of a frame among its parts."""
         at = 0
         left = len(parts.slots)
@@ -190,11 +190,11 @@ class Copier:
 
     # --- frames
 
-    def _redacted(self, frame: Frame, most: int | None = None) -> Redacted:
+    def _redacted(self, frame: Frame, most: int | None = None) -> RedactedBytes:
         self._account.frames += 1
         if self._is_unchanged(frame):
-            self._count_bytes(Redacted(frame.raw, []), len(frame.raw))
-            return Redacted(frame.raw, [])
+            self._count_bytes(RedactedBytes(frame.raw, []), len(frame.raw))
+            return RedactedBytes(frame.raw, [])
         redacted = self._frames.frame(
             frame.raw, frame.dir, frame.unit, whole=frame.whole, is_partial=frame.is_partial, event=frame.event
         )
@@ -208,13 +208,13 @@ class Copier:
             self._account.changed.append(frame.seq)
         return redacted
 
-    def _count(self, redacted: Redacted) -> None:
+    def _count(self, redacted: RedactedBytes) -> None:
         """Count what was replaced in a frame, a part of one or a line of stderr."""
         self._account.add(redacted.replacements)
         if redacted.unparsed:
             self._account.unparsed[redacted.unparsed] += 1
 
-    def _count_bytes(self, redacted: Redacted, size: object) -> None:
+    def _count_bytes(self, redacted: RedactedBytes, size: object) -> None:
         """Count the bytes of a frame or a part of one, and how many of them stay."""
         before = size if type(size) is int else 0
         gone = sum(len(made.secret.encode("utf-8", "surrogatepass")) for made in redacted.replacements)
@@ -234,7 +234,7 @@ class Copier:
         else:
             raw = self._redacted(frame).raw
             is_same = raw == frame.raw and not made and "fault" not in values
-            if is_same and record.line and _OF_FRAMES.issuperset(values):
+            if is_same and record.line and _FRAME_MEMBERS.issuperset(values):
                 return record.line + b"\n"
         verdict: Envelope = (
             UNJUDGED if event else judge_before_forwarding(raw, frame.dir, frame.unit, whole=frame.whole)
@@ -257,7 +257,7 @@ class Copier:
         )
         return seal(record.seq, record.t_ns, "frame", middle)
 
-    def _giant(self, record: Record, frame: Frame, parts: _Parts | None) -> tuple[bytes, tuple[int, int]]:
+    def _giant(self, record: Record, frame: Frame, parts: _FrameParts | None) -> tuple[bytes, tuple[int, int]]:
         """Fill the parts of a frame; returns its bytes, and how many parts and bytes the record declares."""
         count, size = (record.members.get(name) for name in ("parts", "size"))
         count, size = (value if type(value) is int else 0 for value in (count, size))
@@ -278,7 +278,7 @@ class Copier:
     def _other(self, record: Record) -> bytes:
         values = record.members
         made: list[Replacement] = []
-        is_known = record.rec in KNOWN
+        is_known = record.rec in KNOWN_TYPES
         raw = raw_bytes(values)
         if not is_known and not self._records.keeps_bodies:
             middle = members(**self._records.members(values, made))

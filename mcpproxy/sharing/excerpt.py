@@ -18,7 +18,7 @@ from captures.frames import stream_of
 from captures.reader import Capture
 from captures.record import Record
 from captures.repair import gap
-from mcpproxy.sharing.records import KNOWN
+from mcpproxy.sharing.records import KNOWN_TYPES
 
 _OPENING: Final = frozenset({"initialize", "notifications/initialized", "server/discover"})
 _NO_TRAFFIC: Final = frozenset({"header", "eof", "process", "signal", "gap", "close"})
@@ -49,7 +49,7 @@ class Excerpt:
         for record in records:
             if not self._takes(record):
                 self.left_out += 1
-                self.unknown_left_out += record.rec not in KNOWN
+                self.unknown_left_out += record.rec not in KNOWN_TYPES
                 left_out.append(record._replace(line=b"", members=_counted(record)))
                 continue
             if left_out:

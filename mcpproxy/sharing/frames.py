@@ -29,7 +29,7 @@ _FORMS: Final = (b"%b", b"\xef\xbb\xbf%b", b"\xff%b", b'{"%b', b"[" * (TOO_DEEP 
 """Not JSON: as it is, after a byte order mark, not UTF-8, torn, and too deep to be judged."""
 
 
-class Redacted(NamedTuple):
+class RedactedBytes(NamedTuple):
     """Bytes that may be shared."""
 
     raw: bytes
@@ -56,7 +56,7 @@ class FrameRedactor:
         whole: bool,
         is_partial: bool = False,
         event: str | None = None,
-    ) -> Redacted:
+    ) -> RedactedBytes:
         """The bytes of a frame; see `captures.frame.Frame` for what the arguments mean."""
 
         def verdict(raw: bytes) -> object:
@@ -66,7 +66,7 @@ class FrameRedactor:
             return judged.kind, judged.code, judged.problem
 
         if not raw:
-            return Redacted(raw, [])
+            return RedactedBytes(raw, [])
         before = verdict(raw)
         why = "parts of it are missing" if is_partial else _why_unparsed(raw)
         made: list[Replacement] = []
@@ -75,7 +75,7 @@ class FrameRedactor:
                 text = raw.decode()
                 start = len(BOM) if text.startswith(BOM) else 0
                 new = (text[:start] + self._redactor.document(text[start:], made)).encode("utf-8", "surrogatepass")
-                return Redacted(new, made, is_same=verdict(new) == before)
+                return RedactedBytes(new, made, is_same=verdict(new) == before)
             except (NotJson, UnicodeError):
                 why = "it is not JSON"
             except SearchLimitReached as error:
@@ -83,12 +83,12 @@ class FrameRedactor:
         new, made = raw, []
         for new, made in self._unparsed(raw):
             if verdict(new) == before:
-                return Redacted(new, made, why)
-        return Redacted(new, made, why, is_same=False)
+                return RedactedBytes(new, made, why)
+        return RedactedBytes(new, made, why, is_same=False)
 
-    def line(self, raw: bytes) -> Redacted:
+    def line(self, raw: bytes) -> RedactedBytes:
         """A line of stderr, or a piece of anything, which is never parsed."""
-        return Redacted(*list(self._unparsed(raw))[-1], "stderr")
+        return RedactedBytes(*list(self._unparsed(raw))[-1], "stderr")
 
     def _unparsed(self, raw: bytes) -> Iterator[tuple[bytes, list[Replacement]]]:
         """A replacement for bytes that were not parsed: the most telling candidate first, the most general last."""

@@ -2,7 +2,9 @@
 
 from typing import Final
 
-PERSONAL: Final = frozenset(
+PERSONAL_NUMBERS: Final = frozenset({"phone-number", "iban", "mac-address"})
+"""Kinds that are found only on request."""
+PERSONAL: Final = PERSONAL_NUMBERS | frozenset(
     {"email", "user-name", "user-word", "host", "ip-address", "personal-in-base64", "personal-in-percent-encoding"}
     | {"personal-in-hexadecimal"}
 )
@@ -11,7 +13,7 @@ KNOWN_VALUE: Final = "known-value"
 """The kind of a value that is secret only because it was recognised elsewhere."""
 _IN: Final = "-in-"
 _ENCODINGS: Final = ("base64", "hexadecimal", "percent-encoding")
-UNCERTAIN: Final = frozenset(
+UNCERTAIN: Final = PERSONAL_NUMBERS | frozenset(
     {"host", "ip-address", "user-word", "card-number", "url-parameter", KNOWN_VALUE}
     | {f"{KNOWN_VALUE}{_IN}{encoding}" for encoding in _ENCODINGS}
 )

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from ahocorasick_rs import AhoCorasick, MatchKind
 
 from analysis.protocol.methods import METHODS
-from mcpproxy.sharing.kinds import KNOWN_VALUE, kind_in_encoding
+from mcpproxy.sharing.kinds import KNOWN_VALUE, PERSONAL_NUMBERS, kind_in_encoding
 from mcpproxy.sharing.kingfisher import PlainSecret, Secret
 from mcpproxy.sharing.names import holds_secret, is_harmless
 from mcpproxy.sharing.patterns import is_public_host
@@ -43,10 +43,12 @@ _MAX_UNDECODED_CHARS: Final = 14
 _MAX_COUNTED: Final = 200_000
 """How many values are told apart when those beyond the limit are counted."""
 
-_EXCLUDED_KINDS: Final = frozenset(
+_EXCLUDED_KINDS: Final = PERSONAL_NUMBERS | frozenset(
     {"email", "ip-address", "card-number", "user-word", "blob", "client-metadata", "body", "unparsed"} | {KNOWN_VALUE}
 )
 """Kinds that are recognised everywhere by their form, and kinds that are replaced because of where they are."""
+_IDENTIFIERS: Final = ("-id", "-name", "-url")
+"""Endings of kinds of the catalogue that are no secrets, such as the name of an account."""
 _PRECAUTIONS: Final = frozenset({"url-parameter"})
 """Kinds that may be anything, and must look random."""
 _HOST: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,8}[a-z]{2,24}", re.ASCII).fullmatch
@@ -123,7 +125,7 @@ class KnownValues:
         elif kind in _PRECAUTIONS:
             if _is_random(value):
                 self._add_secret(value)
-        elif kind not in _EXCLUDED_KINDS:
+        elif kind not in _EXCLUDED_KINDS and not kind.endswith(_IDENTIFIERS):
             self._add_secret(value)
 
     @property

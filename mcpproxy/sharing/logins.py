@@ -18,7 +18,7 @@ _NETRC_WORD: Final = re.compile(r"\s(?P<name>login|account|password)\s++(?P<valu
 _ORACLE: Final = re.compile(
     r"(?:jdbc:oracle:[a-z0-9]{2,8}:|(?<![\w.-])(?:sqlplus|sqlldr|expdp|impdp|rman)[ \t]{1,4}+"
     r"(?:-[A-Za-z]{1,8}[ \t]{1,4}+)?+)"
-    r"(?P<login>[^\s/@:\"'\\\x1f]{1,128}+/(?:\\?\"[^\"\n\\]{1,128}+\\?\"|[^\s@\"'\\\x1f]{1,128}+)(?=@))?+"
+    r"(?:(?P<user>[^\s/@:\"'\\\x1f]{1,128}+)/(?:\\?\"(?P<quoted>[^\"\n\\]{1,128}+)\\?\"|(?P<bare>[^\s@\"'\\\x1f]{1,128}+))(?=@))?+"
     r"@(?://)?+(?P<host>[\w.-]{1,255}+)?+"
 )
 _SEPARATOR: Final = r"(?:\"?[ \t]{1,9}+|[\"'],[ \t]{0,4}+[\"']|\"\x1f\n(?:[^=\"\n]{0,60}+=\")?+)"
@@ -44,60 +44,58 @@ _PORTS: Final = re.compile(r"[0-9.:]{1,40}(?:/tcp|/udp)?").fullmatch
 """What follows `-p` if `mysql` is the name of a container: `-p3306:3306`."""
 
 
-class Login(NamedTuple):
-    """The parts of a login, each as where it begins and ends in the text."""
-
-    secret: tuple[int, int]
-    """The password, or user and password together."""
-    user: tuple[int, int] | None = None
-    """The user, if it is a word of its own."""
-    host: tuple[int, int] | None = None
+_COMMAND_MARKS: Final = ("mysql", "mariadb", "mycli", "sshpass", "redis-cli", "sqlcmd", "mongo")
+_ORACLE_MARKS: Final = ("jdbc:oracle:", "sqlplus", "sqlldr", "expdp", "impdp", "rman ")
 
 
-def logins(text: str) -> Iterator[Login]:
-    """The logins in a text."""
+class LoginPart(NamedTuple):
+    """A part of a login."""
+
+    start: int
+    end: int
+    kind: str
+    """`login` for a password, `user` or `host`."""
+
+
+def logins(text: str) -> Iterator[LoginPart]:
+    """The parts of the logins in a text, and the hosts of Oracle's addresses without a login."""
     if "password" in text and ("machine" in text or "default" in text):
         yield from _netrc(text)
-    for match in _oracle(text):
-        if match["login"]:
-            yield Login(match.span("login"))
-    for command in _COMMAND.finditer(text):
-        yield from _in_command(command)
+    if any(mark in text for mark in _ORACLE_MARKS):
+        yield from _oracle(text)
+    if any(mark in text for mark in _COMMAND_MARKS):
+        for command in _COMMAND.finditer(text):
+            yield from _in_command(command)
 
 
-def hosts(text: str) -> Iterator[tuple[int, int]]:
-    """Where the hosts of logins begin and end, and those of Oracle's addresses without a login."""
-    if "machine" in text and "password" in text:
-        for login in _netrc(text):
-            if login.host is not None:
-                yield login.host
-    for match in _oracle(text):
-        if match["host"]:
-            yield match.span("host")
-
-
-def _netrc(text: str) -> Iterator[Login]:
+def _netrc(text: str) -> Iterator[LoginPart]:
     for entry in _NETRC.finditer(text):
         words = {word["name"]: word for word in _NETRC_WORD.finditer(text, *entry.span("words"))}
         password, user = words.get("password"), words.get("login")
         is_prose = user is not None and user["value"] in PROSE
         if password is None or is_prose or password["value"] in PROSE or is_placeholder(password["value"]):
             continue
-        host = entry.span("host") if entry["host"] else None
-        yield Login(password.span("value"), user.span("value") if user else None, host)
+        yield LoginPart(*password.span("value"), "login")
+        if user:
+            yield LoginPart(*user.span("value"), "user")
+        if entry["host"]:
+            yield LoginPart(*entry.span("host"), "host")
 
 
-def _oracle(text: str) -> Iterator[re.Match[str]]:
-    if "@" in text and ("oracle:" in text or "sqlplus" in text or "sqlldr" in text or "pdp" in text or "rman" in text):
-        for match in _ORACLE.finditer(text):
-            if match["login"] is None or not all(map(is_placeholder, match["login"].split("/", 1))):
-                yield match
+def _oracle(text: str) -> Iterator[LoginPart]:
+    for match in _ORACLE.finditer(text):
+        group = "quoted" if match["quoted"] else "bare"
+        if match[group] and not is_placeholder(match[group]):
+            yield LoginPart(*match.span(group), "login")
+            yield LoginPart(*match.span("user"), "user")
+        if match["host"]:
+            yield LoginPart(*match.span("host"), "host")
 
 
-def _in_command(command: re.Match[str]) -> Iterator[Login]:
+def _in_command(command: re.Match[str]) -> Iterator[LoginPart]:
     program = command["program"]
     pattern = _SEPARATE.get("mongo" if program.startswith("mongo") else program, _ATTACHED)
     for option in pattern.finditer(command.string, *command.span("words")):
         value = option["value"]
         if not is_placeholder(value) and value[0] not in "$%`" and not _PORTS(value):
-            yield Login(option.span("value"))
+            yield LoginPart(*option.span("value"), "login")

@@ -12,6 +12,7 @@ from mcpproxy.sharing.word_lists import (
     META,
     PAYLOAD,
     PAYLOAD_FORM,
+    PHONE_NAMES,
     PROTOCOL,
     SECRET_ENDINGS,
     SECRET_NAMES,
@@ -46,6 +47,12 @@ def holds_secret(name: str) -> bool:
 def holds_secret_number(name: str) -> bool:
     """Whether a number under this name is a secret."""
     return len(name) <= _MAX_NAME_CHARS and name.lower().translate(_SIGNS) in SECRET_NUMBERS
+
+
+@lru_cache(4096)
+def holds_phone_number(name: str) -> bool:
+    """Whether a number under this name is a telephone number."""
+    return len(name) <= _MAX_NAME_CHARS and name.lower().translate(_SIGNS) in PHONE_NAMES
 
 
 def is_harmless(value: str) -> bool:

@@ -14,7 +14,6 @@ from urllib.parse import unquote
 
 from mcpproxy.sharing.card_numbers import card_numbers
 from mcpproxy.sharing.kingfisher import Secret
-from mcpproxy.sharing.logins import hosts as hosts_of_logins
 from mcpproxy.sharing.logins import logins
 from mcpproxy.sharing.network_addresses import addresses, is_address, is_public_address
 from mcpproxy.sharing.passwords import assigned
@@ -105,8 +104,8 @@ _FORMS: Final = (
     ),
     _form(
         "discord-token",
-        ".",
-        r"(?<![\w.-])(?:[MNO](?=[\w.-]{0,80}[0-9])[\w-]{23,27}\.[\w-]{6,7}\.[\w-]{27,45}|mfa\.[\w-]{60,100}+)"
+        "MT Mj Mz ND NT Nj Nz OD OT mfa.",  # base64 of the first two digits of the bot's id
+        r"(?<![\w.-])(?:(?:M[Tjz]|N[DTjz]|O[DT])[\w-]{22,26}\.[\w-]{6,7}\.[\w-]{27,45}|mfa\.[\w-]{60,100}+)"
         r"(?![\w-]|\.\w)",
     ),
     _form(
@@ -168,8 +167,9 @@ def credentials(text: str) -> Iterator[Secret]:
                 yield Secret(*match.span("value"), "credential")
     yield from assigned(text, lower)
     yield from _in_urls(text)
-    for login in logins(text):
-        yield Secret(*login.secret, "login")
+    for start, end, kind in logins(text):
+        if kind == "login":
+            yield Secret(start, end, kind)
 
 
 def _in_urls(text: str) -> Iterator[Secret]:
@@ -188,13 +188,11 @@ def people(text: str) -> Iterator[Secret]:
     for name in _homes(text):
         yield Secret(*name.span("user"), "user-name")
     yield from _hosts(text)
+    yield from _in_logins(text)
     for start, end in addresses(text):
         yield Secret(start, end, "ip-address")
     for start, end in card_numbers(text):
         yield Secret(start, end, "card-number")
-    for login in logins(text):
-        if login.user is not None and is_user(text[slice(*login.user)]):
-            yield Secret(*login.user, "user-name")
 
 
 def _emails(text: str) -> Iterator[Secret]:
@@ -223,9 +221,15 @@ def _hosts(text: str) -> Iterator[Secret]:
         for match in _HOST.finditer(text):
             if not is_public_host(match[0]):
                 yield Secret(*match.span(), "host")
-    for start, end in hosts_of_logins(text):
-        if not is_public_host(text[start:end]):
-            yield Secret(start, end, "ip-address" if is_address(text[start:end]) else "host")
+
+
+def _in_logins(text: str) -> Iterator[Secret]:
+    for start, end, kind in logins(text):
+        value = text[start:end]
+        if kind == "host" and not is_public_host(value):
+            yield Secret(start, end, "ip-address" if is_address(value) else "host")
+        elif kind == "user" and is_user(value):
+            yield Secret(start, end, "user-name")
 
 
 def _urls(text: str) -> Iterator[tuple[int, str, re.Match[str]]]:

@@ -9,6 +9,7 @@ base64. None of them looks like a secret again.
 import os
 import re
 from base64 import b64encode
+from collections.abc import Callable
 from hashlib import blake2b
 from ipaddress import IPv6Address
 from typing import Final
@@ -21,6 +22,14 @@ _DOMAIN: Final = ".invalid"
 
 PSEUDONYM: Final = re.compile(rf"{PREFIX}[0-9a-f]{{16}}|user-[0-9a-f]{{8}}|host-[0-9a-f]{{8}}\{_DOMAIN}")
 """Everything that this module makes, apart from numbers, network addresses, ids and base64."""
+
+
+PHONE_PSEUDONYM: Final = "999"
+"""How the telephone numbers made here begin: no country and no area has this code."""
+MAC_PSEUDONYM: Final = "02005e"
+"""How the MAC addresses made here begin: the prefix of IANA, but assigned locally."""
+_IBAN_PSEUDONYM: Final = "XX00"
+"""How the bank accounts made here begin: no such country, and no such check digits."""
 
 
 class Pseudonyms:
@@ -81,6 +90,22 @@ class Pseudonyms:
             text = text[:last] + str(int(text[last]) % 9 + 1) + text[last + 1 :]
         return text
 
+    def phone(self, number: str) -> str:
+        """A telephone number that cannot exist, with as many digits and the other characters in their places."""
+        digits = re.sub("[^0-9]", "", number)
+        stream = int.from_bytes(self._digest("phone", digits, 32))
+        return _filled(number, str.isdigit, PHONE_PSEUDONYM + str(stream))
+
+    def iban(self, account: str) -> str:
+        """A bank account that cannot exist, with as many characters and the spaces in their places."""
+        stream = int.from_bytes(self._digest("iban", re.sub("[^A-Z0-9]", "", account), 32))
+        return _filled(account, str.isalnum, _IBAN_PSEUDONYM + str(stream))
+
+    def mac(self, address: str) -> str:
+        """A MAC address that is assigned locally, with the separators in their places."""
+        digits = re.sub("[^0-9a-f]", "", address.lower())
+        return _filled(address, str.isalnum, MAC_PSEUDONYM + self._digest("mac", digits, 3).hex())
+
     def identifier(self, digits: str) -> str:
         """Hexadecimal digits: as many, in the same places."""
         stream = self._digest("id", digits.lower(), 64).hex()
@@ -90,6 +115,12 @@ class Pseudonyms:
     def base64(self, data: str) -> str:
         """Base64 of a tag."""
         return b64encode(self.tag(data).encode()).decode()
+
+
+def _filled(text: str, is_replaced: Callable[[str], bool], fresh: str) -> str:
+    """A text with new characters in place of some."""
+    left = iter(fresh)
+    return "".join(next(left) if is_replaced(char) else char for char in text)
 
 
 def _normal(address: str) -> str:

@@ -29,7 +29,7 @@ _IDS: Final = frozenset({"mcp-session-id", "last-event-id"})
 """They pair exchanges; a recorder has hashed the first already."""
 _ADDRESS_MEMBERS: Final = frozenset({"upstream", "via"})
 _FIXED: Final = frozenset({"seq", "rec", "t_ns", "crc"})
-KNOWN: Final = frozenset(
+KNOWN_TYPES: Final = frozenset(
     {"header", "frame", "part", "exchange", "stream", "eof", "stderr", "process", "signal", "stall", "gap", "close"}
 )
 """The types of records that this version knows; a record of any other type can hold anything."""
@@ -57,7 +57,7 @@ class RecordRedactor:
         """The members of a record to share, without number, type, stamp and checksum."""
         self._made = made
         own = {name: value for name, value in values.items() if name not in _FIXED}
-        if values["rec"] not in KNOWN and not self.keeps_bodies:
+        if values["rec"] not in KNOWN_TYPES and not self.keeps_bodies:
             return {self._text(name): self._body(value) for name, value in own.items()}
         handle = {"header": self._header, "exchange": self._exchange}.get(values["rec"], self._other)
         return handle(own)

@@ -19,6 +19,7 @@ from mcpproxy.sharing.kinds import UNCERTAIN, is_known_value
 from mcpproxy.sharing.kingfisher import KingfisherScanner, SearchLimitReached, Secret
 from mcpproxy.sharing.known_values import KnownValueSearch
 from mcpproxy.sharing.names import (
+    holds_phone_number,
     holds_secret,
     holds_secret_number,
     is_client_metadata,
@@ -27,6 +28,7 @@ from mcpproxy.sharing.names import (
     is_payload,
     is_protocol,
 )
+from mcpproxy.sharing.personal_numbers import is_phone_number
 from mcpproxy.sharing.pseudonyms import PSEUDONYM, Pseudonyms
 from mcpproxy.sharing.search import ChosenText, SecretSearch
 from mcpproxy.sharing.word_lists import META, PROTOCOL
@@ -35,7 +37,7 @@ MAX_JSON_TOKENS: Final = 1_000_000
 """The most values and names in one frame, those of JSON in strings among them: each takes some 150 bytes of memory."""
 MAX_NESTED_JSON_DEPTH: Final = 8
 """How many levels of JSON inside strings are parsed; below that, it is searched as plain text."""
-CLEAN_NAMES: Final = 20_000
+MAX_CLEAN_NAMES: Final = 20_000
 """How many names of members without a secret are remembered."""
 
 _BLOBS: Final = frozenset({"data", "blob"})
@@ -67,7 +69,7 @@ class RedactionChoices(ChosenText, Protocol):
         """The same choices, except that the user is not asked."""
 
 
-class _Mark(IntEnum):
+class _PlaceKind(IntEnum):
     """What a place of a document is."""
 
     PLAIN = 0
@@ -78,7 +80,7 @@ class _Mark(IntEnum):
     """A string that spells a document, whose places follow."""
 
 
-class _Reading:
+class _DocumentPlaces:
     """What was read of a document and of those in its strings: what to search, and then the secrets found.
 
     It does not keep the places: a million of them take 350 MB. They are read again if anything is to be replaced.
@@ -86,7 +88,7 @@ class _Reading:
 
     def __init__(self) -> None:
         self.marks = bytearray()
-        """A `_Mark` for each place, in order."""
+        """A `_PlaceKind` for each place, in order."""
         self.starts = array("Q")
         """Where the text of each leaf begins in the searched text."""
         self.ends = array("Q")
@@ -105,7 +107,7 @@ class _Reading:
         front = "" if place.is_name or place.name in _OWN_NAMES else f'{place.name}="'
         start = self._size + len(front)
         end = start + len(place.text)
-        self.marks.append(_Mark.LEAF)
+        self.marks.append(_PlaceKind.LEAF)
         self.starts.append(start)
         self.ends.append(end)
         self._texts += front, place.text, _BEHIND
@@ -148,6 +150,7 @@ class Redactor:
         *,
         bodies: bool,
         unparsed: bool,
+        personal: bool = False,
         known: KnownValueSearch | None = None,
         on_secret: Callable[[Secret, str], None] | None = None,
     ) -> None:
@@ -159,17 +162,19 @@ class Redactor:
             choices: the user's choices.
             bodies: whether values in bodies stay if they are not secret.
             unparsed: whether binary data stays, although it cannot be searched.
+            personal: whether telephone numbers, bank accounts and MAC addresses are replaced.
             known: the values, and the names of users, that were recognised in the capture.
             on_secret: called with each secret that the user does not keep, and the text that it is in.
         """
         self.pseudonyms = pseudonyms
-        self.search = SecretSearch(catalogue, choices, known, blobs=not unparsed)
+        self.search = SecretSearch(catalogue, choices, known, blobs=not unparsed, personal=personal)
         """Finds the secrets in texts."""
         self._on_secret = on_secret
         self._choices = choices
         self.bodies = bodies
         """Whether values in bodies stay if they are not secret."""
         self._unparsed = unparsed
+        self._personal = personal
         self._clean_names: set[str] = set()
         self._places_left = MAX_JSON_TOKENS
         self.renamed: dict[str, str] = {}
@@ -198,14 +203,14 @@ class Redactor:
             NotJson: it is not JSON.
             SearchLimitReached: it takes too long to search, or holds too many secrets.
         """
-        reading = _Reading()
+        reading = _DocumentPlaces()
         self._places_left = MAX_JSON_TOKENS
         self.search.has_decoded = False
         self._read(text, None, 0, reading)
         reading.searched(self.search.secrets)
         if not reading.secrets and not reading.is_touched:
             if not self.search.has_decoded:
-                self._clean_names.update(islice(reading.names, max(0, CLEAN_NAMES - len(self._clean_names))))
+                self._clean_names.update(islice(reading.names, max(0, MAX_CLEAN_NAMES - len(self._clean_names))))
             return text
         return edited(text, self._document_edits(text, None, iter(reading.marks), count(), reading.secrets, made))
 
@@ -225,6 +230,12 @@ class Redactor:
                 return make.host(secret)
             case "card-number" | "number":
                 return make.number(secret)
+            case "phone-number":
+                return make.phone(secret)
+            case "iban":
+                return make.iban(secret)
+            case "mac-address":
+                return make.mac(secret)
             case "ip-address":
                 bare = secret.strip("[]")
                 return secret.replace(bare, make.ipv6(bare) if ":" in bare else make.ipv4(bare))
@@ -236,7 +247,7 @@ class Redactor:
                 return make.host(secret)
         return make.tag(secret)
 
-    def _read(self, text: str, base: Path, depth: int, reading: _Reading) -> None:
+    def _read(self, text: str, base: Path, depth: int, reading: _DocumentPlaces) -> None:
         """Read a document and those in its strings.
 
         Raises:
@@ -249,23 +260,23 @@ class Redactor:
             if self._places_left < 0:
                 raise SearchLimitReached(f"it holds more than {MAX_JSON_TOKENS:,} values")
             if not place.is_string:
-                reading.marks.append(_Mark.PLAIN)
+                reading.marks.append(_PlaceKind.PLAIN)
                 reading.is_touched = reading.is_touched or self._kind_of_number(place) is not None
             elif place.is_name and place.text in self._clean_names:
-                reading.marks.append(_Mark.PLAIN)
+                reading.marks.append(_PlaceKind.PLAIN)
             elif place.is_name or not self._is_inner(place, depth, reading):
                 reading.add(place)
                 if not place.is_name and not reading.is_touched:
                     reading.is_touched = self._kind_of_all(place, has_meta=has_meta) is not None
 
-    def _is_inner(self, place: JsonToken, depth: int, reading: _Reading) -> bool:
+    def _is_inner(self, place: JsonToken, depth: int, reading: _DocumentPlaces) -> bool:
         """Read a string as a document if it spells one; returns whether it does."""
         if place.text[:1] not in _OPENING or depth >= MAX_NESTED_JSON_DEPTH or self._choices.redacts(place.path):
             return False
         if place.text.lstrip(" \t\r\n")[:1] not in ("{", "[", '"'):
             return False
         state = reading.state
-        reading.marks.append(_Mark.INNER)
+        reading.marks.append(_PlaceKind.INNER)
         try:
             self._read(place.text, place.path, depth + 1, reading)
         except NotJson:
@@ -294,9 +305,9 @@ class Redactor:
                 pseudonym = self._number(place, made)
                 if pseudonym is not None:
                     edits.append(Edit(place.start, place.end, pseudonym))
-            elif mark == _Mark.INNER:
+            elif mark == _PlaceKind.INNER:
                 own = self._document_edits(place.text, place.path, marks, leaves, secrets, made)
-            elif mark == _Mark.LEAF:
+            elif mark == _PlaceKind.LEAF:
                 own = self._string_edits(place, secrets.get(next(leaves), ()), made, has_meta=has_meta)
             if own:
                 edits += within(text[place.start : place.end], own, place.start)
@@ -308,12 +319,12 @@ class Redactor:
         """The edits of a string's text."""
         text, path = place.text, place.path
         if place.is_name:
-            if not secrets and not self.search.has_decoded and len(self._clean_names) < CLEAN_NAMES:
+            if not secrets and not self.search.has_decoded and len(self._clean_names) < MAX_CLEAN_NAMES:
                 self._clean_names.add(text)
             if is_definition(path, is_name=True):
                 secrets = [secret for secret in secrets if not is_known_value(secret.kind)]
             edits = self._edits(text, secrets, made, path)
-            if edits and len(self.renamed) < CLEAN_NAMES:
+            if edits and len(self.renamed) < MAX_CLEAN_NAMES:
                 self.renamed[text] = edited(text, edits)
             return edits
         kind = self._kind_of_all(place, has_meta=has_meta)
@@ -350,6 +361,8 @@ class Redactor:
             return "named-secret"
         if is_card_number(place.text):
             return "card-number"
+        if self._personal and holds_phone_number(place.name) and is_phone_number(place.text):
+            return "phone-number"
         return None if self.bodies or not is_payload(place.path) else "body"
 
     def _number(self, place: JsonToken, made: list[Replacement]) -> str | None:
@@ -357,7 +370,7 @@ class Redactor:
         kind = self._kind_of_number(place)
         if kind is None or self._choices.keeps(kind, place.text, place.path):
             return None
-        pseudonym = self.pseudonyms.number(place.text)
+        pseudonym = self.pseudonym(kind if kind == "phone-number" else "number", place.text)
         made.append(Replacement(kind, place.text, pseudonym, place.path))
         return pseudonym
 

@@ -47,9 +47,9 @@ def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Like
 
     Args:
         capture: the capture.
-        personal: whether e-mail addresses, users and hosts count.
+        personal: whether e-mail addresses, users, hosts, telephone numbers, bank accounts and MAC addresses count.
     """
-    redactor = Redactor(Pseudonyms(), catalogue(), ShareChoices(), bodies=True, unparsed=True)
+    redactor = Redactor(Pseudonyms(), catalogue(), ShareChoices(), bodies=True, unparsed=True, personal=personal)
     is_copy = "redacted_by" in capture.header.members
     for searched in searched_items(capture, redactor):
         if isinstance(searched, Damage):

@@ -14,6 +14,7 @@ from mcpproxy.sharing.encodings import views
 from mcpproxy.sharing.kingfisher import KingfisherScanner, SearchLimitReached, Secret
 from mcpproxy.sharing.known_values import KnownValueSearch
 from mcpproxy.sharing.patterns import credentials, people
+from mcpproxy.sharing.personal_numbers import personal_numbers
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
 
 MAX_FRAME_SECRETS: Final = 100_000
@@ -38,7 +39,13 @@ class SecretSearch:
     """Searches texts for one share."""
 
     def __init__(
-        self, catalogue: KingfisherScanner, choices: ChosenText, known: KnownValueSearch | None = None, *, blobs: bool
+        self,
+        catalogue: KingfisherScanner,
+        choices: ChosenText,
+        known: KnownValueSearch | None = None,
+        *,
+        blobs: bool,
+        personal: bool = False,
     ) -> None:
         """Create a search.
 
@@ -47,6 +54,7 @@ class SecretSearch:
             choices: the user's choices.
             known: the values, and the names of users, that were recognised in the capture.
             blobs: whether data URIs are reported, although they cannot be searched.
+            personal: whether telephone numbers, bank accounts and MAC addresses are found.
         """
         self.known = known or KnownValueSearch()
         """Finds the values that were recognised in the capture."""
@@ -55,6 +63,7 @@ class SecretSearch:
         self._catalogue = catalogue
         self._choices = choices
         self._blobs = blobs
+        self._personal = personal
 
     def secrets(self, text: str) -> list[Secret]:
         """The secrets in a text, in no particular order; they may overlap.
@@ -85,6 +94,7 @@ class SecretSearch:
             self._catalogue.secrets(text),
             credentials(text),
             people(text),
+            personal_numbers(text) if self._personal else (),
             self._data_uris(text),
             self._users_in(text),
             self._choices.matches(text),

@@ -49,6 +49,8 @@ class ShareOptions:
     """Whether the values in bodies stay if they are not secret."""
     keep_unparsed: bool = False
     """Whether what cannot be parsed is searched as text instead of being replaced whole."""
+    personal: bool = False
+    """Whether telephone numbers, bank accounts and MAC addresses are replaced."""
     only: Filter | None = None
     """Selects the messages of the copy; None for all."""
     last_ns: int | None = None
@@ -96,6 +98,7 @@ def _copied(capture: Capture, source: Path, destination: Path, wanted: ShareOpti
         wanted.choices.unreviewed(),
         bodies=wanted.bodies,
         unparsed=wanted.keep_unparsed,
+        personal=wanted.personal,
         on_secret=first_pass.values.add,
     )
     first_pass.read(capture, collecting, lambda done: wanted.progress(done, 2 * size))
@@ -105,6 +108,7 @@ def _copied(capture: Capture, source: Path, destination: Path, wanted: ShareOpti
         wanted.choices,
         bodies=wanted.bodies,
         unparsed=wanted.keep_unparsed,
+        personal=wanted.personal,
         known=first_pass.known,
     )
     if wanted.renames:

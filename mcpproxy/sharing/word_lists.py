@@ -148,6 +148,25 @@ LAUNCHERS: Final = _words("""
 """)
 """Programs so common that their name says nothing."""
 
+IBAN_LENGTHS: Final = {
+    word[:2]: int(word[2:])
+    for word in _words("""
+    AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29
+    ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20
+    LB28 LC32 LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29
+    PT25 QA29 RO24 RS22 RU33 SA24 SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20
+    YE30
+    """)
+}
+"""Country → how many characters a bank account has there, in the IBAN registry of SWIFT."""
+
+PHONE_NAMES: Final = _words("""
+    phone phonenumber phoneno telephone telephonenumber tel telefon telefonnummer telefono telefone mobile mobilephone
+    mobilenumber mobil handy handynummer cell cellphone celular cellulare movil fax faxnumber whatsapp msisdn sms gsm
+    homephone workphone contactphone
+""")
+"""Names of members whose values are telephone numbers, in the form of `SECRET_NAMES`."""
+
 FILE_ENDINGS: Final = _words("""
     app bat c cc cfg conf cpp css csv env go h html ini java js json lock log md mjs php pl ps py rb rs sh so sql svg
     toml ts tsx txt xml yaml yml zip

@@ -15,11 +15,14 @@ BETWEEN = "\n%%\n"
 
 
 @pytest.mark.usefixtures("secret_rules")
-def test_texts_without_secrets_stay() -> None:
+@pytest.mark.parametrize("personal", [False, True])
+def test_texts_without_secrets_stay(*, personal: bool) -> None:
     file = Path(__file__).parent / "innocent_texts.txt"
     texts = file.read_text("utf-8").removesuffix("\n").split(BETWEEN)
     assert len(texts) >= 200
-    redactor = Redactor(Pseudonyms(bytes(32)), catalogue(), ShareChoices(), bodies=True, unparsed=False)
+    redactor = Redactor(
+        Pseudonyms(bytes(32)), catalogue(), ShareChoices(), bodies=True, unparsed=False, personal=personal
+    )
     changed: list[tuple[str, list[Replacement]]] = []
     for text in texts:
         made: list[Replacement] = []

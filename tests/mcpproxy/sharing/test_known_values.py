@@ -112,7 +112,7 @@ def test_the_user_and_the_password_of_a_url_are_looked_for_decoded() -> None:
 
 
 def test_values_that_are_replaced_only_because_of_their_place_are_not_looked_for() -> None:
-    kinds = ("body", "unparsed", "client-metadata", "email", "blob", "known-value", "url-parameter")
+    kinds = ("body", "unparsed", "client-metadata", "email", "blob", "known-value", "url-parameter", "azure-tenant-id")
     assert values_of([(kind, "c0nversation") for kind in kinds]).count == 0
     assert values_of([("url-parameter", "aB3dE5gH7jK9mN1pQ3")]).count == 1
 

@@ -1,32 +1,32 @@
 """Logins in the forms of programs: which passwords, users and hosts are found, and what stays."""
 
-from mcpproxy.sharing.logins import hosts, logins
+from mcpproxy.sharing.logins import logins
 
 
-def secrets(text: str) -> list[str]:
-    return [text[slice(*login.secret)] for login in logins(text)]
+def found(text: str, kind: str = "login") -> list[str]:
+    return [text[part.start : part.end] for part in logins(text) if part.kind == kind]
 
 
 def test_netrc() -> None:
     text = "machine db.acme.io\n  login anna\n  password swordfish\nmachine b login c account d password e7890 x\n"
-    found = list(logins(text))
-    assert secrets(text) == ["swordfish", "e7890"]
-    assert [text[slice(*login.user)] for login in found if login.user] == ["anna", "c"]
-    assert [text[start:end] for start, end in hosts(text)] == ["db.acme.io", "b"]
-    assert secrets("default login anonymous password swordfish") == ["swordfish"]
-    assert secrets("machine b password swordfish login c") == ["swordfish"]
+    assert found(text) == ["swordfish", "e7890"]
+    assert found(text, "user") == ["anna", "c"]
+    assert found(text, "host") == ["db.acme.io", "b"]
+    assert found("default login anonymous password swordfish") == ["swordfish"]
+    assert found("machine b password swordfish login c") == ["swordfish"]
 
 
 def test_oracle() -> None:
     for text, secret, host in (
-        ("jdbc:oracle:thin:scott/t1ger@//db7.acme.com:1521/orcl", ["scott/t1ger"], ["db7.acme.com"]),
-        ("jdbc:oracle:oci:scott/t1ger@db7:1521:orcl", ["scott/t1ger"], ["db7"]),
-        ('jdbc:oracle:thin:scott/"t@ger"@db7', ['scott/"t@ger"'], ["db7"]),
+        ("jdbc:oracle:thin:scott/t1ger@//db7.acme.com:1521/orcl", ["t1ger"], ["db7.acme.com"]),
+        ("jdbc:oracle:oci:scott/t1ger@db7:1521:orcl", ["t1ger"], ["db7"]),
+        ('jdbc:oracle:thin:scott/"t@ger"@db7', ["t@ger"], ["db7"]),
         ("jdbc:oracle:thin:@db7.acme.com:1521:orcl", [], ["db7.acme.com"]),
-        ("sqlplus -s scott/t1ger@db7", ["scott/t1ger"], ["db7"]),
+        ("sqlplus -s scott/t1ger@db7", ["t1ger"], ["db7"]),
     ):
-        assert secrets(text) == secret, text
-        assert [text[start:end] for start, end in hosts(text)] == host, text
+        assert found(text) == secret, text
+        assert found(text, "user") == ["scott"][: len(secret)], text
+        assert found(text, "host") == host, text
 
 
 def test_passwords_among_the_options_of_commands() -> None:
@@ -45,7 +45,7 @@ def test_passwords_among_the_options_of_commands() -> None:
         ("sqlcmd -S h -U sa -P hunter22", "hunter22"),
         ("mongodump --username a --password hunter22", "hunter22"),
     ):
-        assert secrets(text) == [secret], text
+        assert found(text) == [secret], text
 
 
 def test_what_is_not_a_login_stays() -> None:
@@ -66,4 +66,4 @@ def test_what_is_not_a_login_stays() -> None:
         "redis-cli -a $PASSWORD",
         "my-mysql -pS3cret9",
     ):
-        assert secrets(text) == [], text
+        assert found(text) == [], text

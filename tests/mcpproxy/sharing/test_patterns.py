@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from mcpproxy.sharing.card_numbers import card_numbers
-from mcpproxy.sharing.logins import hosts, logins
+from mcpproxy.sharing.logins import logins
 from mcpproxy.sharing.network_addresses import addresses
 from mcpproxy.sharing.patterns import credentials, people
+from mcpproxy.sharing.personal_numbers import personal_numbers
 from mcpproxy.sharing.pseudonyms import Pseudonyms
 
 BODY = "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5pQ7rS9t"
@@ -66,10 +67,12 @@ HOSTILE = (
         f"{BODY[:24]}.GaBcDe.",
         "mfa.",
     ),
+    *("+1", "+1 ", "(0", "(030) ", "01 ", "020 7946 ", "phone: 1", "phone: ", "DE89 3704 0044 0532 0130 01 ", "DE89"),
+    *("00:", "00-", "001a.", "00:1a:2b:3c:4d:5e:"),
     *("your-", "a_", "xx-", "token=xx-"),
 )
 SEARCHES: tuple[Callable[[str], Iterable[object]], ...] = (
-    *(addresses, card_numbers, logins, hosts),
+    *(addresses, card_numbers, logins, personal_numbers),
     *(credentials, people),
 )
 
