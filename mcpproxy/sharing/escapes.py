@@ -89,7 +89,8 @@ def unescaped(text: str) -> UnescapedText | None:
         return None
     unescaping = _Unescaping(text)
     for match in _ESCAPE.finditer(text):
-        unescaping.replace(*match.span(), _character(match["code"], match["letter"]))
+        start = match.start() + (_literal_backslashes(match[0].index("u")) if match["code"] else 0)
+        unescaping.replace(start, match.end(), _character(match["code"], match["letter"]))
     return unescaping.result()
 
 
@@ -108,6 +109,13 @@ def percent_decoded(text: str) -> UnescapedText | None:
     if at and at < len(text):
         unescaping.replace(at, len(text), "\n")
     return unescaping.result("percent-encoding")
+
+
+def _literal_backslashes(count: int) -> int:
+    """How many of the backslashes before the code of a character spell a backslash, as in `C:\\\\\\u0055`."""
+    # In JSON in JSON, the backslash of an escape is written as 2, 4, 8 …, and one before it as twice as many.
+    third, rest = divmod(count, 3)
+    return 2 * third if rest == 0 and third & (third - 1) == 0 else 0
 
 
 def _character(code: str | None, letter: str | None) -> str:

@@ -199,9 +199,10 @@ class KnownValueSearch:
         encoded += [value for value in (*values.hosts, *values.secrets) if len(value) <= _MAX_UNDECODED_CHARS]
         for value in encoded:
             raw = value.encode("utf-8", "surrogatepass")
-            base64 = lowered(b64encode(raw).decode())
-            for spelt in (base64, base64.rstrip("=")):
-                self._kinds.setdefault(spelt, kind_in_encoding(KNOWN_VALUE, "base64"))
+            once = b64encode(raw)
+            for base64 in (once.decode(), b64encode(once).decode()):
+                for spelt in (lowered(base64), lowered(base64.rstrip("="))):
+                    self._kinds.setdefault(spelt, kind_in_encoding(KNOWN_VALUE, "base64"))
             self._kinds.setdefault(raw.hex(), kind_in_encoding(KNOWN_VALUE, "hexadecimal"))
         self._patterns = list(self._kinds)
         self._automaton = _automaton(self._patterns)

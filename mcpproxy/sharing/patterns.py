@@ -97,9 +97,8 @@ _FORMS: Final = (
     ),
     _form(
         "service-key",
-        "algolia Algolia ALGOLIA datadog Datadog DATADOG lark Lark LARK miro Miro MIRO upstash Upstash UPSTASH "
-        "zoho Zoho ZOHO",
-        r"(?<![A-Za-z])(?i:algolia|datadog|lark|miro|upstash|zoho)[\w.-]{0,24}[\"']?[ \t]{0,4}[=:]>?[ \t]{0,4}[\"']?"
+        "algolia Algolia ALGOLIA datadog Datadog DATADOG upstash Upstash UPSTASH zoho Zoho ZOHO",
+        r"(?<![A-Za-z])(?i:algolia|datadog|upstash|zoho)[ \t\w.-]{0,24}[\"']?[ \t]{0,4}[=:]>?[ \t]{0,4}[\"']?"
         r"(?P<value>(?=[A-Za-z]{0,63}[0-9])[A-Za-z0-9]{32,64})(?![A-Za-z0-9])",
     ),
     _form(

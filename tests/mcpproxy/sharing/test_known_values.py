@@ -92,7 +92,13 @@ def test_of_values_that_begin_alike_the_longest_at_a_border_is_found() -> None:
 
 def test_a_short_value_is_found_in_base64_and_hexadecimal() -> None:
     for value in (PASSWORD, "hunter22"):
-        for spelt in (base64.b64encode(value.encode()).decode(), value.encode().hex(), value.encode().hex().upper()):
+        once = base64.b64encode(value.encode())
+        for spelt in (
+            once.decode(),
+            base64.b64encode(once).decode(),
+            value.encode().hex(),
+            value.encode().hex().upper(),
+        ):
             assert found(f"see {spelt} there", ("named-secret", value)) == [spelt]
     assert found("see 6b6f77616c736b61 there", ("user-name", "kowalska")) == ["6b6f77616c736b61"]
     assert found("see 616461 there", ("user-name", "ada")) == []

@@ -36,8 +36,26 @@ def test_discord_tokens_are_found() -> None:
     assert found("MyModule1.method.another_one_of_them_in_a_class") == []
 
 
+def test_tokens_that_the_catalogue_leaves_are_found() -> None:
+    """It wants another value next to some of them, and others look too little random to it."""
+    for token in (
+        f"AKCp{BODY}{BODY[:26]}",
+        f"cmVmd{BODY}{BODY[:16]}",
+        f"sb_secret_{BODY[:31]}",
+        f"lsv2_pt_{'0a1b' * 8}_0123456789",
+        f"hvs.{BODY}{BODY}{BODY[:6]}",
+        f"aB38Q~{BODY[:34]}",
+        f"00D{BODY[:12]}!A{BODY}{BODY}",
+    ):
+        assert token in [secret for _, secret in found(f"see {token}, and more")], token
+    key = "0a1b" * 8
+    for text in (f"ALGOLIA_ADMIN={key}", f"datadog_app = '{key}'", f'"upstash": "{key}"', f"Zoho key => {key};"):
+        assert ("service-key", key) in found(text), text
+    assert found(f"algolia: {'abcd' * 8} zoho.com/app=4 datadog: see 2.3.4 of the manual hvs.example sb_secret_") == []
+
+
 def test_azure_signatures_are_found_outside_of_a_url() -> None:
-    for signature in (f"{BODY}=", f"{BODY[:40]}%2F%2b%3D"):
+    for signature in (f"{BODY}=", f"{BODY[:40]}%2F%2b%3D", f"/{BODY[:42]}=", f"+{BODY[:42]}="):
         for text in (f"se=2027-01-01&sig={signature}&sp=r", f"sig={signature}", f'"sig": "{signature}"'):
             assert ("azure-sas-signature", signature) in found(text), text
     assert found("sig=r1 sig=invalid design=flat sig: the signature of the function that was called") == []

@@ -91,3 +91,25 @@ def test_only_the_secret_of_a_percent_encoded_text_is_replaced(redactor: Redacto
 )
 def test_encoded_prose_stays(redactor: Redactor, text: str) -> None:
     assert redactor.text(text, []) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        (base64_of("carte\u00a0: marta.kowalska@acme-corp.io"), "Y2FydGXCoDog"),
+        (hexadecimal("carte\u202f: marta.kowalska@acme-corp.io"), "6d61727461"),
+        ("\n".join(base64_of("marta.kowalska@acme-corp.io " * 3)[at : at + 40] for at in range(0, 200, 40)), "bWFydGE"),
+        (json.dumps(json.dumps(json.dumps(json.dumps('password: "hunter22"')))), "hunter22"),
+        (json.dumps(json.dumps(json.dumps(json.dumps("C:\\Users\\nina42\\notes.txt")))), "nina42"),
+        (r"C:\\\u0055\u0073ers\\\u006eina42\\notes.txt", "ina42"),
+        ("https://example.com/login?q=https%3A%2F%2Fdb7.acme-corp.io%2Fstatus&page=2", "acme-corp"),
+        ("https://example.com/search?q=postgres://svc:hunter22@db7.acme-corp.io/x", "hunter22"),
+        ("deepgram: 4fd0c9b1a2e37586bb1d90c3f6e2a7d85b1c0e94, and more", "4fd0c9b1a2e37586"),
+    ],
+)
+def test_a_secret_is_found_between_other_words(redactor: Redactor, text: str, secret: str) -> None:
+    for given in (text, f"Look, {text}, and more"):
+        new = redactor.text(given, [])
+        assert secret in given
+        assert secret not in new
+        assert new == redactor.text(new, [])
