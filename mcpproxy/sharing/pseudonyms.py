@@ -12,6 +12,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from hashlib import blake2b
 from ipaddress import IPv6Address
+from itertools import cycle
 from typing import Final
 
 from captures.redact import PREFIX
@@ -63,6 +64,11 @@ class Pseudonyms:
         """An e-mail address."""
         name, _, host = address.rpartition("@")
         return f"{self.user(name)}@{self.host(host)}"
+
+    def ip_address(self, address: str) -> str:
+        """An IPv4 or IPv6 address; brackets around it stay."""
+        bare = address.strip("[]")
+        return address.replace(bare, self.ipv6(bare) if ":" in bare else self.ipv4(bare))
 
     def ipv4(self, address: str) -> str:
         """An IPv4 address out of 240.0.0.0/4, which is reserved and never routed (RFC 1112)."""
@@ -118,8 +124,8 @@ class Pseudonyms:
 
 
 def _filled(text: str, is_replaced: Callable[[str], bool], fresh: str) -> str:
-    """A text with new characters in place of some."""
-    left = iter(fresh)
+    """A text with new characters in place of some, which begin again if they are too few."""
+    left = cycle(fresh)
     return "".join(next(left) if is_replaced(char) else char for char in text)
 
 

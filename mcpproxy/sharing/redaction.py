@@ -222,6 +222,8 @@ class Redactor:
         """The pseudonym for a secret of a kind."""
         make = self.pseudonyms
         match kind:
+            case "card-number" | "phone-number" | "iban" | "mac-address" | "ip-address" if "\\" in secret:
+                return make.tag(secret)  # its digits are spelt as escapes
             case "email":
                 return make.email(secret)
             case "user-name" | "user-word":
@@ -237,8 +239,7 @@ class Redactor:
             case "mac-address":
                 return make.mac(secret)
             case "ip-address":
-                bare = secret.strip("[]")
-                return secret.replace(bare, make.ipv6(bare) if ":" in bare else make.ipv4(bare))
+                return make.ip_address(secret)
             case "secret-in-hexadecimal" | "personal-in-hexadecimal" | "known-value-in-hexadecimal":
                 return make.identifier(secret)
             case "blob" | "secret-in-base64" | "personal-in-base64" | "known-value-in-base64":

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
@@ -19,7 +19,7 @@ from mcpproxy.sharing.share import ShareOptions, redacted_copy
 from tests.mcpproxy.sharing.leftovers import left, readings
 from tests.mcpproxy.sharing.other_places import NAMES, OTHER_PLACES, WORDS, as_numbers, under_names
 from tests.mcpproxy.sharing.places import ONE_LINE, PLACES, Place, Tape
-from tests.mcpproxy.sharing.secret_forms import Planted, fresh, planted
+from tests.mcpproxy.sharing.secret_forms import PERSONAL, Planted, fresh, planted
 from tests.mcpproxy.sharing.spellings import SPELLINGS, WRAPPED
 from tests.mcpproxy.sharing.written import HEADER
 
@@ -74,23 +74,38 @@ def in_each_spelling(folder: Path) -> Matrix:
     """What is left of every kind at every place in every spelling.
 
     Args:
-        folder: where the capture and its copy are written.
+        folder: where captures and their copies are written.
     """
     random = Random(SEED)
-    tape = Tape()
-    tape.record("header", members(**HEADER))
+    tape = _with_header()
     known = [planted(random, kind, form) for kind, (form, _) in KNOWN.items()]
     told = [reveal % secret.text for secret, (_, reveal) in zip(known, KNOWN.values(), strict=True)]
     # Often: of the many users that are planted, those that occur most often are known.
     PLACES["text of a resource"](tape, told * 5)
-    groups = [
-        _plant(tape, place, plant, [*fresh(random), *known], spelling, spell)
+    groups = _everywhere(tape, lambda: [*fresh(random), *known])
+    # Otherwise all of stderr and of lines that are not JSON would be replaced.
+    options = ShareOptions(keep_unparsed=True, compares=False)
+    matrix = _shared(tape, groups, folder / "common", options)
+    tape = _with_header()
+    groups = _everywhere(tape, lambda: fresh(random, PERSONAL))
+    personal = _shared(tape, groups, folder / "personal", replace(options, personal=True))
+    return Matrix(matrix.planted + personal.planted, matrix.left + personal.left)
+
+
+def _with_header() -> Tape:
+    tape = Tape()
+    tape.record("header", members(**HEADER))
+    return tape
+
+
+def _everywhere(tape: Tape, secrets: Callable[[], list[Planted]]) -> list[_Group]:
+    """Plant new secrets at every place in every spelling."""
+    return [
+        _plant(tape, place, plant, secrets(), spelling, spell)
         for place, plant in PLACES.items()
         for spelling, spell in SPELLINGS.items()
         if not (place in ONE_LINE and spelling == WRAPPED) and (place, spelling) not in TOO_DEEP
     ]
-    # Otherwise all of stderr and of lines that are not JSON would be replaced.
-    return _shared(tape, groups, folder, ShareOptions(keep_unparsed=True, compares=False))
 
 
 def in_other_places(folder: Path) -> Matrix:
@@ -110,7 +125,7 @@ def in_other_places(folder: Path) -> Matrix:
     groups.append(_plant(tape, "value of a member", under_names, words))
     groups.append(_plant(tape, "number", as_numbers, numbers))
     tape.record("close", members(ending="client", totals={}))
-    return _shared(tape, groups, folder, ShareOptions(compares=False))
+    return _shared(tape, groups, folder / "others", ShareOptions(compares=False))
 
 
 def _plant(
@@ -169,6 +184,8 @@ def table(matrix: Matrix, column: str) -> list[str]:
     planted, left = (
         Counter((cell.kind, getattr(cell, column)) for cell in cells) for cells in (matrix.planted, matrix.left)
     )
+    if not matrix.left:
+        return []
     columns = _weakest(getattr(cell, column) for cell in matrix.left)
     rows: dict[str, list[str]] = {}
     for kind in _weakest(cell.kind for cell in matrix.left):
@@ -190,9 +207,9 @@ def part(folder: Path) -> str:
     """The generated part of the page.
 
     Args:
-        folder: where captures are written: `common/original.mcpcap`, `others/original.mcpcap`, and their copies.
+        folder: where captures are written: `common/original.mcpcap`, `personal/…`, `others/…`, and their copies.
     """
-    common, others = in_each_spelling(folder / "common"), in_other_places(folder / "others")
+    common, others = in_each_spelling(folder), in_other_places(folder)
     kinds, places, spellings = (dict.fromkeys(cell[index] for cell in common.planted) for index in range(3))
     other_places = dict.fromkeys(cell.place for cell in others.planted)
     counts = f"{len(kinds)} kinds, at {len(places)} places in {len(spellings)} spellings"

@@ -113,3 +113,8 @@ def test_a_secret_is_found_between_other_words(redactor: Redactor, text: str, se
         assert secret in given
         assert secret not in new
         assert new == redactor.text(new, [])
+
+
+def test_a_number_that_is_spelt_in_escapes_has_a_pseudonym_without_them(redactor: Redactor) -> None:
+    spelt = "".join(f"\\u{ord(char):04x}" for char in "4539148803436467")
+    assert redactor.text(f"card: {spelt}.", []) == f"card: {redactor.pseudonyms.tag(spelt)}."
