@@ -220,10 +220,16 @@ class Redactor:
 
     def pseudonym(self, kind: str, secret: str) -> str:
         """The pseudonym for a secret of a kind."""
+        if kind in _DIGITS and "\\" in secret:  # they are spelt as escapes
+            return self.pseudonyms.tag(secret)
+        if kind == "known-value" and self.search.known.is_host(secret):
+            return self.pseudonyms.host(secret)
+        return self._pseudonym_in_form(kind, secret)
+
+    def _pseudonym_in_form(self, kind: str, secret: str) -> str:
+        """A pseudonym that looks like a secret of the kind."""
         make = self.pseudonyms
         match kind:
-            case "card-number" | "phone-number" | "iban" | "mac-address" | "ip-address" if "\\" in secret:
-                return make.tag(secret)  # its digits are spelt as escapes
             case "email":
                 return make.email(secret)
             case "user-name" | "user-word":
@@ -244,8 +250,6 @@ class Redactor:
                 return make.identifier(secret)
             case "blob" | "secret-in-base64" | "personal-in-base64" | "known-value-in-base64":
                 return make.base64(secret)
-            case "known-value" if self.search.known.is_host(secret):
-                return make.host(secret)
         return make.tag(secret)
 
     def _read(self, text: str, base: Path, depth: int, reading: _DocumentPlaces) -> None:
@@ -399,6 +403,8 @@ class Redactor:
 
 _OWN_NAMES: Final = PROTOCOL | META
 """Names that sound like those of secrets, but whose values are harmless."""
+_DIGITS: Final = frozenset({"card-number", "phone-number", "iban", "mac-address", "ip-address"})
+"""Kinds whose pseudonyms have other digits in the same places."""
 _OPENING: Final = frozenset('{[" \t\r\n')
 _BEHIND: Final = '"\x1f\n'
 """The separator of leaves in the searched text."""
