@@ -22,7 +22,7 @@ from mcpproxy.sharing.kingfisher import PlainSecret, Secret
 from mcpproxy.sharing.names import holds_secret, is_harmless
 from mcpproxy.sharing.patterns import is_public_host
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
-from mcpproxy.sharing.word_lists import ACCOUNTS, FILE_ENDINGS, NO_PASSWORDS, OBJECTS
+from mcpproxy.sharing.word_lists import ACCOUNTS, FAMOUS_HOSTS, FILE_ENDINGS, NO_PASSWORDS, OBJECTS
 
 MAX_VALUES: Final = 10_000
 """How many values are searched for; a capture can have any number."""
@@ -52,6 +52,9 @@ _IDENTIFIERS: Final = ("-id", "-name", "-url")
 _PRECAUTIONS: Final = frozenset({"url-parameter"})
 """Kinds that may be anything, and must look random."""
 _HOST: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,8}[a-z]{2,24}", re.ASCII).fullmatch
+_MAX_HOST_CHARS: Final = 253
+_HOST_CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789-."
+_NEXT_LABEL: Final = re.compile(r"\.[a-z0-9_]").match
 _ADDRESS: Final = re.compile(r"[~/\\.]|[A-Za-z]:[\\/]|[A-Za-z][A-Za-z0-9+.-]{1,30}://").match
 """How a path or a URL begins; the secrets in it are values of their own."""
 _NUMBER: Final = re.compile(
@@ -60,6 +63,10 @@ _NUMBER: Final = re.compile(
 ).fullmatch
 """A number, a version, or a time, in lower case."""
 _BETWEEN_WORDS: Final = dict.fromkeys(map(ord, "-_./: "))
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*(?:\.[A-Za-z_$][A-Za-z0-9_$]*)*").fullmatch
+_CAMEL_WORD: Final = re.compile(r"[A-Z]?[a-z]{2,}")
+_SHARE_OF_WORDS: Final = 0.8
+"""The least part of the letters of an identifier that are in words: those of random text are in none."""
 _RANDOM_CHARS: Final = 16
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 _BORDER: Final = re.compile(r"\b", re.ASCII)
@@ -85,6 +92,15 @@ def is_distinctive(value: str) -> bool:
     return any(char.isalnum() for char in value)
 
 
+def is_identifier(value: str) -> bool:
+    """Whether a text may be code: names of several words, as in `Uint8Array` and `base64.b16encode`."""
+    if _IDENTIFIER(value) is None:
+        return False
+    words = _CAMEL_WORD.findall(value)
+    letters = sum(character.isalpha() for character in value)
+    return len(words) > 1 and sum(map(len, words)) >= _SHARE_OF_WORDS * letters
+
+
 def is_distinctive_host(host: str) -> bool:
     """Whether a host has at least two labels, is not public, and is no file or expression, as in `readme.md`."""
     lower = host.lower()
@@ -95,6 +111,7 @@ def is_distinctive_host(host: str) -> bool:
         and not is_public_host(lower)
         and first not in OBJECTS
         and rest not in FILE_ENDINGS
+        and lower.removeprefix("www.") not in FAMOUS_HOSTS
     )
 
 
@@ -125,6 +142,8 @@ class KnownValues:
         elif kind in _PRECAUTIONS:
             if _is_random(value):
                 self._add_secret(value)
+        elif kind == "assigned-secret" and is_identifier(value):
+            return  # `key: Uint8Array` is no password
         elif kind not in _EXCLUDED_KINDS and not kind.endswith(_IDENTIFIERS):
             self._add_secret(value)
 
@@ -224,7 +243,7 @@ class KnownValueSearch:
             yield from self._secrets_at_borders(lower)
             return
         for pattern, start, end in matches:
-            yield Secret(start, end, self._kinds[self._patterns[pattern]])
+            yield from self._secret(lower, self._patterns[pattern], start, end)
 
     def may_occur(self, text: str) -> bool:
         """Whether a known value or a user's name may occur in a text that encodes nothing, but may have JSON's escapes.
@@ -236,8 +255,11 @@ class KnownValueSearch:
         return self._cores is not None and bool(_matches(self._cores, lowered(text)))
 
     def is_host(self, value: str) -> bool:
-        """Whether a known value is a host."""
-        return value.lower() in self._hosts
+        """Whether a known value is a host, or below one."""
+        lower = value.lower()
+        while lower and lower not in self._hosts:
+            lower = lower.partition(".")[2]
+        return bool(lower)
 
     def _secrets_at_borders(self, lower: str) -> Iterator[Secret]:
         """Yields the same, searched with a character at each word border, which takes twenty times as long."""
@@ -250,7 +272,22 @@ class KnownValueSearch:
         for pattern, start, end in _matches(self._at_borders, _BORDER.sub(_BORDER_CHARACTER, lower)):
             # The border characters before a position are not in the text.
             first, last = start - bisect_left(borders, start), end - bisect_left(borders, end)
-            yield Secret(first, last, self._kinds[self._patterns[pattern]])
+            yield from self._secret(lower, self._patterns[pattern], first, last)
+
+    def _secret(self, lower: str, value: str, start: int, end: int) -> Iterator[Secret]:
+        """Yields the secret at a place; of a host in a longer one, all, unless that one is public or may be code."""
+        if value in self._hosts:
+            start = _start_of_host(lower, start)
+            if lower[end : end + 1] == "(" or _NEXT_LABEL(lower, end) or is_public_host(lower[start:end]):
+                return
+        yield Secret(start, end, self._kinds[value])
+
+
+def _start_of_host(lower: str, at: int) -> int:
+    """Where the host begins that ends with the known host at a position."""
+    first = max(0, at - _MAX_HOST_CHARS)
+    before = lower[first:at]
+    return at - len(before) + len(before.rstrip(_HOST_CHARACTERS)) if before.endswith((".", "-")) else at
 
 
 def lowered(text: str) -> str:

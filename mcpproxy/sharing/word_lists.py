@@ -172,3 +172,19 @@ FILE_ENDINGS: Final = _words("""
     toml ts tsx txt xml yaml yml zip
 """)
 """Endings of files, some of which are top-level domains as well."""
+
+FAMOUS_HOSTS: Final = _words("""
+    amazon.com anthropic.com apache.org apple.com bing.com bitbucket.org cdn.jsdelivr.net cloudflare.com codecov.io
+    coveralls.io crates.io creativecommons.org debian.org discord.com discord.gg django-project.com docker.com
+    docs.google.com docs.microsoft.com docs.rs duckduckgo.com expressjs.com facebook.com fonts.googleapis.com
+    getcomposer.org git-scm.com githubusercontent.com gnu.org golang.org google.com googleapis.com hub.docker.com
+    hackerone.com huggingface.co iana.org img.shields.io instagram.com jetbrains.com jquery.com kernel.org
+    kubernetes.io learn.microsoft.com linkedin.com linux.org linuxfoundation.org maven.org medium.com microsoft.com
+    mit.edu mozilla.org mysql.com nginx.org npmjs.org nuget.org openai.com opensource.org opentelemetry.io oracle.com
+    packagist.org peps.python.org pkg.go.dev postgresql.org pypi.python.org python.org react.dev readthedocs.io
+    readthedocs.org reactjs.org reddit.com redis.io ruby-lang.org rubygems.org rust-lang.org shields.io slack.com
+    sourceforge.net sqlite.org stackoverflow.com stackexchange.com support.google.com tools.ietf.org travis-ci.com
+    travis-ci.org twitter.com typescriptlang.org ubuntu.com unicode.org unpkg.com vercel.com vuejs.org web.dev
+    whatwg.org wikipedia.org x.com yahoo.com yaml.org yarnpkg.com youtube.com youtu.be zoom.us
+""")
+"""Hosts that stay where they stand without a URL, also after `www.`: prose and code are full of them."""

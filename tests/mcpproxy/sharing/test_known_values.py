@@ -65,7 +65,16 @@ def test_a_value_is_looked_for_if_it_is_like_no_word_number_or_path() -> None:
 def test_a_host_is_looked_for_if_it_is_not_public_and_no_file_or_expression() -> None:
     for host in (HOST, "acme.internal", "Api.Acme-Corp.IO"):
         assert is_distinctive_host(host), host
-    for host in ("localhost", "database", "github.com", "example.com", "readme.md", "self.hostname", "10.11.12.13"):
+    for host in (
+        "localhost",
+        "database",
+        "github.com",
+        "example.com",
+        "readme.md",
+        "www.wikipedia.org",
+        "self.hostname",
+        "10.11.12.13",
+    ):
         assert not is_distinctive_host(host), host
 
 
@@ -78,9 +87,19 @@ def test_a_value_is_found_at_word_borders_only() -> None:
 
 
 def test_a_host_is_found_before_a_port_a_path_and_a_full_stop() -> None:
-    for text in (f"host={HOST}:5432", f"{HOST}/x", f"on {HOST}.", f"api.{HOST}", f"user@{HOST}", HOST.upper()):
+    for text in (f"host={HOST}:5432", f"{HOST}/x", f"on {HOST}.", f"user@{HOST}", HOST.upper()):
         assert [host.lower() for host in found(text, ("host", HOST))] == [HOST], text
     assert found("xdb8.acme-corp.io db8.acme-corp.ion", ("host", HOST)) == []
+
+
+def test_a_host_in_a_longer_one_is_found_with_it_unless_that_is_public_or_code() -> None:
+    search = KnownValueSearch(values_of([("host", "acme.internal"), ("host", "ietf.net"), ("host", "mozilla-x.org")]))
+    for text in ("api.eu-1.acme.internal", "a.b.c.ietf.net", "a-ietf.net"):
+        (secret,) = search.secrets(f"on {text} now")
+        assert (secret.start, secret.end) == (3, 3 + len(text))
+        assert search.is_host(text) == text.startswith(("api", "a.b"))
+    for text in ("acme.internal.utils", "acme.internal()", "x.acme.internal.y", "modelcontextprotocol.io"):
+        assert list(search.secrets(text)) == [], text
 
 
 def test_of_values_that_begin_alike_the_longest_at_a_border_is_found() -> None:
@@ -121,6 +140,20 @@ def test_values_that_are_replaced_only_because_of_their_place_are_not_looked_for
     kinds = ("body", "unparsed", "client-metadata", "email", "blob", "known-value", "url-parameter", "azure-tenant-id")
     assert values_of([(kind, "c0nversation") for kind in kinds]).count == 0
     assert values_of([("url-parameter", "aB3dE5gH7jK9mN1pQ3")]).count == 1
+
+
+def test_code_after_a_name_of_a_secret_is_not_looked_for() -> None:
+    code = ("Uint8Array", "base64.b16encode", "self._decode_base64url_segment", "Ed25519PrivateKey", "fetchUserToken2x")
+    assert list(values_of([("assigned-secret", text) for text in code]).secrets) == []
+    secrets = [
+        "Zx8823451q",
+        "Tr0ub4dor3",
+        "hunter22",
+        "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY",
+        "correct-horse-battery-9",
+    ]
+    assert list(values_of([("assigned-secret", text) for text in secrets]).secrets) == secrets
+    assert list(values_of([("named-secret", "Uint8Array")]).secrets) == ["Uint8Array"]
 
 
 def test_values_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
