@@ -15,7 +15,7 @@ from mcpproxy.sharing.word_lists import SKELETON
 _PIECE: Final = re.compile(
     r"(?P<blank>[ \t\r\n\v\f]++)"
     r'|(?P<text>"(?:[^"\\]++|\\.)*+"?)'
-    r"|(?P<sign>[\[\]{}:,])"
+    r"|(?P<punctuation>[\[\]{}:,])"
     r"|(?P<constant>(?:true|false|null|-?[0-9]{1,6})(?![^\s,:\[\]{}\"]))"
     r"|(?P<header>(?i:content-length:[ \t]{0,9}[0-9]{1,9}))"
     r"|(?P<other>[^\s\[\]{}:,\"]++)",

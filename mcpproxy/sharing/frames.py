@@ -24,7 +24,7 @@ _HARMLESS: Final = re.compile(
     re.IGNORECASE,
 ).fullmatch
 """Blank lines, and headers of the Language Server Protocol."""
-_JSON_SIGNS: Final = frozenset('{}[]",')
+_JSON_PUNCTUATION: Final = frozenset('{}[]",')
 _FORMS: Final = (b"%b", b"\xef\xbb\xbf%b", b"\xff%b", b'{"%b', b"[" * (TOO_DEEP + 1) + b"%b")
 """Not JSON: as it is, after a byte order mark, not UTF-8, torn, and too deep to be judged."""
 
@@ -100,7 +100,7 @@ class FrameRedactor:
             made: list[Replacement] = []
             yield self._redactor.text(text, made).encode("utf-8", "surrogateescape"), made
             return
-        if text.lstrip(" \t\r")[:1] in _JSON_SIGNS:
+        if text.lstrip(" \t\r")[:1] in _JSON_PUNCTUATION:
             made = []
             yield (
                 self._redactor.replaced(text, secrets_in_fragment(text), made).encode("utf-8", "surrogateescape"),

@@ -15,7 +15,7 @@ from analysis.protocol.json_pointer import step
 _TOKEN: Final = re.compile(
     r"[ \t\n\r]*+(?:"
     r'(?P<string>"(?:[^"\\]++|\\.)*+")'
-    r"|(?P<sign>[\[\]{}:,])"
+    r"|(?P<punctuation>[\[\]{}:,])"
     r"|(?P<other>-?[0-9][0-9.eE+-]*+|true|false|null|NaN|-?Infinity)"
     r"|(?P<end>\Z))",
     re.DOTALL,
@@ -94,8 +94,8 @@ def tokens(text: str, base: Path = None) -> Iterator[JsonToken]:
             if reader.wanted != "value" or reader.stack or not reader.has_value:
                 raise NotJson(at)
             return
-        if kind == "sign":
-            reader.sign(match["sign"])
+        if kind == "punctuation":
+            reader.punctuation(match["punctuation"])
         elif kind == "string":
             word = match["string"]
             plain = decoded(word)
@@ -126,28 +126,28 @@ class _Reader:
         self.has_value = False
         self._base = base
 
-    def sign(self, sign: str) -> None:
+    def punctuation(self, character: str) -> None:
         """Process a bracket, a comma or a colon.
 
         Raises:
             NotJson: it is not allowed here.
         """
         wanted, stack = self.wanted, self.stack
-        if sign in "[{" and wanted in ("value", "item"):
-            stack.append((self.path, sign == "{", self.name))
-            if sign == "{":
+        if character in "[{" and wanted in ("value", "item"):
+            stack.append((self.path, character == "{", self.name))
+            if character == "{":
                 self.wanted = "first"
             else:
                 self.path, self.wanted = (self.path, 0), "item"
-        elif sign == ":" and wanted == "colon":
+        elif character == ":" and wanted == "colon":
             self.wanted = "value"
-        elif sign == "," and wanted == "next":
+        elif character == "," and wanted == "next":
             self._comma()
-        elif stack and sign == ("}" if stack[-1][1] else "]") and wanted in ("first", "item", "next"):
+        elif stack and character == ("}" if stack[-1][1] else "]") and wanted in ("first", "item", "next"):
             self.path, _, self.name = stack.pop()
             self._ended()
         else:
-            raise NotJson(sign)
+            raise NotJson(character)
 
     def _comma(self) -> None:
         above, is_object, self.name = self.stack[-1]

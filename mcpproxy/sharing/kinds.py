@@ -5,7 +5,16 @@ from typing import Final
 PERSONAL_NUMBERS: Final = frozenset({"phone-number", "iban", "mac-address"})
 """Kinds that are found only on request."""
 PERSONAL: Final = PERSONAL_NUMBERS | frozenset(
-    {"email", "user-name", "user-word", "host", "ip-address", "personal-in-base64", "personal-in-percent-encoding"}
+    {
+        "email",
+        "user-name",
+        "user-word",
+        "login-user",
+        "host",
+        "ip-address",
+        "personal-in-base64",
+        "personal-in-percent-encoding",
+    }
     | {"personal-in-hexadecimal"}
 )
 """Kinds that identify a person or a host, but give no access."""

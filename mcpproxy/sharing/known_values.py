@@ -44,9 +44,11 @@ _MAX_COUNTED: Final = 200_000
 """How many values are told apart when those beyond the limit are counted."""
 
 _EXCLUDED_KINDS: Final = PERSONAL_NUMBERS | frozenset(
-    {"email", "ip-address", "card-number", "user-word", "blob", "client-metadata", "body", "unparsed"} | {KNOWN_VALUE}
+    {"email", "login-user", "ip-address", "card-number", "user-word", "blob", "client-metadata", "body", "unparsed"}
+    | {KNOWN_VALUE}
 )
-"""Kinds that are recognised everywhere by their form, and kinds that are replaced because of where they are."""
+"""Kinds that are recognised everywhere by their form, and kinds that are replaced because of where they are: the users
+in logins, for example, are often words, such as `sys`."""
 _IDENTIFIERS: Final = ("-id", "-name", "-url")
 """Endings of kinds of the catalogue that are no secrets, such as the name of an account."""
 _PRECAUTIONS: Final = frozenset({"url-parameter"})

@@ -54,7 +54,7 @@ class LoginPart(NamedTuple):
     start: int
     end: int
     kind: str
-    """`login` for a password, `user` or `host`."""
+    """`login` for a password, `login-user` or `host`."""
 
 
 def logins(text: str) -> Iterator[LoginPart]:
@@ -77,7 +77,7 @@ def _netrc(text: str) -> Iterator[LoginPart]:
             continue
         yield LoginPart(*password.span("value"), "login")
         if user:
-            yield LoginPart(*user.span("value"), "user")
+            yield LoginPart(*user.span("value"), "login-user")
         if entry["host"]:
             yield LoginPart(*entry.span("host"), "host")
 
@@ -87,7 +87,7 @@ def _oracle(text: str) -> Iterator[LoginPart]:
         group = "quoted" if match["quoted"] else "bare"
         if match[group] and not is_placeholder(match[group]):
             yield LoginPart(*match.span(group), "login")
-            yield LoginPart(*match.span("user"), "user")
+            yield LoginPart(*match.span("user"), "login-user")
         if match["host"]:
             yield LoginPart(*match.span("host"), "host")
 

@@ -25,7 +25,7 @@ _VARIABLE: Final = re.compile(
 """An environment variable."""
 _TOP: Final = frozenset({"jsonrpc", "id", "method"})
 _META_FAMILY: Final = ("io.modelcontextprotocol/", "modelcontextprotocol.io/")
-_SIGNS: Final = {ord(sign): None for sign in "_-. "}
+_BETWEEN_WORDS: Final = {ord(character): None for character in "_-. "}
 _SCHEMAS: Final = frozenset({"inputSchema", "outputSchema", "requestedSchema"})
 _NAMED: Final = frozenset(
     {("result", "tools"), ("result", "prompts"), ("params", "ref"), ("params", "argument"), ("params", "tools")}
@@ -39,20 +39,20 @@ def holds_secret(name: str) -> bool:
     """Whether a text under this name is a secret, regardless of what it looks like."""
     if len(name) > _MAX_NAME_CHARS or name in ("PWD", "OLDPWD"):  # directories
         return False
-    plain = name.lower().translate(_SIGNS)
+    plain = name.lower().translate(_BETWEEN_WORDS)
     return plain in SECRET_NAMES or plain.endswith(SECRET_ENDINGS) or _VARIABLE(name) is not None
 
 
 @lru_cache(4096)
 def holds_secret_number(name: str) -> bool:
     """Whether a number under this name is a secret."""
-    return len(name) <= _MAX_NAME_CHARS and name.lower().translate(_SIGNS) in SECRET_NUMBERS
+    return len(name) <= _MAX_NAME_CHARS and name.lower().translate(_BETWEEN_WORDS) in SECRET_NUMBERS
 
 
 @lru_cache(4096)
 def holds_phone_number(name: str) -> bool:
     """Whether a number under this name is a telephone number."""
-    return len(name) <= _MAX_NAME_CHARS and name.lower().translate(_SIGNS) in PHONE_NAMES
+    return len(name) <= _MAX_NAME_CHARS and name.lower().translate(_BETWEEN_WORDS) in PHONE_NAMES
 
 
 def is_harmless(value: str) -> bool:

@@ -74,6 +74,7 @@ def is_public_address(host: str) -> bool:
     return address is not None and _is_public(address)
 
 
+@lru_cache(4096)
 def _parsed(text: str) -> IPv4Address | IPv6Address | None:
     try:
         return ip_address(text)

@@ -18,7 +18,7 @@ from mcpproxy.sharing.word_lists import COOKIE_ATTRIBUTES, NO_PASSWORDS, OBJECTS
 _ASSIGNED: Final = re.compile(
     r"(?P<name>passwd|password|passphrase|passcode|pwd|secret|signature|authorization|credential|token"
     r"|(?:api|access|account|private|secret|signing|encryption)[ _-]?key(?:[ _-]?id)?)"
-    r"[\"']?(?P<sign>[ \t]{0,4}+(?:=>|:=|=|:)[ \t]{0,4}+)(?P<quote>[\"']?)"
+    r"[\"']?(?P<operator>[ \t]{0,4}+(?:=>|:=|=|:)[ \t]{0,4}+)(?P<quote>[\"']?)"
     r"(?:(?:bearer|basic|digest|dpop|token)[ \t]{1,4}+)?+(?P<value>(?:[^\s\"'`,;&|<>(){}\[\]\x1f]"
     r"|&(?=[^\s\"'`,;&|<>(){}\[\]\x1f])(?!(?:amp|quot|lt|gt);|[a-z0-9_.%\[\]-]{1,100}+=)){1,4096}+)"
 )
@@ -79,9 +79,9 @@ def is_random(value: str) -> bool:
     if len(plain) < 6 or plain[0] in "$%*." or PSEUDONYM.fullmatch(plain) or is_placeholder(plain):
         return False
     has_digit = any(char.isdigit() for char in plain)
-    has_sign = any(not char.isalnum() and char not in "._-/" for char in plain)
+    has_punctuation = any(not char.isalnum() and char not in "._-/" for char in plain)
     is_mixed = plain.lower() != plain and plain[1:].lower() != plain[1:]
-    return has_digit or has_sign or (is_mixed and len(plain) >= 8)
+    return has_digit or has_punctuation or (is_mixed and len(plain) >= 8)
 
 
 def _is_code(lower: str, start: int, end: int) -> bool:
@@ -112,7 +112,7 @@ def _end_of_password(lower: str, match: re.Match[str]) -> int:
     # A call, an index or a type; "user's".
     is_code = after in ("(", "[", "{", "<") or (after == "'" and lower[end + 1 : end + 2].isalpha()) or "=>" in match[0]
     is_prose = (
-        ("=" not in match["sign"] or " " in match["sign"])
+        ("=" not in match["operator"] or " " in match["operator"])
         and value == lower[start:end]
         and _SENTENCE.match(lower, end) is not None
     )

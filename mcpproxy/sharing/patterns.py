@@ -182,7 +182,7 @@ def _in_urls(text: str) -> Iterator[Secret]:
 
 
 def people(text: str) -> Iterator[Secret]:
-    """E-mail addresses, users' names in paths, hosts, card numbers."""
+    """E-mail addresses, users' names in paths and logins, hosts, network addresses, card numbers."""
     yield from _emails(text)
     for name in _homes(text):
         yield Secret(*name.span("user"), "user-name")
@@ -227,8 +227,8 @@ def _in_logins(text: str) -> Iterator[Secret]:
         value = text[start:end]
         if kind == "host" and not is_public_host(value):
             yield Secret(start, end, "ip-address" if is_address(value) else "host")
-        elif kind == "user" and is_user(value):
-            yield Secret(start, end, "user-name")
+        elif kind == "login-user" and is_user(value):
+            yield Secret(start, end, kind)
 
 
 def _urls(text: str) -> Iterator[tuple[int, str, re.Match[str]]]:

@@ -232,7 +232,7 @@ class Redactor:
         match kind:
             case "email":
                 return make.email(secret)
-            case "user-name" | "user-word":
+            case "user-name" | "user-word" | "login-user":
                 return make.user(secret)
             case "host":
                 return make.host(secret)

@@ -10,7 +10,7 @@ def found(text: str, kind: str = "login") -> list[str]:
 def test_netrc() -> None:
     text = "machine db.acme.io\n  login anna\n  password swordfish\nmachine b login c account d password e7890 x\n"
     assert found(text) == ["swordfish", "e7890"]
-    assert found(text, "user") == ["anna", "c"]
+    assert found(text, "login-user") == ["anna", "c"]
     assert found(text, "host") == ["db.acme.io", "b"]
     assert found("default login anonymous password swordfish") == ["swordfish"]
     assert found("machine b password swordfish login c") == ["swordfish"]
@@ -25,7 +25,7 @@ def test_oracle() -> None:
         ("sqlplus -s scott/t1ger@db7", ["t1ger"], ["db7"]),
     ):
         assert found(text) == secret, text
-        assert found(text, "user") == ["scott"][: len(secret)], text
+        assert found(text, "login-user") == ["scott"][: len(secret)], text
         assert found(text, "host") == host, text
 
 

@@ -130,7 +130,7 @@ def wrapped(text: str, width: int, end: str = "\n") -> str:
 @pytest.mark.parametrize(
     ("front", "back"),
     [
-        *((f"v1{sign}", "") for sign in "=:-_/+.,;"),
+        *((f"v1{mark}", "") for mark in "=:-_/+.,;"),
         ("session=a_b-", ""),
         ("prod/eu-west/1/", ""),
         ("a/b/c/d/e/f/", ""),
@@ -139,7 +139,7 @@ def wrapped(text: str, width: int, end: str = "\n") -> str:
         ("", ";path=/"),
     ],
 )
-def test_base64_beside_a_sign_is_opened(redactor: Redactor, secret: str, front: str, back: str) -> None:
+def test_base64_next_to_punctuation_is_opened(redactor: Redactor, secret: str, front: str, back: str) -> None:
     new = redactor.text(f"see {front}{secret}{back} there", [])
     assert secret[:40] not in new
     assert new.startswith(f"see {front}")
@@ -213,7 +213,7 @@ HOSTILE = [
     ("digits", "4 4"),
     ("network addresses", "1.2.3.4 "),
     ("percent signs", "%41"),
-    ("base64 beside signs", "v1-QUtJQVpaWlpaWlpaWlpaWlpaWlo_"),
+    ("base64 next to punctuation", "v1-QUtJQVpaWlpaWlpaWlpaWlpaWlo_"),
     ("base64 in lines", "QUtJQVpaWlpaWlpaWlpaWlpaWlpa\n"),
     ("base64", "QUtJQVpaWlpaWlpaWlpaWlpaWlo"),
     ("hexadecimal", "ab"),
