@@ -21,7 +21,7 @@ _PUNCTUATION: Final = bytes({*range(32), *range(127, 256)} - {*b"\n"}) + rb"""!"
 _BLANKED: Final = bytes.maketrans(_PUNCTUATION, b" " * len(_PUNCTUATION))
 _ENDINGS: Final = tuple((mark + blank, b" " + blank) for mark in (b".", b"/") for blank in (b" ", b"\n", mark))
 """Characters that may be part of a token, at the end of a word, and what replaces them there."""
-_COLON_AFTER_TOKEN: Final = re.compile(rb":(?=[ \n:])(?<=[A-Za-z0-9_-]{16}:)")
+_COLON_AFTER_TOKEN: Final = re.compile(rb":(?=[ \n:])(?<=[A-Za-z0-9_+/=.-]{16}:)")
 """After a shorter word, which is no token, a colon may be what a rule expects between a name and its token."""
 
 SCAN_S: Final = 10.0

@@ -114,6 +114,12 @@ def in_other_places(folder: Path) -> Matrix:
     Args:
         folder: where the capture and its copy are written.
     """
+    tape, groups = with_other_places()
+    return _shared(tape, groups, folder / "others", ShareOptions(compares=False))
+
+
+def with_other_places() -> tuple[Tape, list[_Group]]:
+    """A capture with a secret of each kind at each other place, and what was planted."""
     random = Random(SEED + 1)
     tape = Tape()
     groups = [_plant(tape, place, plant, fresh(random)) for place, plant in OTHER_PLACES.items()]
@@ -125,7 +131,7 @@ def in_other_places(folder: Path) -> Matrix:
     groups.append(_plant(tape, "value of a member", under_names, words))
     groups.append(_plant(tape, "number", as_numbers, numbers))
     tape.record("close", members(ending="client", totals={}))
-    return _shared(tape, groups, folder / "others", ShareOptions(compares=False))
+    return tape, groups
 
 
 def _plant(

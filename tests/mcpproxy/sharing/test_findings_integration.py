@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mcpproxy.sharing import RedactionAccount, redacted_copy
 from tests.analysis.traces import CORPUS, read
-from tests.mcpproxy.sharing.planted import secrets
+from tests.mcpproxy.sharing.secret_forms import FORMS, fresh
 from tests.mcpproxy.sharing.written import written
 
 SHARE = 60
@@ -55,7 +55,7 @@ def test_all_conversations_of_the_corpus_keep_their_findings(tmp_path: Path) -> 
 
 
 TEXT = st.sampled_from(["plain prose", "", "10", "Ünïcode \u2028", "a/b", "http://localhost:3000/x"])
-SECRET = st.integers(0, len(secrets(Random(0))) - 1)
+SECRET = st.integers(0, len(FORMS) - 1)
 VALUE = st.recursive(
     TEXT | SECRET | st.booleans() | st.none(),
     lambda inner: (
@@ -82,7 +82,7 @@ def filled(value: Any, texts: list[str]) -> Any:
 def test_planted_secrets_neither_create_nor_hide_a_finding_unnoticed(
     tmp_path: Path, steps: list[tuple[str, Any, Any]], seed: int
 ) -> None:
-    texts = [secret.text for secret in secrets(Random(seed))]
+    texts = [secret.text for secret in fresh(Random(seed))]
     messages: list[tuple[str, Any]] = []
     for number, (kind, asked, said) in enumerate(steps, 2):
         request, response = filled(asked, texts), filled(said, texts)

@@ -13,7 +13,7 @@ from mcpproxy.sharing.kingfisher import Secret, catalogue
 from mcpproxy.sharing.known_values import KnownValues, KnownValueSearch
 from mcpproxy.sharing.pseudonyms import Pseudonyms
 from mcpproxy.sharing.redaction import Redactor, Replacement
-from tests.mcpproxy.sharing.planted import of_services, secrets
+from tests.mcpproxy.sharing.secret_forms import SERVICES, fresh
 
 Encoding = Callable[[str], str]
 
@@ -56,7 +56,7 @@ def redactor(secret_rules: None) -> Redactor:
 
 @pytest.mark.costly("each secret in each of 125 encodings")
 def test_three_encodings_inside_each_other_are_decoded(redactor: Redactor) -> None:
-    tokens = [*secrets(Random(7)), *of_services(Random(8))]
+    tokens = fresh(Random(7))[::3]
     plain = {secret.kind: secret.text for secret in tokens} | {"user": "by the user kowalska"}
     left = []
     for outer, spell in SINGLE.items():
@@ -70,7 +70,7 @@ def test_three_encodings_inside_each_other_are_decoded(redactor: Redactor) -> No
 
 
 def test_only_the_secret_of_a_percent_encoded_text_is_replaced(redactor: Redactor) -> None:
-    token = next(secret.text for secret in of_services(Random(9)))
+    token = next(secret.text for secret in fresh(Random(9), SERVICES))
     made: list[Replacement] = []
     new = redactor.text(f"https://example.com/cb?page=a%20{token}%20b and {token}", made)
     pseudonym = redactor.pseudonyms.tag(token)

@@ -20,7 +20,7 @@ from mcpproxy.sharing.frames import FrameRedactor
 from mcpproxy.sharing.kingfisher import catalogue
 from mcpproxy.sharing.pseudonyms import Pseudonyms
 from mcpproxy.sharing.redaction import Redactor
-from tests.mcpproxy.sharing.planted import tape
+from tests.mcpproxy.sharing.matrix import with_other_places
 from tests.mcpproxy.sharing.written import written
 
 pytestmark = pytest.mark.usefixtures("secret_rules")
@@ -192,7 +192,7 @@ def test_a_capture_that_is_recorded_needs_a_place_for_its_copy(tmp_path: Path, m
 @pytest.mark.costly("it reads a capture with every kind of secret three times")
 def test_a_frame_that_is_not_parsed_again_would_have_stayed_as_it_is(tmp_path: Path) -> None:
     original = tmp_path / "original.mcpcap"
-    original.write_bytes(b"".join(tape(31).lines))
+    original.write_bytes(b"".join(with_other_places()[0].lines))
     capture = Capture(original)
     first_pass = FirstPass()
     choices = ShareChoices()
