@@ -14,8 +14,8 @@ from mcpproxy.sharing.pseudonyms import MAC_PSEUDONYM, PHONE_PSEUDONYM
 from mcpproxy.sharing.word_lists import IBAN_LENGTHS
 
 _SPACE: Final = "[ \u00a0\u2007\u2009\u202f]"
-_BEFORE: Final = "(?<![0-9A-Za-z+.,:_/-])"
-_AFTER: Final = "(?![0-9A-Za-z_]|[.,:/-][0-9])"
+_BEFORE: Final = "(?<![0-9A-Za-z+._/-])(?<![0-9]:)"
+_AFTER: Final = "(?![0-9A-Za-z_]|[.:/-][0-9])"
 _INTERNATIONAL: Final = re.compile(
     rf"(?P<number>{_BEFORE}\+[1-9][0-9]{{0,3}}+(?:(?:{_SPACE}|[./-]|{_SPACE}?[()]{_SPACE}?)?[0-9]{{1,12}}+){{1,8}}+{_AFTER}"
     rf"|(?<=[tT]el:)\+[1-9][0-9-]{{6,20}}+{_AFTER})"

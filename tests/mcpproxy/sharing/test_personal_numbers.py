@@ -11,7 +11,14 @@ PHONES = (
     *("01 23 45 67 89", "01.23.45.67.89", "020 7946 0958", "07700 900123"),
 )
 AFTER_A_WORD = (
-    *("phone: 030 901820", "Tel. 030/901820", "tel:030901820", "Telefon 0171-1234567", "fax=617 555 0123"),
+    *(
+        "tel:+49-30-901820",
+        "phone: 030 901820",
+        "Tel. 030/901820",
+        "tel:030901820",
+        "Telefon 0171-1234567",
+        "fax=617 555 0123",
+    ),
     *("mobile: 4915112345678", '"phone": "030 901820"', 'phone_number="0301234567', "Tél. : 0123456789"),
     *("電話：03-1234-5678", "WhatsApp: 00491511234567", "home_phone: 617 555 0123", "телефон: 8 495 123-45-67"),
 )
@@ -25,7 +32,15 @@ def found(text: str) -> list[tuple[str, str]]:
 
 def test_telephone_numbers_are_found() -> None:
     for phone in PHONES:
-        for text in (phone, f"call {phone}.", f"({phone})", f'"{phone}"', f"{phone}, {phone}\n"):
+        for text in (
+            phone,
+            f"call {phone}.",
+            f"({phone})",
+            f'"{phone}"',
+            f"{phone}, {phone}\n",
+            f"x,{phone},7",
+            f"call:{phone}",
+        ):
             assert {("phone-number", phone)} == set(found(text)), text
     for text in AFTER_A_WORD:
         ((kind, number),) = set(found(text))
