@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias
 
-from captures.errors import CaptureError, NotACapture
+from captures.errors import CannotCreate, CaptureError, NotACapture
 from captures.file import is_live
 from captures.identity import DIGITS, capture_id, path_id
 from captures.listing import find_captures, newest_first, real_path, search_roots, segments
@@ -188,6 +189,7 @@ def selected(arguments: Sequence[str], scope: Scope = NEWEST, *, lists: bool = F
 
     Raises:
         NotACapture: an argument names no capture, or the scope leaves none to read.
+        CannotCreate: stdin cannot be copied.
     """
     with ExitStack() as stack:
         meant = [_stdin(stack) if argument == "-" else meaning_of(argument) for argument in arguments]
@@ -236,9 +238,13 @@ def _everything() -> NamedCaptures:
 def _stdin(stack: ExitStack) -> NamedCaptures:
     if sys.stdin is None:
         raise NotACapture("cannot read a capture from stdin: it is closed; name a capture")
-    path = stack.enter_context(private_folder()) / f"stdin{SUFFIX}"
-    with path.open("wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
+    try:
+        path = stack.enter_context(private_folder()) / f"stdin{SUFFIX}"
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+    except OSError as error:
+        place = tempfile.gettempdir()
+        raise CannotCreate(f"cannot copy stdin to {place}: {error.strerror}; set TMPDIR to another folder") from error
     return NamedCaptures("stdin", "-", [path])
 
 

@@ -381,3 +381,14 @@ def test_full_disk_is_said_of_what_could_not_be_written(
         assert re.fullmatch(rf"mcpproxy: cannot make a redacted copy of {capture} in {place}: {why}\n", told), told
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["original.mcpcap"]
     assert list(place.iterdir()) == []
+
+
+def test_full_disk_is_said_of_the_copy_of_stdin(capture: Path, tmp_path: Path) -> None:
+    place = tmp_path / "temporary"
+    place.mkdir()
+    longer = capture.read_bytes() + b"x" * 5000
+    done = python(IN_SMALL_FILES, "share", "-o", "copy.mcpcap", "-", cwd=tmp_path, stdin=longer, TMPDIR=str(place))
+    assert done.returncode == 73
+    told = done.stderr.decode()
+    assert told == f"mcpproxy: cannot copy stdin to {place}: File too large; set TMPDIR to another folder\n"
+    assert list(place.iterdir()) == []

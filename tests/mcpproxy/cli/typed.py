@@ -37,10 +37,10 @@ def mcpproxy(
 
 
 def python(
-    code: str, *arguments: str | Path, cwd: Path | None = None, **environment: str
+    code: str, *arguments: str | Path, stdin: bytes = b"", cwd: Path | None = None, **environment: str
 ) -> "subprocess.CompletedProcess[bytes]":
     """Run Python code to its end in a process that has loaded the program; `sys.argv[1:]` are the arguments."""
-    return forks().run(arguments, b"", cwd or ROOT, surroundings(environment), DEADLINE_S, code)
+    return forks().run(arguments, stdin, cwd or ROOT, surroundings(environment), DEADLINE_S, code)
 
 
 def program_of_forks() -> str:
