@@ -17,7 +17,8 @@ from mcpproxy.sharing.word_lists import COOKIE_ATTRIBUTES, NO_PASSWORDS, OBJECTS
 
 _ASSIGNED: Final = re.compile(
     r"(?P<name>passwd|password|passphrase|passcode|pwd|secret|signature|authorization|credential|token"
-    r"|(?:api|access|account|private|secret|signing|encryption)[ _-]?key(?:[ _-]?id)?)"
+    r"|(?:api|access|account|client|master|private|secret|shared|signing|encryption)[ _-]?key"
+    r"(?:[ _-]?(?:id|base|data))?)"
     r"[\"']?(?P<operator>[ \t]{0,4}+(?:=>|:=|=|:)[ \t]{0,4}+)(?P<quote>[\"']?)"
     r"(?:(?:bearer|basic|digest|dpop|token)[ \t]{1,4}+)?+(?P<value>(?:[^\s\"'`,;&|<>(){}\[\]\x1f]"
     r"|&(?=[^\s\"'`,;&|<>(){}\[\]\x1f])(?!(?:amp|quot|lt|gt);|[a-z0-9_.%\[\]-]{1,100}+=)){1,4096}+)"

@@ -16,6 +16,7 @@ from mcpproxy.sharing.card_numbers import card_numbers
 from mcpproxy.sharing.kingfisher import Secret
 from mcpproxy.sharing.logins import logins
 from mcpproxy.sharing.network_addresses import addresses, is_address, is_public_address
+from mcpproxy.sharing.notations import noted
 from mcpproxy.sharing.passwords import assigned
 from mcpproxy.sharing.placeholders import is_placeholder
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
@@ -135,10 +136,10 @@ _PARAMETER: Final = re.compile(r"[?&;#](?P<name>[^=&;#]{0,100}+)=(?P<value>[^&;#
 # --- people and places
 
 _EMAIL: Final = re.compile(
-    r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}+@(?:[A-Za-z0-9-]{1,63}+\.){1,8}+[A-Za-z]{2,24}+(?![A-Za-z0-9-])"
+    r"(?<![A-Za-z0-9._%+\u00c0-\u024f-])[A-Za-z0-9._%+\u00c0-\u024f-]{1,64}+@(?:[A-Za-z0-9-]{1,63}+\.){1,8}+[A-Za-z]{2,24}+(?![A-Za-z0-9-])"
 )
 _HOME: Final = re.compile(
-    r"(?:(?<![A-Za-z0-9_.])(?:/var|/export)?/(?:home|Users)/|(?<![A-Za-z])[A-Za-z]:(?:\\{1,64}+|/)Users(?:\\{1,64}+|/)"
+    r"(?:(?<![A-Za-z0-9_.])(?:/var|/export|/mnt/[a-z]|/cygdrive/[a-z]|/[a-z])?/(?:home|Users)/|(?<![A-Za-z])[A-Za-z]:(?:\\{1,64}+|/)Users(?:\\{1,64}+|/)"
     r"|%2[Ff](?:home|Users)%2[Ff])(?P<user>[^/\\\s\"'`:;,<>|*?()\[\]{}$%&=#\x00-\x1f]{1,64}+)"
 )
 HOME_MARKS: Final = ("home/", "Users/", "Users\\", "home%2", "Users%2")
@@ -165,6 +166,7 @@ def credentials(text: str) -> Iterator[Secret]:
             if not _CHALLENGE(match["value"]) and not is_placeholder(match["value"]):
                 yield Secret(*match.span("value"), "credential")
     yield from assigned(text, lower)
+    yield from noted(text)
     yield from _in_urls(text)
     for start, end, kind in logins(text):
         if kind == "login":

@@ -15,7 +15,7 @@ SECRET_NAMES: Final = _words("""
     bearertoken sessiontoken token privatekey secretkey accesskey secretaccesskey accountkey authorization
     proxyauthorization cookie setcookie credential credentials connectionstring dsn webhookurl otp pin cvv cvc ssn
     codeverifier clientsecret clientassertion assertion xapikey xauthtoken sharedaccesskey sharedaccesssignature
-    encryptionkey signingkey sessionkey mnemonic seedphrase
+    encryptionkey signingkey sessionkey masterkey secretkeybase clientkeydata mnemonic seedphrase
 """)
 """Names of members whose values are secrets, in lower case and without `_`, `-`, `.` and spaces."""
 

@@ -37,7 +37,7 @@ KNOWN: Final = {
 }
 """What nothing but another place of the capture reveals: its form, and what is said there."""
 
-STAYS_IN_WORDS: Final = ("card", "host in", "internal host", "IPv")
+STAYS_IN_WORDS: Final = ("card", "host in", "internal host", "IPv", "UNC")
 """How the kinds begin that stay in ids and other words of the protocol."""
 
 TOO_DEEP: Final = {("blob", "base64 three times")}

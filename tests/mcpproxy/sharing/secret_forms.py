@@ -12,6 +12,7 @@ import string
 from collections.abc import Callable
 from random import Random
 from typing import Final, NamedTuple
+from uuid import UUID
 from zlib import crc32
 
 from mcpproxy.sharing.pseudonyms import passes_luhn
@@ -89,7 +90,32 @@ OWN: Final = {
     "Azure account key": "AccountName=x;AccountKey=«{B86}»==;EndpointSuffix=core.example.com",
     "Algolia, after its name": "algolia: «{a32}»",
     "Datadog, after its name": "datadog_app = '«{h40}»'",
+    "option of a command": "deploy --user x --password «{w11}{d1}» now",
+    "environment variable": "export ACME_KEY=«{w31}{d1}»",
+    "curl -u": "curl -u admin:«{w11}{d1}» https://example.com/x",
+    "header with a key": "X-Api-Key: «{w31}{d1}»",
+    "connection string": "Server=db.example.com;User Id=sa;Password=«{w11}{d1}»;",
+    "SQL": "CREATE USER x IDENTIFIED BY '«{w11}{d1}»'",
+    ".pgpass": "db.example.com:5432:shop:svc:«{w11}{d1}»",
+    "AWS secret key": "aws_secret_access_key = «{B39}{d1}»",
+    "key in a kubeconfig": "client-key-data: «{B199}{d1}»",
+    "password in a URL without a user": "redis://:«{w11}{d1}»@cache.example.com:6379",
+    "seed of one-time passwords": "otpauth://totp/x?secret=«{232}»&issuer=x",
+    "XML element": "<password>«{w11}{d1}»</password>",
+    "XML attribute": '<add key="Password" value="«{w11}{d1}»" />',
+    "YAML": "db:\n  host: x\n  password: «{w11}{d1}»\n  pool: 5",
+    "Slack webhook": "https://hooks.slack.com/services/«T{U8}/B{U8}/{w24}»",
+    "Discord webhook": "https://discord.com/api/webhooks/«{n1}{d17}/{s68}»",
+    "Teams webhook": "https://x.webhook.office.com/webhookb2/«{uuid}@{uuid}/IncomingWebhook/{h32}/{uuid}»",
+    "Sentry DSN": "https://«{h32}»@o123456.ingest.sentry.io/42",
+    "OpenSSH key": "-----BEGIN OPENSSH PRIVATE KEY-----\n«{B70}\n{B44}»\n-----END OPENSSH PRIVATE KEY-----",
+    "password hash": "$2b$12$«{w53}»",
     # People and places.
+    "e-mail with an umlaut": "{l6}ü{l3}@{l8}.de",
+    "home directory under WSL": "/mnt/c/Users/«w{l8}»/x",
+    "home directory in a URI": "file:///home/«f{l8}»/x",
+    "UNC path": "\\\\«{l9}.corp»\\share",
+    "IPv4 address with a port": "«{ipv4}»:8080",
     "e-mail": "{l8}@{l8}.io",
     "home directory": "/home/«u{l8}»/projects/x",
     "home directory on macOS": "/Users/«m{l8}»/notes.txt",
@@ -232,6 +258,7 @@ VALUES: Final[dict[str, Callable[[Random], str]]] = {
     "basic": lambda random: base64.b64encode(f"{some(random, 'l', 8)}:{some(random, 'w', 13)}".encode()).decode(),
     "card": _card,
     "iban": _iban,
+    "uuid": lambda random: str(UUID(int=random.getrandbits(128), version=4)),
     "ipv4": lambda random: ".".join(
         str(random.randint(*span)) for span in ((150, 199), (100, 199), (100, 249), (100, 249))
     ),
