@@ -13,7 +13,7 @@ from mcpproxy.sharing.capture_search import searched_items
 from mcpproxy.sharing.known_values import KnownValues, KnownValueSearch
 from mcpproxy.sharing.redaction import Redactor
 
-_MAX_NOTED_FRAMES: Final = 1 << 25
+MAX_NOTED_FRAMES: Final = 1 << 25
 """Frames with a greater number are always parsed: each of the others takes a byte."""
 _UNKNOWN: Final = 0
 _CLEAN: Final = 1
@@ -29,7 +29,7 @@ class CleanFrames:
 
     def note(self, seq: int, *, is_clean: bool) -> None:
         """Note whether the frame of a number is clean; of two frames with the same number, both must be."""
-        if not 0 <= seq < _MAX_NOTED_FRAMES:
+        if not 0 <= seq < MAX_NOTED_FRAMES:
             return
         if seq >= len(self._states):
             self._states.extend(bytes(max(seq + 1, 2 * len(self._states)) - len(self._states)))

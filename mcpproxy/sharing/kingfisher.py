@@ -97,7 +97,13 @@ class KingfisherScanner:
             raise SearchLimitReached(f"it takes more than {SCAN_S:.0f} s to search") from error
         for finding in findings:
             place = finding.location
-            yield Secret(place["start_offset"], place["end_offset"], finding.rule_id.rpartition(".")[2])
+            yield Secret(place["start_offset"], place["end_offset"], kind_of(finding.rule_id))
+
+
+def kind_of(rule: str) -> str:
+    """The kind of what a rule finds: its id without the catalogue that it is from, and the number of the variant."""
+    _, name, *_ = rule.split(".")
+    return name.rpartition("/")[2]
 
 
 def _words(raw: bytes) -> bytes:

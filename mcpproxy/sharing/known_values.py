@@ -49,7 +49,7 @@ _EXCLUDED_KINDS: Final = PERSONAL_NUMBERS | frozenset(
 )
 """Kinds that are recognised everywhere by their form, and kinds that are replaced because of where they are: the users
 in logins, for example, are often words, such as `sys`."""
-_IDENTIFIERS: Final = ("-id", "-name", "-url")
+_IDENTIFIERS: Final = ("-id", "-name", "-username", "-domain", "-url")
 """Endings of kinds of the catalogue that are no secrets, such as the name of an account."""
 _PRECAUTIONS: Final = frozenset({"url-parameter"})
 """Kinds that may be anything, and must look random."""
@@ -69,7 +69,7 @@ _IDENTIFIER: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*(?:\.[A-Za-z_$][A-Za-z
 _CAMEL_WORD: Final = re.compile(r"[A-Z]?[a-z]{2,}")
 _SHARE_OF_WORDS: Final = 0.8
 """The least part of the letters of an identifier that are in words: those of random text are in none."""
-_RANDOM_CHARS: Final = 16
+_MIN_RANDOM_CHARS: Final = 16
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 _BORDER: Final = re.compile(r"\b", re.ASCII)
 _BORDER_CHARACTER: Final = "\x00"
@@ -94,7 +94,7 @@ def is_distinctive(value: str) -> bool:
     return any(char.isalnum() for char in value)
 
 
-def is_identifier(value: str) -> bool:
+def _is_identifier(value: str) -> bool:
     """Whether a text may be code: names of several words, as in `Uint8Array` and `base64.b16encode`."""
     if _IDENTIFIER(value) is None:
         return False
@@ -144,7 +144,7 @@ class KnownValues:
         elif kind in _PRECAUTIONS:
             if _is_random(value):
                 self._add_secret(value)
-        elif kind == "assigned-secret" and is_identifier(value):
+        elif kind == "assigned-secret" and _is_identifier(value):
             return  # `key: Uint8Array` is no password
         elif kind not in _EXCLUDED_KINDS and not kind.endswith(_IDENTIFIERS):
             self._add_secret(value)
@@ -201,7 +201,7 @@ class KnownValues:
 def _is_random(value: str) -> bool:
     """Whether a text is as long and as mixed as a key."""
     has_both = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
-    return len(value) >= _RANDOM_CHARS and has_both and not _UUID(value.lower())
+    return len(value) >= _MIN_RANDOM_CHARS and has_both and not _UUID(value.lower())
 
 
 class KnownValueSearch:

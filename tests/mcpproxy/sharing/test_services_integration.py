@@ -10,7 +10,7 @@ import pytest
 
 from captures.record import members, seal, stderr_members
 from mcpproxy.sharing.choices import ShareChoices
-from mcpproxy.sharing.kingfisher import catalogue
+from mcpproxy.sharing.kingfisher import catalogue, kind_of
 from mcpproxy.sharing.patterns import credentials, people
 from mcpproxy.sharing.search import SecretSearch
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
@@ -62,6 +62,16 @@ def test_the_catalogue_finds_what_no_pattern_of_ours_does() -> None:
         text = f"see {token} there"
         assert [*credentials(text), *people(text)] == [], kind
         assert (4, 4 + len(token)) in {(found.start, found.end) for found in catalogue().secrets(text)}, kind
+
+
+def test_a_kind_is_the_name_of_a_rule_without_its_catalogue_and_variant() -> None:
+    for rule, kind in (
+        ("betterleaks.stripe-access-token", "stripe-access-token"),
+        ("betterleaks.auth0-domain.1", "auth0-domain"),
+        ("betterleaks.heroku-api-key-v2", "heroku-api-key-v2"),
+        ("veles.secrets/npmjsaccesstoken", "npmjsaccesstoken"),
+    ):
+        assert kind_of(rule) == kind
 
 
 @pytest.mark.usefixtures("secret_rules")

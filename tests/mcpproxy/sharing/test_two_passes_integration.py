@@ -155,8 +155,13 @@ def test_a_review_asks_once_for_a_value(tmp_path: Path) -> None:
     assert texts(messages[1]) == f"it is {PASSWORD}, {PASSWORD}"
 
 
-def test_what_is_added_while_a_capture_is_shared_is_not_in_the_copy(tmp_path: Path) -> None:
+def test_what_is_added_while_a_capture_is_shared_is_not_in_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Otherwise it would be there without having been searched in the first pass."""
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
     *lines, late, _ = written([reply(2, f"on {HOST}"), reply(3, f"see https://{HOST}/ and {PASSWORD}")])
     live = CaptureFile(tmp_path / "live.mcpcap")
     live.append(b"".join(lines))
@@ -174,7 +179,7 @@ def test_what_is_added_while_a_capture_is_shared_is_not_in_the_copy(tmp_path: Pa
     assert HOST in (tmp_path / "copy.mcpcap").read_text("utf-8")
     assert redacted_copy(Path(live.path), tmp_path / "later.mcpcap").records == len(lines) + 1
     assert HOST not in (tmp_path / "later.mcpcap").read_text("utf-8")
-    assert list(Path(tempfile.gettempdir()).glob("mcpproxy-private-*")) == []
+    assert list(place.iterdir()) == []
 
 
 def test_a_capture_that_is_recorded_needs_a_place_for_its_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
