@@ -6,7 +6,7 @@ from typing import Final
 
 from mcpproxy.sharing.pseudonyms import passes_luhn
 
-_SEPARATOR: Final = "(?P<by>[ .\u00a0\u2007\u2009\u202f-])"
+_SEPARATOR: Final = "(?P<by>[ .\u00a0\u2007\u2009\u2011\u202f-])"
 _CARD: Final = re.compile(
     r"(?<![0-9A-Za-z.+-])(?=(?P<number>[2-6](?:[0-9]{13,18}"
     rf"|[0-9]{{3}}{_SEPARATOR}(?:[0-9]{{4}}(?P=by)[0-9]{{4}}(?P=by)[0-9]{{2,7}}|[0-9]{{6}}(?P=by)[0-9]{{4,5}})"

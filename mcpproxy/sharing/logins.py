@@ -97,5 +97,5 @@ def _in_command(command: re.Match[str]) -> Iterator[LoginPart]:
     pattern = _SEPARATE.get("mongo" if program.startswith("mongo") else program, _ATTACHED)
     for option in pattern.finditer(command.string, *command.span("words")):
         value = option["value"]
-        if not is_placeholder(value) and value[0] not in "$%`" and not _PORTS(value):
+        if not is_placeholder(value) and value[0] not in "$%`\\" and not _PORTS(value):
             yield LoginPart(*option.span("value"), "login")

@@ -10,7 +10,10 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
-_IPV4: Final = re.compile(r"(?<![0-9A-Za-z.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9A-Za-z]|\.[0-9])")
+_IPV4: Final = re.compile(
+    r"[0-9](?<![0-9A-Za-z.][0-9])[0-9]{0,2}\.(?:[0-9]{1,3}\.){2}[0-9]{1,3}(?![0-9A-Za-z]|\.[0-9])"
+)
+"""It begins with a digit and not with what must precede it, because `re` skips to a possible first character."""
 _IPV6: Final = re.compile(
     r"(?<![0-9A-Za-z:.])(?:[0-9A-Fa-f]{1,4}|(?=::)):[0-9A-Fa-f:]{1,39}+(?:\.[0-9]{1,3}){0,3}+"
     r"(?![0-9A-Za-z_]|\.[0-9])"

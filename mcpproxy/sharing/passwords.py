@@ -116,9 +116,16 @@ def _end_of_password(lower: str, match: re.Match[str]) -> int:
         ("=" not in match["operator"] or " " in match["operator"])
         and value == lower[start:end]
         and _SENTENCE.match(lower, end) is not None
+        and not _is_joined_words(value)
     )
     shortest = _SHORTEST_TOKEN if is_token else _SHORTEST
     return start if len(value) < shortest or is_code or is_prose or _is_placeholder(value) else start + len(value)
+
+
+def _is_joined_words(value: str) -> bool:
+    """Whether a value is three words or more, joined by hyphens as in a generated password, and not `up-to-date`."""
+    words = value.split("-")
+    return len(words) > 2 and all(len(word) > 2 and word not in PROSE for word in words)
 
 
 def _is_own_name(lower: str, start: int) -> bool:

@@ -105,7 +105,7 @@ _FORMS: Final = (
     _form(
         "discord-token",
         "MT Mj Mz ND NT Nj Nz OD OT mfa.",  # base64 of the first two digits of the bot's id
-        r"(?<![\w.-])(?:(?:M[Tjz]|N[DTjz]|O[DT])[\w-]{22,26}\.[\w-]{6,7}\.[\w-]{27,45}|mfa\.[\w-]{60,100}+)"
+        r"(?:[MNO](?<![\w.-].)[DTjz][\w-]{22,26}\.[\w-]{6,7}\.[\w-]{27,45}|m(?<![\w.-].)fa\.[\w-]{60,100}+)"
         r"(?![\w-]|\.\w)",
     ),
     _form(

@@ -20,7 +20,7 @@ def grouped(digits: str, separator: str, sizes: tuple[int, ...]) -> str:
 
 
 def test_cards_are_found_with_each_separator() -> None:
-    for separator in (" ", "-", ".", "\u00a0", "\u202f", "\u2009"):
+    for separator in (" ", "-", ".", "\u00a0", "\u202f", "\u2009", "\u2011"):
         for digits, sizes in ((VISA, (4, 4, 4, 4)), (AMEX, (4, 6, 5))):
             card = grouped(digits, separator, sizes)
             for text in (card, f"card {card}, 12/27", f"No. {card}.", f"{card}{separator}124", f"42 {card}"):

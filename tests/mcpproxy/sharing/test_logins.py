@@ -64,6 +64,7 @@ def test_what_is_not_a_login_stays() -> None:
         "systemctl restart mysql; ps -p1; mkdir -px",
         "mysql -u root && cp -pr a b",
         "redis-cli -a $PASSWORD",
+        'mysql -p\\" x',
         "my-mysql -pS3cret9",
     ):
         assert found(text) == [], text
