@@ -22,8 +22,8 @@ from mcpproxy.sharing.pseudonyms import PSEUDONYM
 MAX_CHARACTERS_BEFORE: Final = 4
 """How many of `+/_-`, counted from the start of a word, may precede the base64 in it."""
 
-_BASE64_WORD: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20,}+={0,2}")
-_BASE64_PIECE: Final = re.compile(r"[A-Za-z0-9]{20,}+={0,2}")
+_BASE64_WORD: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16,}+={0,2}")
+_BASE64_PIECE: Final = re.compile(r"[A-Za-z0-9]{16,}+={0,2}")
 _NEXT_LINE: Final = re.compile(r"[ \t]{0,8}+\r?\n[ \t]{0,40}+(?P<line>[A-Za-z0-9+/_-]++={0,2})")
 _CHARACTER_BEFORE: Final = re.compile(r"[+/_-]")
 _HEX_WORD: Final = re.compile(r"(?<![A-Za-z0-9])(?:0[xX])?(?P<digits>(?:[0-9A-Fa-f]{2}){12,}+)(?![A-Za-z0-9])")

@@ -38,8 +38,8 @@ MAX_USER_NAMES: Final = 50
 MIN_USER_CHARS: Final = 3
 MIN_ENCODED_USER_CHARS: Final = 5
 """The length of the shortest user's name whose hexadecimal digits are not taken for a number."""
-_MAX_UNDECODED_CHARS: Final = 14
-"""A longer value is found by decoding: `encodings` decodes words from 20 characters of base64 on."""
+_MAX_UNDECODED_CHARS: Final = 11
+"""A longer value is found by decoding: `encodings` decodes words from 16 characters of base64, or 24 of hexadecimal."""
 _MAX_COUNTED: Final = 200_000
 """How many values are told apart when those beyond the limit are counted."""
 

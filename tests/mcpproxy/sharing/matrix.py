@@ -19,8 +19,8 @@ from mcpproxy.sharing.share import ShareOptions, redacted_copy
 from tests.mcpproxy.sharing.leftovers import left, readings
 from tests.mcpproxy.sharing.other_places import NAMES, OTHER_PLACES, WORDS, as_numbers, under_names
 from tests.mcpproxy.sharing.places import ONE_LINE, PLACES, Place, Tape
-from tests.mcpproxy.sharing.secret_forms import PERSONAL, Planted, fresh, planted
-from tests.mcpproxy.sharing.spellings import SPELLINGS, WRAPPED
+from tests.mcpproxy.sharing.secret_forms import HARD, PERSONAL, Planted, fresh, planted
+from tests.mcpproxy.sharing.spellings import SPELLINGS, UNDECODED, WRAPPED
 from tests.mcpproxy.sharing.written import HEADER
 
 SEED: Final = 47
@@ -108,6 +108,21 @@ def _everywhere(tape: Tape, secrets: Callable[[], list[Planted]]) -> list[_Group
     ]
 
 
+def hard(folder: Path) -> Matrix:
+    """What is left of kinds that `share` does not recognise, and of all others in spellings that it does not decode.
+
+    Args:
+        folder: where the capture and its copy are written.
+    """
+    random = Random(SEED + 2)
+    tape = _with_header()
+    groups = [_plant(tape, place, plant, fresh(random, HARD)) for place, plant in PLACES.items()]
+    place = "text of a resource"
+    for spelling, spell in UNDECODED.items():
+        groups.append(_plant(tape, place, PLACES[place], fresh(random), spelling, spell))
+    return _shared(tape, groups, folder / "hard", ShareOptions(keep_unparsed=True, compares=False))
+
+
 def in_other_places(folder: Path) -> Matrix:
     """What is left of every kind at all other places, where it is written as it is.
 
@@ -164,7 +179,7 @@ def _shared(tape: Tape, groups: list[_Group], folder: Path, options: ShareOption
         for secret in group.secrets:
             cell = Cell(secret.kind, group.place, group.spelling)
             matrix.planted.append(cell)
-            if left(secret.secret, text):
+            if left(secret.secret, text) or left((SPELLINGS | UNDECODED)[group.spelling](secret.secret), text):
                 matrix.left.append(cell)
     return matrix
 
@@ -215,7 +230,7 @@ def part(folder: Path) -> str:
     Args:
         folder: where captures are written: `common/original.mcpcap`, `personal/…`, `others/…`, and their copies.
     """
-    common, others = in_each_spelling(folder), in_other_places(folder)
+    common, others, weak = in_each_spelling(folder), in_other_places(folder), hard(folder)
     kinds, places, spellings = (dict.fromkeys(cell[index] for cell in common.planted) for index in range(3))
     other_places = dict.fromkeys(cell.place for cell in others.planted)
     counts = f"{len(kinds)} kinds, at {len(places)} places in {len(spellings)} spellings"
@@ -224,22 +239,41 @@ def part(folder: Path) -> str:
     )
     return "\n".join(
         [
+            "What `share` does not recognise, at each place, and what it does not decode, of each kind:",
+            *totals(weak),
+            "",
             f"Of {len(common.planted):,} secrets of {counts}, {len(common.left):,} are left.",
             *table(common, "spelling"),
             *table(common, "place"),
+            "",
+            f"{second}, {len(others.left):,} are left.",
+            *table(others, "place"),
             "",
             f"Kinds: {_listed(kinds)}.",
             "",
             f"Places: {_listed(places)}.",
             "",
-            f"Spellings: {_listed(spellings)}.",
-            "",
-            f"{second}, {len(others.left):,} are left.",
-            *table(others, "place"),
-            "",
             f"Other places: {_listed(other_places)}.",
+            "",
+            f"Spellings: {_listed(spellings)}.",
         ]
     )
+
+
+def totals(matrix: Matrix) -> list[str]:
+    """The lines of a table of what is left of hard kinds, and in each spelling that is not decoded."""
+
+    def row(cell: Cell) -> str:
+        return cell.kind if cell.spelling == "plain" else cell.spelling
+
+    planted, left = (Counter(map(row, cells)) for cells in (matrix.planted, matrix.left))
+    rows = sorted(planted, key=lambda name: (-left[name] / planted[name], name))
+    return [
+        "",
+        "| kind or spelling | left |",
+        "|---|---|",
+        *(f"| {name} | {left[name]}/{planted[name]} |" for name in rows),
+    ]
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -171,6 +171,20 @@ PERSONAL: Final = {
 }
 """What only `--personal` replaces."""
 
+HARD: Final = {
+    "password in a sentence": "the password is «{l6}{d2}»",
+    "host without a scheme": "«{l8}.{l7}.io»",
+    "host without a scheme, with a port": "cannot reach «{l8}.{l7}.io»:8443",
+    "home directory after ~": "~«u{l8}»/projects",
+    "directory outside of home directories": "/srv/«{l9}»/projects",
+    "social security number": "{n1}{d2}-{n1}{d1}-{d4}",
+    "passport": "C{U8}",
+    "wallet": "0x{h40}",
+    "coordinates": "52.{n1}{d6}, 13.{n1}{d6}",
+    "token directly after a letter": "keydapi{h32}",
+}
+"""What a reader recognises, and `share` does not."""
+
 FORMS: Final = {**OWN, **SERVICES}
 
 _FIELD: Final = re.compile(

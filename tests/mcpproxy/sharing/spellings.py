@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import zlib
 from collections.abc import Callable
 from textwrap import wrap
 from typing import Final
@@ -69,3 +70,14 @@ SPELLINGS: Final[dict[str, Callable[[str], str]]] = {
     "hex in base64": lambda text: base64_of(hexadecimal(text)),
 }
 """Each spelling of a text."""
+
+UNDECODED: Final[dict[str, Callable[[str], str]]] = {
+    "base32": lambda text: base64.b32encode(text.encode()).decode(),
+    "hex with colons": lambda text: text.encode().hex(":"),
+    "HTML entities": lambda text: "".join(f"&#{ord(char)};" for char in text),
+    "quoted-printable": lambda text: "".join(f"={byte:02X}" for byte in text.encode()),
+    "UTF-16 in base64": lambda text: base64.b64encode(text.encode("utf-16")).decode(),
+    "deflated, in base64": lambda text: base64.b64encode(zlib.compress(text.encode())).decode(),
+    "base64 four times": lambda text: base64_of(base64_of(base64_of(base64_of(text)))),
+}
+"""Spellings that `share` does not decode."""
