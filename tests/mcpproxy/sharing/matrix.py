@@ -179,7 +179,8 @@ def _shared(tape: Tape, groups: list[_Group], folder: Path, options: ShareOption
         for secret in group.secrets:
             cell = Cell(secret.kind, group.place, group.spelling)
             matrix.planted.append(cell)
-            if left(secret.secret, text) or left((SPELLINGS | UNDECODED)[group.spelling](secret.secret), text):
+            spell = UNDECODED.get(group.spelling)
+            if left(secret.secret, text) or (spell is not None and spell(secret.text) in text):
                 matrix.left.append(cell)
     return matrix
 
