@@ -13,8 +13,8 @@ _CARD: Final = re.compile(
     r"(?P<last>(?P=by)[0-9]{1,4})?))(?![0-9A-Za-z]|[.-][0-9]))[2-6]"
 )
 """`last` may be the end of the number, or the code on the back of the card."""
-_FOUR_BEFORE: Final = re.compile(r"(?<![0-9])[0-9]{4}[^0-9]\Z")
-_FOUR_AFTER: Final = re.compile(r"[^0-9][0-9]{4}(?![0-9])").match
+_FOUR_BEFORE: Final = re.compile(r"(?<![^\s,;|])[0-9]{4}[^0-9]\Z")
+_FOUR_AFTER: Final = re.compile(r"[^0-9][0-9]{4}(?![^\s,;|])").match
 _ISSUED: Final = re.compile(
     r"4(?:[0-9]{15}|[0-9]{18})"  # Visa
     r"|(?:5[1-5][0-9]{2}|222[1-9]|22[3-9][0-9]|2[3-6][0-9]{2}|27[01][0-9]|2720)[0-9]{12}"  # Mastercard

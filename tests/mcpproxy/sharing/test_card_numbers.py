@@ -32,6 +32,12 @@ def test_cards_in_a_row_are_found() -> None:
     assert found(f"{card} {card}\n{card}") == [card] * 3
 
 
+def test_a_card_next_to_a_port_or_a_year_is_found() -> None:
+    card = "4539 1488 0343 6467"
+    for text in (f"[::1]:8443\n{card}", f"at {card} 2027-01-01", f"a:1234 {card}, 12:3456"):
+        assert found(text) == [card], text
+
+
 def test_the_cards_of_each_issuer_are_valid() -> None:
     for digits in (VISA, AMEX, "5555555555554444", "2223003122003222", "6011111111111117", "30569309025904"):
         assert is_card_number(digits), digits

@@ -1,6 +1,7 @@
 """Secrets of every kind, at every place and in every spelling: what `share` leaves is what its page says."""
 
 import json
+import re
 from pathlib import Path
 from random import Random
 
@@ -11,7 +12,7 @@ from captures.reader import Capture
 from mcpproxy.sharing import redacted_copy
 from mcpproxy.sharing.scan import likely_secrets
 from tests.mcpproxy.sharing.leftovers import left, readings
-from tests.mcpproxy.sharing.matrix import part, rewritten
+from tests.mcpproxy.sharing.matrix import in_each_spelling, part, rewritten
 from tests.mcpproxy.sharing.secret_forms import fresh
 from tests.mcpproxy.sharing.spellings import SPELLINGS, escaped
 from tests.mcpproxy.sharing.written import written
@@ -26,11 +27,18 @@ def measured(tmp_path_factory: pytest.TempPathFactory, secret_rules: None) -> tu
     return part(folder), folder
 
 
-@pytest.mark.costly("34,000 secrets are planted, shared and looked for")
+@pytest.mark.costly("14,000 secrets are planted, shared and looked for")
 def test_the_page_says_what_is_left(measured: tuple[str, Path]) -> None:
     page = PAGE.read_text("utf-8")
     # If this fails, look at what has become weaker. If it should be so, or is better than before: `make share-docs`.
     assert rewritten(page, measured[0]) == page
+
+
+@pytest.mark.soak
+def test_of_all_combinations_no_other_kind_is_left(secret_rules: None, tmp_path: Path) -> None:
+    page = PAGE.read_text("utf-8")
+    left = in_each_spelling(tmp_path, share=1).left
+    assert [cell for cell in left if not re.search(rf"^\|.*{re.escape(cell.kind)}", page, re.MULTILINE)] == []
 
 
 @pytest.mark.costly("it scans all of them, and their copy")
