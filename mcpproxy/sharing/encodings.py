@@ -22,12 +22,8 @@ from mcpproxy.sharing.pseudonyms import PSEUDONYM
 MAX_CHARACTERS_BEFORE: Final = 4
 """How many of `+/_-`, counted from the start of a word, may precede the base64 in it."""
 
-<<<<<<< HEAD
-_BASE64_WORD: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16,}+={0,2}")
-=======
 _BASE64_WORD: Final = re.compile(r"(?<![A-Za-z0-9+/_-])(?=[a-z0-9+/_-]{0,200}[A-Z])[A-Za-z0-9+/_-]{16,}+={0,2}")
 """A text in base64 has capital letters; most paths, hashes and names of functions have none."""
->>>>>>> s3
 _BASE64_PIECE: Final = re.compile(r"[A-Za-z0-9]{16,}+={0,2}")
 _NEXT_LINE: Final = re.compile(r"[ \t]{0,8}+\r?\n[ \t]{0,40}+(?P<line>[A-Za-z0-9+/_-]++={0,2})")
 _CHARACTER_BEFORE: Final = re.compile(r"[+/_-]")
