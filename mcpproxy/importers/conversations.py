@@ -134,14 +134,13 @@ class _Conversation:
     def add(self, event: Event) -> None:
         """Takes the next event."""
         self._is_used |= not isinstance(event, ServerStart)
-        if isinstance(event, LoggedFrame):
-            if not self._form.is_verbatim:
-                event = event._replace(raw=_on_one_line(event.raw))
-            event = event._replace(side=self._sides.observe(event.raw, event.side))
-        is_first = isinstance(event, LoggedFrame) and event.side == "c2s" and bool(event.raw.strip())
-        is_first = is_first and not self._has_client
-        self._has_client |= is_first
         self._has_exited |= isinstance(event, ServerExit)
+        is_first = False
+        if isinstance(event, LoggedFrame):
+            raw = event.raw if self._form.is_verbatim else _on_one_line(event.raw)
+            event = event._replace(raw=raw, side=self._sides.observe(raw, event.side))
+            is_first = event.side == "c2s" and not self._has_client and bool(raw.strip())
+            self._has_client |= is_first
         if self._held is None:
             self._write(event)
             return
@@ -183,11 +182,10 @@ class _Conversation:
             self._write(event)
 
     def _write(self, event: Event) -> None:
-        is_exact = self._advance(event.stamp_ns)
+        is_exact = self._advance(event.stamp_ns) and not (isinstance(event, LoggedFrame) and not event.is_time_exact)
         for entry in self._entries(event):
-            if entry.rec == "frame" and not (is_exact and isinstance(event, LoggedFrame) and event.is_time_exact):
-                entry = entry._replace(middle=with_inexact_time(entry.middle))
-            self._output.append(self._lines.line(self._t_ns, entry.rec, entry.middle))
+            middle = entry.middle if is_exact or entry.rec != "frame" else with_inexact_time(entry.middle)
+            self._output.append(self._lines.line(self._t_ns, entry.rec, middle))
 
     def _advance(self, stamp_ns: int | None) -> bool:
         """Sets the time of the next records; returns whether it is exactly that of the log, which may go backwards."""

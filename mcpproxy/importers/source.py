@@ -30,6 +30,8 @@ class Log:
     def __init__(self, file: BinaryIO, file_name: str) -> None:
         """`file_name` is the last part of its path; empty for stdin."""
         self.file_name = file_name
+        self.name = safe_name(Path(file_name).stem) if file_name else "stdin"
+        """The name of a conversation in it that has none of its own."""
         self.file: BinaryIO = io.BufferedReader(_Decoded(file), _PIECE)
         """All bytes of it, to be read once."""
         head = b""
@@ -38,11 +40,6 @@ class Log:
         self.head = head
         """At most the first MiB."""
         self.file = io.BufferedReader(_Chain(head, self.file), _PIECE)
-
-    @property
-    def name(self) -> str:
-        """The name of a conversation in it that has none of its own."""
-        return safe_name(Path(self.file_name).stem) if self.file_name else "stdin"
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yields its lines with their numbers, from 1, without blank ones; see `read_lines`."""
