@@ -20,7 +20,7 @@ class Nesting:
         self._depth = 0
 
     def end(self, line: bytes, start: int = 0) -> int | None:
-        """Takes a line from `start` on; returns the offset after the bracket that closes all, or None if it is missing."""
+        """Takes a line from `start` on; returns the offset after the bracket that closes all, None if it is missing."""
         for match in _TOKEN.finditer(line, start):
             if match.lastgroup == "open":
                 self._depth += 1

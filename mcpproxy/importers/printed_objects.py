@@ -1,6 +1,7 @@
 """Objects as Python and JavaScript print them: `Request(id=1, params={'a': None})`, `{ id: 1, params: [Object] }`.
 
-What they print is not JSON, and may leave out what is nested. The reader is linear and bounded in depth.
+What they print is not JSON, and may leave out what is nested, or be cut by a log. The reader is linear and bounded in
+depth.
 """
 
 import json
@@ -46,7 +47,7 @@ class PrintedObject:
 
 
 def printed_object(text: str) -> PrintedObject | None:
-    """Returns the object with which a text begins; None if there is none.
+    """Returns the object with which a text begins, as far as it goes; None if there is none.
 
     Args:
         text: `{'a': 1}` or `{ a: 1 }`, with or without the name of a class in front; `Name(a=1)`; or `a=1 b=2`. What
@@ -83,7 +84,7 @@ class _Reader:
 
     def members(self) -> dict[str, Any]:
         """Returns the object at the beginning."""
-        if self._kind == "name" and self._text.startswith("=", self._offset):
+        if self._names_argument:
             return self._pairs("=", "", 0)
         value = self._value(0)
         if not isinstance(value, dict):
@@ -97,6 +98,10 @@ class _Reader:
     @property
     def _word(self) -> str:
         return self._match[0] if self._match else ""
+
+    @property
+    def _names_argument(self) -> bool:
+        return self._kind == "name" and self._text.startswith("=", self._offset)
 
     def _next(self) -> None:
         while match := _TOKEN.match(self._text, self._offset):
@@ -112,18 +117,24 @@ class _Reader:
         self._next()
         return True
 
+    def _is_cut(self) -> bool:
+        """Whether the text ends here, or goes on with something that is never printed."""
+        self.is_whole &= self._match is not None
+        return self._match is None
+
     def _value(self, depth: int) -> Any:
         if depth > MAX_PRINTED_DEPTH:
             raise _Unreadable
         kind, word = self._kind, self._word
+        if not kind:
+            return self._hidden()
         if kind == "text":
             return self._string()
         self._next()
         if kind in ("number", "big"):
             return self._number(word.rstrip("n"))
         if kind == "hidden":
-            self.is_whole = False
-            return _HIDDEN
+            return self._hidden()
         if kind == "name":
             return self._named(word, depth)
         if word == "{":
@@ -150,7 +161,7 @@ class _Reader:
 
     def _called(self, depth: int) -> Any:
         """The arguments of a constructor: its names and values, or its only value."""
-        if self._kind == "name" and self._text.startswith("=", self._offset):
+        if self._names_argument:
             return self._pairs("=", ")", depth)
         items = self._items(")", depth)
         # `Map(1) { … }` of JavaScript.
@@ -170,9 +181,13 @@ class _Reader:
                 self.is_whole = False
                 self._next()
                 continue
-            if not end and self._kind != "name":
+            if not end and not self._names_argument:
+                return pairs
+            if self._is_cut():
                 return pairs
             name = self._name()
+            if self._is_cut():
+                return pairs
             if not self._takes(mark):
                 raise _Unreadable
             value = self._value(depth + 1)
@@ -180,7 +195,7 @@ class _Reader:
             is_unset = mark == "=" and value is None and name != "id"
             if value is not _HIDDEN and value is not _UNDEFINED and not is_unset:
                 pairs[name] = value
-            if not self._takes(",") and end and not (self._kind == "mark" and self._word == end):
+            if not self._takes(",") and end and not self._is_cut() and not (self._kind == "mark" and self._word == end):
                 raise _Unreadable
         return pairs
 
@@ -194,16 +209,18 @@ class _Reader:
         return word
 
     def _items(self, end: str, depth: int) -> list[Any]:
-        items = []
+        items: list[Any] = []
         while not self._takes(end):
             if self._kind == "more":
                 self.is_whole = False
                 self._next()
                 continue
+            if self._is_cut():
+                return items
             value = self._value(depth + 1)
             if value is not _HIDDEN:
                 items.append(None if value is _UNDEFINED else value)
-            if not self._takes(",") and not (self._kind == "mark" and self._word == end):
+            if not self._takes(",") and not self._is_cut() and not (self._kind == "mark" and self._word == end):
                 raise _Unreadable
         return items
 
@@ -211,7 +228,7 @@ class _Reader:
         """A string, which JavaScript may have split: `'a\\n' + 'b'`."""
         parts = [_unescaped(self._word.removeprefix("b")[1:-1])]
         self._next()
-        while self._takes("+"):
+        while self._takes("+") and not self._is_cut():
             if self._kind != "text":
                 raise _Unreadable
             parts.append(_unescaped(self._word[1:-1]))

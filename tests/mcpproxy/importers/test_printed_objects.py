@@ -68,10 +68,23 @@ def test_strings_that_javascript_splits_are_joined() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "hello", "{", "{'a'", "{'a': 1", "[1]", "a=", "{1, 2}", "{'a': 1 'b': 2}", "9" * 5000, "x=" + "9" * 5000],
+    ["", "hello", "[1]", "F(", "{1, 2}", "{'a': 1 'b': 2}", "{]", "9" * 5000, "x=" + "9" * 5000],
 )
 def test_other_text_is_no_object(text: str) -> None:
     assert printed_object(text) is None
+
+
+def test_an_object_that_is_cut_is_read_as_far_as_it_goes() -> None:
+    text = "Request(id=1, params={'a': [1, {'b': 'x', 'c': 'yy'}]}, method='z')"
+    for end in range(len("Request(id=1"), len(text)):
+        printed = printed_object(text[:end])
+        assert printed is not None, text[:end]
+        assert not printed.is_whole
+        assert printed.members["id"] == 1
+        assert printed.members.get("method", "z") == "z"
+    printed = printed_object(text[: text.index("'yy'") + 2])
+    assert printed is not None
+    assert printed.members == {"id": 1, "params": {"a": [1, {"b": "x"}]}}
 
 
 def test_depth_is_bounded() -> None:

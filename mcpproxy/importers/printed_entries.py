@@ -1,0 +1,77 @@
+"""Entries of logs that end with an object, which may span lines."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from mcpproxy.importers.events import LeftOut
+from mcpproxy.importers.json_text import Nesting
+from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log
+
+_COMPOSED: Final = re.compile(rb"[\w.-]{1,64} +\| ").match
+"""What docker compose puts in front of a line: the name of the container."""
+_VERSION: Final = b"jsonrpc"
+_CONTINUES: Final = re.compile(rb"[\s}\])]").match
+
+
+@dataclass
+class Entry:
+    """An entry that ends with an object."""
+
+    number: int
+    """The line in which it begins."""
+    before: bytes
+    """The line before it, if that ends with no object."""
+    prefix: bytes
+    """What stands in front of the object, in its line."""
+    lines: list[bytes] = field(default_factory=list)
+    is_closed: bool = False
+    """Whether all brackets of the object are closed."""
+
+    @property
+    def body(self) -> bytes:
+        """The object, and what follows it in its last line."""
+        return b"\n".join(self.lines)
+
+
+def printed_entries(log: Log, find: Callable[[bytes], int | None]) -> Iterator[Entry | LeftOut]:
+    """Yields the entries of a log in order, and lines that are too long.
+
+    A line continues an object that is not closed if it is indented or begins with a closing bracket, but an object that
+    is not a message gives way to one that is.
+
+    Args:
+        log: the log.
+        find: returns where in a line an object begins; None if the line has none.
+    """
+    entry: Entry | None = None
+    nesting, size, before, is_message = Nesting(), 0, b"", False
+    for number, line in log.lines():
+        if len(line) > MAX_INPUT_LINE_BYTES:
+            yield LeftOut(f"line {number}", f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
+            continue
+        composed = _COMPOSED(line)
+        text = line[composed.end() if composed else 0 :].rstrip(b"\r\n")
+        has_version = _VERSION in text
+        is_next = has_version and not is_message and find(text) is not None
+        if entry is not None and _CONTINUES(text) and not is_next and size + len(text) <= MAX_INPUT_LINE_BYTES:
+            entry.lines.append(text)
+            size, is_message = size + len(text), is_message or has_version
+            entry.is_closed = nesting.end(text) is not None
+        elif entry is not None:
+            yield entry
+            entry, before = None, b""
+        if entry is None:
+            start = find(text)
+            if start is None:
+                before = text
+                continue
+            entry = Entry(number, before, text[:start], [text[start:]])
+            nesting, size, before, is_message = Nesting(), len(text), b"", has_version
+            entry.is_closed = nesting.end(text, start) is not None
+        if entry.is_closed:
+            yield entry
+            entry = None
+    if entry is not None:
+        yield entry
