@@ -11,6 +11,7 @@ from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log
 
 _COMPOSED: Final = re.compile(rb"[\w.-]{1,64} +\| ").match
 """What docker compose puts in front of a line: the name of the container."""
+_COLOURS: Final = re.compile(rb"\x1b\[[0-9;]{0,32}m").sub
 _VERSION: Final = b"jsonrpc"
 _CONTINUES: Final = re.compile(rb"[\s}\])]").match
 
@@ -51,8 +52,9 @@ def printed_entries(log: Log, find: Callable[[bytes], int | None]) -> Iterator[E
         if len(line) > MAX_INPUT_LINE_BYTES:
             yield LeftOut(f"line {number}", f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB")
             continue
-        composed = _COMPOSED(line)
-        text = line[composed.end() if composed else 0 :].rstrip(b"\r\n")
+        plain = _COLOURS(b"", line) if b"\x1b" in line else line
+        composed = _COMPOSED(plain)
+        text = plain[composed.end() if composed else 0 :].rstrip(b"\r\n")
         has_version = _VERSION in text
         is_next = has_version and not is_message and find(text) is not None
         if entry is not None and _CONTINUES(text) and not is_next and size + len(text) <= MAX_INPUT_LINE_BYTES:
