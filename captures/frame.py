@@ -48,7 +48,10 @@ class Frame(Struct):
     skipped: int = 0
     """How many record numbers are missing right before it; see `Record.skipped`."""
     is_partial: bool = False
-    """Whether parts of it are lost, or its end was never recorded: neither peer is to blame for its state."""
+    """Whether parts of it are lost, or its end was never recorded, or was not in an imported log: neither peer is to
+    blame for its state."""
+    time_is_exact: bool = True
+    """False if `t_ns` is only about right, or unknown: the imported log has no exact time of this frame."""
 
     @property
     def is_ignored(self) -> bool:

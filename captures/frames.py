@@ -190,9 +190,11 @@ def _without_data(direction: Direction) -> tuple[Envelope, Any, bool]:
     return judge_and_read(b"", direction, "sse_event", whole=True, limit=MAX_READER_JUDGED_BYTES)
 
 
-_UNUSUAL: Final = frozenset({"parts", "delim", "whole", "conn", "exchange", "unit", "event", "event_id"})
+_UNUSUAL: Final = frozenset(
+    {"parts", "delim", "whole", "conn", "exchange", "unit", "event", "event_id", "time_is_exact"}
+)
 """Members that a `frame` record from stdio seldom has."""
-_ODD: Final = frozenset({"parts", "delim", "whole", "event"})
+_ODD: Final = frozenset({"parts", "delim", "whole", "event", "time_is_exact"})
 """Those of `_UNUSUAL` that a `frame` record from HTTP seldom has, either."""
 
 
@@ -211,7 +213,9 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
         return None
     event = values["event"] if isinstance(values.get("event"), str) else None
     verdict, body, is_as_written = (
-        (UNJUDGED, None, False) if event else judge_and_read(raw, direction, unit, whole=whole, limit=limit)
+        (UNJUDGED, None, False)
+        if event or values.get("partial") is True
+        else judge_and_read(raw, direction, unit, whole=whole, limit=limit)
     )
     return Frame(
         seq=record.seq,
@@ -227,7 +231,8 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
         event_id=values["event_id"] if isinstance(values.get("event_id"), str) else None,
         event=event,
         skipped=record.skipped,
-        is_partial=not is_complete,
+        is_partial=not is_complete or values.get("partial") is True,
+        time_is_exact=values.get("time_is_exact") is not False,
         body=body,
         id_again=values.get("id_again") is True,
         is_as_written=is_as_written,

@@ -201,6 +201,8 @@ def frame_members(
     event: str | None = None,
     id_again: bool = False,
     fault: str | None = None,
+    partial: bool = False,
+    time_is_exact: bool = True,
 ) -> bytes:
     """The middle of a `frame` record.
 
@@ -218,6 +220,8 @@ def frame_members(
         event: the type of an SSE event that is not `message`.
         id_again: whether the event itself names the id, which is that of the frame before.
         fault: the type of the exception that kept us from judging it; `verdict` is then `UNJUDGED`.
+        partial: whether an imported log holds only the beginning of it.
+        time_is_exact: False if an imported log has no exact time of it.
     """
     middle = _place(direction, conn, exchange, unit, event_id)
     if id_again:
@@ -231,9 +235,10 @@ def frame_members(
         middle += b',"delim":%b' % _escape(delim.decode())
     if not whole:
         middle += b',"whole":false'
-    if parts is not None:
-        return middle + b',"parts":%d,"size":%d' % parts
-    return middle + payload(raw)
+    if partial:
+        middle += b',"partial":true'
+    middle += payload(raw) if parts is None else b',"parts":%d,"size":%d' % parts
+    return middle if time_is_exact else with_inexact_time(middle)
 
 
 def with_inexact_time(middle: bytes) -> bytes:

@@ -312,6 +312,8 @@ class Checker:
         """Drop the findings that others replace, and count repeated ones; return those to report."""
         if not findings:
             return findings
+        if not self._fold.is_verbatim or self._fold.has_inexact_times:
+            findings = [finding for finding in findings if self._is_provable(finding)]
         if len(findings) > 1:
             findings = _without_replaced(findings)
         if self._fold.routing.guesses:
@@ -323,6 +325,13 @@ class Checker:
                     self._causes.put(session, {})
                 self._causes[session][finding.rule] = None
         return [finding for finding in findings if self._is_news(finding)]
+
+    def _is_provable(self, finding: Finding) -> bool:
+        """Whether the capture has the bytes and times that a rule needs."""
+        rule = rules()[finding.rule]
+        return (self._fold.is_verbatim or not rule.needs_bytes) and not (
+            rule.needs_time and self._fold.has_inexact_times
+        )
 
     def _is_guess(self, finding: Finding) -> bool:
         return rules()[finding.rule].needs_session and self._fold.routing.is_guess(finding.session)

@@ -349,8 +349,15 @@ class Call(Struct, eq=False):
 
     @property
     def is_timely(self) -> bool:
-        """Whether its latency counts, as in SQL: its final result or an error came, and it had not been cancelled."""
-        return (self.outcome is _RESULT or self.outcome in ERRORS) and self.cancelled_ns is None
+        """Whether its latency counts, as in SQL: it was answered before any cancellation, and both times are exact."""
+        is_answered = self.outcome is _RESULT or self.outcome in ERRORS
+        return is_answered and self.cancelled_ns is None and self.has_exact_times
+
+    @property
+    def has_exact_times(self) -> bool:
+        """Whether the times of its request and its response, if it has one, are exact: always, except in imports."""
+        response = self.response
+        return self.request.frames[0].time_is_exact and (response is None or response.frames[-1].time_is_exact)
 
     @property
     def is_due(self) -> bool:

@@ -66,6 +66,10 @@ class Fold:
         self.wall_ns: int | None = None
         """Wall clock when the capture opened."""
         self.observed_start = False
+        self.is_verbatim = True
+        """Whether frames are the bytes that crossed; False for imported logs that have text or objects instead."""
+        self.has_inexact_times = False
+        """Whether the time of any frame so far is not exact."""
         """Whether the recording began before the server's first byte."""
         self.ending: str | None = None
         """How the recording ended; None as long as there is no close record."""
@@ -181,6 +185,8 @@ class Fold:
             if item.skipped:
                 self.note_loss(item.skipped)
             self.t_ns = item.t_ns
+            if not item.time_is_exact:
+                self.has_inexact_times = True
             body, exchange = item.body, item.exchange
             if exchange is not None and item.event_id is not None:
                 self.event_ids.on_event(
@@ -448,6 +454,7 @@ class Fold:
         is_first = self._segment <= 1
         self.begins_at = 0 if is_first else record.seq
         self.observed_start = self.routing.observed_start = is_first and members.get("observed_start") is True
+        self.is_verbatim = members.get("verbatim") is not False
         self.exchanges.is_whole = self.observed_start
         self.exchanges.upstream = text_of(members.get("upstream")) or ""
         self.routing.transport = self.transport

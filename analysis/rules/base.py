@@ -86,7 +86,9 @@ class Rule:
     at_end: ClassVar[bool] = False
     """[E]: decided when the session or the capture ends."""
     needs_time: ClassVar[bool] = False
-    """[T]: silent if the stamps are not in real time."""
+    """[T]: silent if times are not exact, as in some imported logs."""
+    needs_bytes: ClassVar[bool] = False
+    """[B]: about bytes as they crossed; silent if the capture holds the text of a log instead."""
     needs_http: ClassVar[bool] = False
     """[H]: applies over HTTP only."""
     needs_lists: ClassVar[bool] = False

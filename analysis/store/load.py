@@ -262,6 +262,7 @@ class _Load:
                 self._wall_ns,
                 frame.seq,
                 frame.t_ns,
+                frame.time_is_exact,
                 frame.dir,
                 session.number,
                 integer(conn) or 0 if conn else 0,

@@ -67,6 +67,7 @@ def row_of(call: Call) -> Row:
         error,
         started if started == sent_ns else integer(started),
         call.ended_ns,
+        call.has_exact_times,
         0 if started == sent_ns else integer(started - sent_ns),
         0 if call.spans is None else call.waiting_ns,
         _size(request),

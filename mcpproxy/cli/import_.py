@@ -17,8 +17,8 @@ from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.capture_files import CaptureFiles
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.importers.conversations import Conversations
-from mcpproxy.importers.events import LeftOut, Remark
 from mcpproxy.importers.form import Form, fitting_forms, forms
+from mcpproxy.importers.log_items import LeftOut, Remark
 from mcpproxy.importers.source import InvalidLine, Log
 from mcpproxy.wording.counts import count_text
 

@@ -20,8 +20,8 @@ from captures.record import Record, decode
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.rule import no_rule
 from mcpproxy.importers.case import Case
-from mcpproxy.importers.events import LeftOut
 from mcpproxy.importers.forms.trace import cases
+from mcpproxy.importers.log_items import LeftOut
 from mcpproxy.importers.source import read_lines
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise

@@ -200,7 +200,7 @@ class CaptureTraffic:
         row = _row_of(context)
         if isinstance(message, Response | Notification):
             row = row._replace(facts=_plain(facts(context, None)))
-        if call is not None and call.latency_ns is not None:
+        if call is not None and call.latency_ns is not None and call.has_exact_times:
             row = row._replace(took_ns=call.latency_ns)
         payload = NONE if message.index is not None else self._payload(message.frames)
         number = traffic.add(self._capture, message.seq, message.t_ns, context.session.number, row, payload)

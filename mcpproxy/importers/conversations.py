@@ -13,7 +13,9 @@ from captures.record import with_inexact_time
 from captures.verdict import Direction
 from mcpproxy.importers.capture_lines import MAX_NS, CaptureLines
 from mcpproxy.importers.case import Case
-from mcpproxy.importers.events import (
+from mcpproxy.importers.form import Form
+from mcpproxy.importers.guessed_sides import SideGuesser
+from mcpproxy.importers.log_items import (
     SINCE_1970,
     Event,
     LeftOut,
@@ -22,8 +24,6 @@ from mcpproxy.importers.events import (
     ServerExit,
     ServerStart,
 )
-from mcpproxy.importers.form import Form
-from mcpproxy.importers.guessed_sides import SideGuesser
 from mcpproxy.importers.opening import is_initialize, opens
 from mcpproxy.importers.source import InvalidLine
 from mcpproxy.importers.stdio import Pipes

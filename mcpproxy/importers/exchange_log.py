@@ -15,8 +15,8 @@ from orjson import JSONDecodeError, loads
 
 from mcpproxy.importers.capture_lines import MAX_NS
 from mcpproxy.importers.case import Case, Step, Transport
-from mcpproxy.importers.events import LeftOut, Remark
 from mcpproxy.importers.http import is_metadata, path_of, speaks_mcp
+from mcpproxy.importers.log_items import LeftOut, Remark
 from mcpproxy.importers.opening import opens
 from mcpproxy.importers.source import InvalidLine
 from mcpproxy.recorder.exchange import SNIFFED
@@ -270,10 +270,12 @@ def _steps(logged: LoggedExchange, number: int, start_ns: int) -> list[Step]:
     begun = Step(answered_ns, "head", "s2c", exchange=number, head=head, lacks_body=logged.lacks_answer)
     steps = [request, begun]
     at_ns = answered_ns
-    for event in logged.events or _cut(logged.answer):
+    events = logged.events or _cut(logged.answer)
+    for event in events:
         logged_ns = ended_ns if event.at_ns is None else event.at_ns - start_ns
         at_ns = min(max(at_ns, logged_ns), max(ended_ns, at_ns))
-        is_exact = event.at_ns is not None and at_ns == logged_ns
+        # A response that is sent as a stream usually ends it, so that is when it came; with GET, the client ends it.
+        is_exact = at_ns == logged_ns if event.at_ns is not None else event is events[-1] and logged.method == b"POST"
         steps.append(Step(at_ns, "sse", "s2c", event.raw, exchange=number, is_time_exact=is_exact))
     return [*steps, _end(logged, max(ended_ns, at_ns), number)]
 

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from mcpproxy.importers import forms as package
-from mcpproxy.importers.events import Item
+from mcpproxy.importers.log_items import Item
 from mcpproxy.importers.source import Log
 
 

@@ -31,15 +31,19 @@ class Pipes:
         self._bytes[pipe] += len(data)
         return [entry for piece in self._lines[pipe].feed(data) for entry in self._entries(pipe, piece)]
 
-    def rest(self, pipe: Pipe) -> list[PendingRecord]:
-        """The unfinished line, when no more will arrive."""
-        return [entry for piece in self._lines[pipe].finish() for entry in self._entries(pipe, piece, whole=False)]
+    def rest(self, pipe: Pipe, *, is_partial: bool = False) -> list[PendingRecord]:
+        """The unfinished line, when no more will arrive; `is_partial` if its sender may have finished it."""
+        return [
+            entry
+            for piece in self._lines[pipe].finish()
+            for entry in self._entries(pipe, piece, whole=False, is_partial=is_partial)
+        ]
 
     def line(self, pipe: Pipe, raw: bytes, *, is_whole: bool) -> list[PendingRecord]:
-        """The records of one line, given without its LF; of a line that is not whole, the beginning is recorded."""
+        """The records of one line, given without its LF; if it is not whole, of its beginning."""
         if is_whole:
             return self.feed(pipe, raw + b"\n")
-        return self.feed(pipe, raw) + self.rest(pipe)
+        return self.feed(pipe, raw) + self.rest(pipe, is_partial=True)
 
     def eof(self, pipe: Pipe) -> list[PendingRecord]:
         """The sender has closed the pipe."""
@@ -62,22 +66,25 @@ class Pipes:
         sides = {side: {"frames": self._frames[side], "bytes": self._bytes[side]} for side in self._frames}
         return {**sides, "stderr": {"bytes": stderr, "recorded": stderr}}
 
-    def _entries(self, pipe: Pipe, piece: Piece, *, whole: bool = True) -> list[PendingRecord]:
+    def _entries(
+        self, pipe: Pipe, piece: Piece, *, whole: bool = True, is_partial: bool = False
+    ) -> list[PendingRecord]:
         if pipe == "stderr":
             return [PendingRecord("stderr", stderr_members(piece.raw, delim=piece.delim, whole=whole))]
-        return self._frame(pipe, piece, whole=whole)
+        return self._frame(pipe, piece, whole=whole, is_partial=is_partial)
 
-    def _frame(self, side: Direction, piece: Piece, *, whole: bool) -> list[PendingRecord]:
+    def _frame(self, side: Direction, piece: Piece, *, whole: bool, is_partial: bool) -> list[PendingRecord]:
         raw, delim = piece.raw, piece.delim
         self._frames[side] += piece.last
         if not piece.part:
-            verdict = judge(raw, side, whole=whole)
-            return [PendingRecord("frame", frame_members(side, raw, verdict, delim=delim, whole=whole))]
+            verdict = UNJUDGED if is_partial else judge(raw, side, whole=whole)
+            middle = frame_members(side, raw, verdict, delim=delim, whole=whole, partial=is_partial)
+            return [PendingRecord("frame", middle)]
         self._parts_size[side] += len(raw)
         entries = [PendingRecord("part", part_members(side, piece.part, raw))]
         if piece.last:
             parts, self._parts_size[side] = (piece.part, self._parts_size[side]), 0
-            middle = frame_members(side, b"", UNJUDGED, delim=delim, whole=whole, parts=parts)
+            middle = frame_members(side, b"", UNJUDGED, delim=delim, whole=whole, parts=parts, partial=is_partial)
             entries.append(PendingRecord("frame", middle))
         return entries
 

@@ -166,7 +166,8 @@ def row_of(item: Item, width: int) -> ConversationRow:
     is_inside = isinstance(item, MessageContext) and item.message.index is not None
     said = _said(line, width - 8 if is_inside else width)
     if isinstance(item, MessageContext) and item.answered is not None:
-        latency = ms_text(item.answered.latency_ns or 0)
+        took = ms_text(item.answered.latency_ns or 0)
+        latency = took if item.answered.has_exact_times else f"~{took}"
     return ConversationRow(
         line.way,
         [Span("  "), *said.subject] if is_inside else said.subject,

@@ -150,7 +150,8 @@ class Messages:
         yield style.paint(head)
         wall_ns = self.fold.wall_ns
         at = "" if wall_ns is None else f"  {units.local_time(wall_ns + message.t_ns)}"
-        yield _fact(style, Fact("crossed", f"+{message.t_ns / 1e9:,.6f} s{at}"))
+        about = "" if frame.time_is_exact else "about "
+        yield _fact(style, Fact("crossed", f"{about}+{message.t_ns / 1e9:,.6f} s{at}"))
         for fact in self.facts(context):
             yield _fact(style, fact)
         for fact in _findings(findings, frame.seq, message.index):

@@ -37,7 +37,7 @@ from mcpproxy.sharing.redaction import Replacement
 HELD: Final = 64 << 20
 _OF_FRAMES: Final = frozenset(
     b"seq rec t_ns dir conn exchange unit event_id id_again event kind id method code problem omitted delim whole size "
-    b"raw raw_b64 crc".decode().split()
+    b"raw raw_b64 partial time_is_exact crc".decode().split()
 )
 _Stream = tuple[str | None, int, int | None]
 
@@ -231,7 +231,9 @@ class Copier:
             if is_same and record.line and _OF_FRAMES.issuperset(values):
                 return record.line + b"\n"
         verdict: Envelope = (
-            UNJUDGED if event else judge_before_forwarding(raw, frame.dir, frame.unit, whole=frame.whole)
+            UNJUDGED
+            if event or values.get("partial") is True
+            else judge_before_forwarding(raw, frame.dir, frame.unit, whole=frame.whole)
         )
         fault = values.get("fault")
         middle = frame_members(
@@ -248,6 +250,8 @@ class Copier:
             event=event,
             id_again=frame.id_again,
             fault=self._records.text(fault, made) if isinstance(fault, str) else None,
+            partial=values.get("partial") is True,
+            time_is_exact=frame.time_is_exact,
         )
         return seal(record.seq, record.t_ns, "frame", middle)
 

@@ -142,7 +142,8 @@ def _answers(response: Response, meaning: Meaning, unread: Request | None) -> Fa
 
 
 def _latency(call: Call) -> str:
-    return duration(call.latency_ns or 0)
+    took = duration(call.latency_ns or 0)
+    return took if call.has_exact_times else f"about {took}"
 
 
 def _silence(response: Response, method: str) -> str:

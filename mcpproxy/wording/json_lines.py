@@ -87,6 +87,8 @@ def _as_judged_now(record: Record, frame: Frame) -> bytes:
         event_id=frame.event_id,
         event=frame.event,
         id_again=frame.id_again,
+        partial=record.members.get("partial") is True,
+        time_is_exact=frame.time_is_exact,
     )
     return seal(record.seq, record.t_ns, "frame", middle).removesuffix(b"}\n")
 

@@ -49,6 +49,7 @@ class InvalidUtf8(FrameRule):
     """
 
     id = "framing/invalid-utf8"
+    needs_bytes = True
     source = "2025-03-26 basic/transports; 2026-07-28 basic/transports/index"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
@@ -68,6 +69,7 @@ class Bom(AnyFrameRule):
     """
 
     id = "framing/bom"
+    needs_bytes = True
     oddities = Odd.ENVELOPE
     level = WARNING
     once = True
@@ -106,6 +108,7 @@ class StdoutNotJson(_NotJson):
     """
 
     id = "framing/stdout-not-json"
+    needs_bytes = True
     who = "server"
     impact = Impact.CONNECTION
     source = "2024-11-05 basic/transports (stdio)"
@@ -123,6 +126,7 @@ class StdinNotJson(_NotJson):
     """
 
     id = "framing/stdin-not-json"
+    needs_bytes = True
     who = "client"
     impact = Impact.CONNECTION
     source = "2024-11-05 basic/transports (stdio)"
@@ -141,6 +145,7 @@ class LspHeader(FrameRule):
     """
 
     id = "framing/lsp-header"
+    needs_bytes = True
     impact = Impact.CONNECTION
     source = "2024-11-05 basic/transports (stdio)"
 
@@ -160,6 +165,7 @@ class EmbeddedNewline(AnyFrameRule):
     """
 
     id = "framing/embedded-newline"
+    needs_bytes = True
     oddities = Odd.SPREAD
     source = "2024-11-05 basic/transports (stdio)"
 
@@ -181,6 +187,7 @@ class SeveralMessagesOnALine(AnyFrameRule):
     """
 
     id = SEVERAL
+    needs_bytes = True
     oddities = Odd.SEVERAL
     source = "2024-11-05 basic/transports (stdio)"
 
@@ -221,6 +228,7 @@ class BlankLine(FrameRule):
     """
 
     id = "framing/blank-line"
+    needs_bytes = True
     level = WARNING
     impact = Impact.HINT
     once = True
@@ -249,6 +257,7 @@ class Crlf(AnyFrameRule):
     """
 
     id = "framing/crlf"
+    needs_bytes = True
     oddities = Odd.LINE_END | Odd.SPREAD
     level = NOTE
     once = True
@@ -271,6 +280,7 @@ class TruncatedMessage(FrameRule):
     """
 
     id = "framing/truncated-message"
+    needs_bytes = True
     at_end = True
     source = "2024-11-05 basic/transports (stdio)"
 
@@ -290,6 +300,7 @@ class MissingFinalNewline(AnyFrameRule):
     """
 
     id = "framing/missing-final-newline"
+    needs_bytes = True
     oddities = Odd.LINE_END | Odd.SPREAD
     level = WARNING
     at_end = True

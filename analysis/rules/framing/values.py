@@ -50,6 +50,7 @@ class DuplicateKey(AnyFrameRule):
     """
 
     id = "framing/duplicate-key"
+    needs_bytes = True
     oddities = Odd.HIDING
     level = WARNING
     impact = Impact.WRONG
@@ -77,6 +78,7 @@ class NonJsonNumber(AnyFrameRule):
     """
 
     id = "framing/non-json-number"
+    needs_bytes = True
     oddities = Odd.HIDING
     source = "RFC 8259 §6"
 
@@ -98,6 +100,7 @@ class LoneSurrogate(AnyFrameRule):
     """
 
     id = "framing/lone-surrogate"
+    needs_bytes = True
     oddities = Odd.HIDING
     level = WARNING
     source = "RFC 8259 §8.2"

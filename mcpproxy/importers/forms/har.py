@@ -29,7 +29,6 @@ from orjson import JSONDecodeError, loads
 
 from mcpproxy.importers.capture_lines import MAX_NS
 from mcpproxy.importers.case import Case
-from mcpproxy.importers.events import LeftOut, Remark
 from mcpproxy.importers.exchange_log import (
     EndedBy,
     LoggedExchange,
@@ -42,6 +41,7 @@ from mcpproxy.importers.exchange_log import (
     looks_like_web,
 )
 from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import LeftOut, Remark
 from mcpproxy.importers.source import InvalidLine, Log
 from mcpproxy.importers.times import SECOND_NS, stamp_of_date
 

@@ -23,8 +23,8 @@ from typing import Any, Final
 
 from orjson import JSONDecodeError, dumps, loads
 
-from mcpproxy.importers.events import LoggedFrame, ServerExit, ServerStart
 from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import LoggedFrame, ServerExit, ServerStart
 from mcpproxy.importers.source import InvalidLine, Log, first_object, object_of
 from mcpproxy.importers.times import stamp_of_date
 

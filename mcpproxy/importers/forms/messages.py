@@ -19,8 +19,8 @@ from collections.abc import Iterator
 
 from orjson import JSONDecodeError, loads
 
-from mcpproxy.importers.events import LeftOut, LoggedFrame
 from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import LeftOut, LoggedFrame
 from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, first_lines
 
 _STARTS = (b'{"jsonrpc"', b'[{"jsonrpc"')

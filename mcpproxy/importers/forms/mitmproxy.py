@@ -23,7 +23,6 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
 from mcpproxy.importers.case import Case
-from mcpproxy.importers.events import LeftOut, Remark
 from mcpproxy.importers.exchange_log import (
     LoggedExchange,
     UnreadableExchange,
@@ -33,6 +32,7 @@ from mcpproxy.importers.exchange_log import (
     items_of,
 )
 from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import LeftOut, Remark
 from mcpproxy.importers.source import InvalidLine, Log
 from mcpproxy.importers.times import SECOND_NS
 from mcpproxy.wording.counts import count_text

@@ -26,8 +26,8 @@ frames or the first MiB.
 from collections.abc import Iterator
 
 from mcpproxy.importers.capture_lines import MAX_NS
-from mcpproxy.importers.events import LoggedFrame
 from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import LoggedFrame
 from mcpproxy.importers.source import InvalidLine, Log, first_object, object_of, raw_of
 
 

@@ -55,9 +55,9 @@ from typing import Any, Final, TypeVar
 
 from mcpproxy.importers.capture_lines import MAX_NS
 from mcpproxy.importers.case import WIRE, Case, Kind, Step, Transport
-from mcpproxy.importers.events import LeftOut
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.http import request_of, response_of
+from mcpproxy.importers.log_items import LeftOut
 from mcpproxy.importers.source import (
     MAX_HEAD_BYTES,
     InvalidLine,

@@ -72,7 +72,9 @@ class CallCells:
             latency_ns = min(call.latency_ns or 0, _MAX_DURATION_NS)
             calls.response[number] = filling.row_of(response.seq, row)
             calls.latency_ns[number] = latency_ns
-            self._note_duration(calls.kind[number], latency_ns)
+            calls.is_inexact[number] = not call.has_exact_times
+            if call.has_exact_times:
+                self._note_duration(calls.kind[number], latency_ns)
         elif before == code:
             if is_news:
                 calls.settled.append(number)
@@ -126,6 +128,7 @@ class CallCells:
         calls.abandoned_ns.append(-1)
         calls.kind.append(kind)
         calls.is_cancelled.append(0)
+        calls.is_inexact.append(0)
         calls.end.append(NONE)
         calls.outcome.append(OPEN)
 

@@ -88,6 +88,8 @@ class Calls:
         """Number of its kind among `Reading.kinds`."""
         self.is_cancelled = array("B")
         """Whether it was cancelled, even if it was answered later."""
+        self.is_inexact = array("B")
+        """Whether the time of its request or its response is not exact, as in some imported logs."""
         self.end = array("I")
         """Row with which it ended: of the response or, if that came first, of the cancellation or of the failure of its
         HTTP exchange; NONE if it has not ended."""
@@ -140,7 +142,7 @@ class Columns:
             (self.usual_ns,),
             (
                 *(calls.request, calls.response, calls.latency_ns, calls.abandoned_ns),
-                *(calls.kind, calls.is_cancelled, calls.end, calls.outcome),
+                *(calls.kind, calls.is_cancelled, calls.is_inexact, calls.end, calls.outcome),
             ),
             (calls.settled,),
             (self.begun, self.begun_numbers),

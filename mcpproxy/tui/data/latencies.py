@@ -139,7 +139,7 @@ class Latencies:
                     self._errors[kind] += 1
                     self._stale.add(kind)
                 continue
-            if outcome in _ANSWERED:
+            if outcome in _ANSWERED and not calls.is_inexact[number]:
                 durations = self._durations.get(kind)
                 if durations is None:
                     durations = self._durations[kind] = Durations()
@@ -200,6 +200,7 @@ class Latencies:
                 calls.kind[number] == kind
                 and calls.outcome[number] in _ANSWERED
                 and not calls.is_cancelled[number]
+                and not calls.is_inexact[number]
                 and calls.response[number] != NONE
             ):
                 course.add(self._reading.index.t_ns(calls.response[number]), calls.latency_ns[number])

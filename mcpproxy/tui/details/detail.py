@@ -134,7 +134,8 @@ def exchange_lines(reading: Reading, row: int) -> Lines:
     lines.append(_pair("sent", _at(reading, calls.request[number])))
     if calls.response[number] != NONE:
         lines.append(_pair("answered", _at(reading, calls.response[number])))
-        lines.append(_pair("latency", units.duration(calls.latency_ns[number])))
+        about = "about " if calls.is_inexact[number] else ""
+        lines.append(_pair("latency", f"{about}{units.duration(calls.latency_ns[number])}"))
     lines += map(_fact, _became(reading, number))
     client, server, _ = reading.conversation.peers(reading.session(row))
     for word, peer in (("client", client), ("server", server)):

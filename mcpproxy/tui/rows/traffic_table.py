@@ -190,6 +190,8 @@ class TrafficRows:
         calls = self.reading.calls
         latency_ns = calls.latency_ns[number]
         if is_answer and latency_ns >= 0:
+            if calls.is_inexact[number]:
+                return Span(f"~{brief(latency_ns)}", "dim")
             return Span(brief(latency_ns), "warm" if self.reading.is_slow(number) else "dim")
         waited_ns = self.reading.waited_ns(number)
         return Span("" if waited_ns is None else brief(waited_ns), "dim")

@@ -255,6 +255,25 @@ def test_times_come_as_wall_clock(tmp_path: Path) -> None:
         assert (time, opened) == (OPENED + 1_500_000, OPENED)
 
 
+def test_a_time_that_is_not_exact_is_no_latency(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk.ask(0, 1, "ping")
+    talk.raw(5, "s2c", b'{"jsonrpc":"2.0","id":1,"result":{}}', time_is_exact=False)
+    talk.ask(10, 2, "ping")
+    talk.answer(12, 2)
+    with loaded(talk.close()) as connection:
+        assert rows(connection, "select time_is_exact from frames order by seq") == [
+            (True,),
+            (False,),
+            (True,),
+            (True,),
+        ]
+        assert rows(connection, "select time_is_exact, latency_ms, server_ms from exchanges order by request") == [
+            (False, None, None),
+            (True, 2, 2),
+        ]
+
+
 def test_stall_is_told_of_its_frames_and_is_no_latency(tmp_path: Path) -> None:
     talk = Written(tmp_path / "a.mcpcap", "a")
     one = talk.ask(0, 1, "ping")

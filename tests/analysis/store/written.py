@@ -30,9 +30,10 @@ class Written:
         """Write a record; returns its number."""
         return self._add(at_ms, rec, members(**more))
 
-    def raw(self, at_ms: float, direction: Direction, raw: bytes) -> int:
+    def raw(self, at_ms: float, direction: Direction, raw: bytes, *, time_is_exact: bool = True) -> int:
         """Write a frame."""
-        return self._add(at_ms, "frame", frame_members(direction, raw, judge(raw, direction)))
+        middle = frame_members(direction, raw, judge(raw, direction), time_is_exact=time_is_exact)
+        return self._add(at_ms, "frame", middle)
 
     def say(self, at_ms: float, direction: Direction, **message: Any) -> int:
         """Write a frame with a message."""

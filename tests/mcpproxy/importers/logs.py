@@ -9,8 +9,8 @@ from captures.frame import Frame
 from captures.reader import read_frames
 from captures.record import Record, decode
 from mcpproxy.importers.conversations import Conversations
-from mcpproxy.importers.events import LeftOut, Remark
 from mcpproxy.importers.form import fitting_forms, forms
+from mcpproxy.importers.log_items import LeftOut, Remark
 from mcpproxy.importers.source import Log
 
 

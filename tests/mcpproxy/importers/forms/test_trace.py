@@ -18,8 +18,8 @@ from captures.frame import Frame
 from captures.reader import read_frames
 from captures.record import MAX_LINE_BYTES, Record, decode
 from mcpproxy.importers.case import Case
-from mcpproxy.importers.events import LeftOut
 from mcpproxy.importers.forms.trace import cases
+from mcpproxy.importers.log_items import LeftOut
 from tests.captures.samples import tables
 
 ROOT = Path(__file__).parents[4]

@@ -1,0 +1,144 @@
+"""Events of logs become captures: one for each run of each server, with the times that the log has."""
+
+from collections.abc import Iterable
+
+from captures.frame import Frame
+from mcpproxy.importers.conversations import MAX_OPEN_CONVERSATIONS, Conversations
+from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import Event, LoggedFrame, LoggedStderr, ServerExit, ServerStart
+from tests.analysis.judged import Judged
+from tests.mcpproxy.importers.logs import ImportedCapture
+
+NOW = 1_795_169_702_000_000_000
+MS = 1_000_000
+OPENING = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'
+OPENED = b'{"jsonrpc":"2.0","id":1,"result":{}}'
+CALL = b'{"jsonrpc":"2.0","id":2,"method":"tools/list"}'
+ANSWER = b'{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}'
+
+
+def written(events: Iterable[Event], *, is_verbatim: bool = False) -> list[ImportedCapture]:
+    captures: list[ImportedCapture] = []
+
+    def create(name: str, wall_ns: int | None) -> ImportedCapture:
+        captures.append(ImportedCapture(name, wall_ns))
+        return captures[-1]
+
+    form = Form("a log", lambda _head, _name: True, lambda _log: (), is_verbatim=is_verbatim)
+    conversations = Conversations("log", form, create)
+    for event in events:
+        assert conversations.add(event) is None
+    conversations.close()
+    assert all(capture.is_complete for capture in captures)
+    return captures
+
+
+def rules_in(capture: ImportedCapture) -> set[str]:
+    checker = Judged()
+    findings = [finding for record in capture.records for finding in checker.feed(_item(capture, record.seq) or record)]
+    return {finding.rule for finding in [*findings, *checker.finish("closed")]}
+
+
+def _item(capture: ImportedCapture, seq: int) -> Frame | None:
+    return next((frame for frame in capture.frames if frame.seq == seq), None)
+
+
+def times(capture: ImportedCapture) -> list[tuple[int, bool]]:
+    return [(frame.t_ns // MS, frame.time_is_exact) for frame in capture.frames]
+
+
+def test_servers_that_take_turns_have_a_capture_each() -> None:
+    one, two = written(
+        LoggedFrame(name, "c2s", raw, NOW + at * MS)
+        for at, (name, raw) in enumerate([("a", OPENING), ("b", OPENING), ("a", CALL), ("b", CALL), ("a", CALL)])
+    )
+    assert (one.name, len(one.frames), times(one)) == ("a", 3, [(0, True), (2, True), (4, True)])
+    assert (two.name, len(two.frames), times(two)) == ("b", 2, [(0, True), (2, True)])
+    assert (one.wall_ns, two.wall_ns) == (NOW, NOW + MS)
+
+
+def test_each_run_of_a_server_has_a_capture() -> None:
+    first, second, third = written(
+        [
+            ServerStart("a", NOW),
+            ServerStart("a", NOW),
+            LoggedFrame("a", "c2s", OPENING, NOW),
+            ServerExit("a", NOW, 3),
+            LoggedStderr("a", b"bye", NOW),
+            LoggedFrame("a", "c2s", OPENING, NOW),
+            LoggedFrame("a", "s2c", OPENED, NOW),
+            LoggedFrame("a", "c2s", OPENING, NOW),
+        ]
+    )
+    assert [len(capture.frames) for capture in (first, second, third)] == [1, 2, 1]
+    assert [record.rec for record in first.records] == ["header", "frame", "process", "stderr", "close"]
+    assert first.records[-1].members["status"] == 3
+    assert all(capture.header["observed_start"] is True for capture in (first, second, third))
+
+
+def test_a_frame_without_a_time_has_that_of_the_frame_before_and_is_marked() -> None:
+    (capture,) = written(
+        [
+            LoggedStderr("a", b"starting", NOW),
+            LoggedFrame("a", "c2s", OPENING),
+            LoggedFrame("a", "s2c", OPENED, NOW),
+            LoggedFrame("a", "c2s", CALL, NOW + 5 * MS),
+            LoggedFrame("a", "s2c", ANSWER),
+            LoggedFrame("a", "c2s", CALL, NOW + MS),
+            LoggedFrame("a", "c2s", CALL, NOW + 7 * MS, is_time_exact=False),
+            LoggedFrame("a", "c2s", CALL, 1 << 62),
+            LoggedFrame("a", "c2s", CALL, NOW + 9 * MS),
+        ]
+    )
+    assert times(capture) == [
+        *((0, False), (0, True), (5, True), (5, False), (5, False)),
+        *((7, False), (7, False), (9, True)),
+    ]
+    assert (capture.wall_ns, capture.header["wall_ns"]) == (NOW, NOW)
+
+
+def test_a_log_whose_times_begin_late_has_no_wall_clock() -> None:
+    frames = [
+        LoggedFrame("a", "c2s", OPENING),
+        LoggedFrame("a", "s2c", OPENED, NOW),
+        LoggedFrame("a", "c2s", CALL, NOW),
+    ]
+    (capture,) = written(frames)
+    assert ("wall_ns" in capture.header, times(capture)) == (False, [(0, False), (0, True), (0, True)])
+
+
+def test_the_beginning_of_a_message_blames_nobody() -> None:
+    events = [
+        LoggedFrame("a", "c2s", OPENING, NOW),
+        LoggedFrame("a", "s2c", OPENED, NOW),
+        LoggedFrame("a", "c2s", CALL, NOW),
+        LoggedFrame("a", "s2c", ANSWER[:25], NOW, is_whole=False),
+    ]
+    for is_verbatim in (False, True):
+        (capture,) = written(events, is_verbatim=is_verbatim)
+        cut = capture.frames[-1]
+        assert (cut.raw, cut.whole, cut.verdict.kind, cut.is_partial) == (ANSWER[:25], False, "unjudged", True)
+        rules = rules_in(capture)
+        assert not any(rule.startswith("framing/") for rule in rules), rules
+        assert not any("unanswered" in rule or "no-response" in rule for rule in rules), rules
+
+
+def test_rules_about_bytes_are_silent_where_the_log_has_only_text() -> None:
+    events = [LoggedFrame("a", "s2c", raw, NOW) for raw in (b"Server started", b"\xff", b"\xef\xbb\xbf" + OPENED, b"{")]
+    (bytes_,), (text,) = written(events, is_verbatim=True), written(events)
+    assert {"framing/stdout-not-json", "framing/invalid-utf8", "framing/bom"} <= rules_in(bytes_)
+    assert not any(rule.startswith("framing/") for rule in rules_in(text))
+
+
+def test_a_message_on_several_lines_becomes_one_frame() -> None:
+    pretty = b'\r\n{\r\n  "jsonrpc": "2.0",\n  "n": 1.10,\n  "method": "ping"\n}\n'
+    (capture,) = written([LoggedFrame("a", "c2s", pretty, NOW)])
+    assert [frame.raw for frame in capture.frames] == [b'{   "jsonrpc": "2.0",   "n": 1.10,   "method": "ping" }']
+
+
+def test_the_conversation_that_has_been_silent_longest_makes_room() -> None:
+    many = MAX_OPEN_CONVERSATIONS + 1
+    captures = written(LoggedFrame(f"s{number}", "c2s", CALL, NOW) for number in [*range(many), 0, 1, many - 1])
+    # 0 made room for the last one, so 0 itself comes again, for which 1 makes room, and so on.
+    assert [capture.name for capture in captures[many:]] == ["s0", "s1"]
+    assert len(captures[many - 1].frames) == 2
