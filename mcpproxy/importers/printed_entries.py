@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from mcpproxy.importers.events import LeftOut
 from mcpproxy.importers.json_text import Nesting
+from mcpproxy.importers.log_items import LeftOut
 from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log
 
 _COMPOSED: Final = re.compile(rb"[\w.-]{1,64} +\| ").match
@@ -27,8 +27,8 @@ class Entry:
     prefix: bytes
     """What stands in front of the object, in its line."""
     lines: list[bytes] = field(default_factory=list)
-    is_closed: bool = False
-    """Whether all brackets of the object are closed."""
+    end: int | None = None
+    """The offset in `body` after the object; None if its brackets are not all closed."""
 
     @property
     def body(self) -> bytes:
@@ -59,8 +59,9 @@ def printed_entries(log: Log, find: Callable[[bytes], int | None]) -> Iterator[E
         is_next = has_version and not is_message and find(text) is not None
         if entry is not None and _CONTINUES(text) and not is_next and size + len(text) <= MAX_INPUT_LINE_BYTES:
             entry.lines.append(text)
-            size, is_message = size + len(text), is_message or has_version
-            entry.is_closed = nesting.end(text) is not None
+            end = nesting.end(text)
+            entry.end = None if end is None else size + end
+            size, is_message = size + len(text) + 1, is_message or has_version
         elif entry is not None:
             yield entry
             entry, before = None, b""
@@ -70,9 +71,10 @@ def printed_entries(log: Log, find: Callable[[bytes], int | None]) -> Iterator[E
                 before = text
                 continue
             entry = Entry(number, before, text[:start], [text[start:]])
-            nesting, size, before, is_message = Nesting(), len(text), b"", has_version
-            entry.is_closed = nesting.end(text, start) is not None
-        if entry.is_closed:
+            nesting, size, before, is_message = Nesting(), len(text) - start + 1, b"", has_version
+            end = nesting.end(text, start)
+            entry.end = None if end is None else end - start
+        if entry.end is not None:
             yield entry
             entry = None
     if entry is not None:

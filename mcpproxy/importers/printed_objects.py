@@ -4,21 +4,24 @@ What they print is not JSON, and may leave out what is nested, or be cut by a lo
 depth.
 """
 
+import contextlib
 import json
 import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from orjson import JSONEncodeError, dumps
+
 MAX_PRINTED_DEPTH: Final = 100
 """Objects within objects; JavaScript prints three by default."""
 _TOKEN: Final = re.compile(
-    r"""(?P<space>\s++|\#[^\n]*+|\[Object:\ null\ prototype\]|<ref\ \*\d+>)
-    | (?P<text>b?(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|`(?:[^`\\]|\\.)*+`))
+    r"""\s*+(?:(?P<text>b?(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|`(?:[^`\\]|\\.)*+`))
+    | (?P<skipped>\#[^\n]*+|\[Object:\ null\ prototype\]|<ref\ \*\d+>)
     | (?P<more>\.\.\.\ \d+\ more\ (?:items?|characters?|properties|property))
     | (?P<hidden>\[(?:Object|Array|Circular\ \*\d+|(?:[GS]etter|Function|Symbol|class)\b[^\]\n]*+)\]|<[^<>\n]*+>)
-    | (?P<number>-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?)(?P<big>n?)(?![\w.])
+    | (?P<number>-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?n?)(?![\w.])
     | (?P<name>[A-Za-z_$][\w$.]*+)
-    | (?P<mark>[{}\[\](),:=+])""",
+    | (?P<mark>[{}\[\](),:=+]))""",
     re.VERBOSE | re.DOTALL,
 )
 _ESCAPE: Final = re.compile(
@@ -43,6 +46,9 @@ class PrintedObject:
     @property
     def json(self) -> bytes:
         """It as JSON."""
+        with contextlib.suppress(JSONEncodeError):
+            return dumps(self.members)
+        # Integers of any size, and halves of surrogate pairs.
         return json.dumps(self.members, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
@@ -64,9 +70,9 @@ def printed_object(text: str) -> PrintedObject | None:
 def printed_bytes(text: str) -> bytes | None:
     """Returns the bytes that Python printed at the beginning of a text, as `b'…'`; None if there are none."""
     match = _TOKEN.match(text)
-    if match is None or match.lastgroup != "text" or not text.startswith("b"):
+    if match is None or match.lastgroup != "text" or not match["text"].startswith("b"):
         return None
-    return _unescaped(match[0][2:-1]).encode("latin-1", "replace")
+    return _unescaped(match["text"][2:-1]).encode("latin-1", "replace")
 
 
 class _Unreadable(Exception):
@@ -79,7 +85,9 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.is_whole = True
         self._text, self._offset = text, 0
-        self._match: re.Match[str] | None = None
+        self._kind = self._word = ""
+        """The next token: which group of `_TOKEN` it is, and its text; empty where the text ends or makes no sense."""
+        self._match = _TOKEN.scanner(text).match  # type: ignore[attr-defined] # undocumented, but it is what `finditer` uses
         self._next()
 
     def members(self) -> dict[str, Any]:
@@ -92,35 +100,29 @@ class _Reader:
         return value
 
     @property
-    def _kind(self) -> str:
-        return (self._match.lastgroup or "") if self._match else ""
-
-    @property
-    def _word(self) -> str:
-        return self._match[0] if self._match else ""
-
-    @property
     def _names_argument(self) -> bool:
         return self._kind == "name" and self._text.startswith("=", self._offset)
 
     def _next(self) -> None:
-        while match := _TOKEN.match(self._text, self._offset):
-            self._offset = match.end()
-            if match.lastgroup != "space":
-                self._match = match
-                return
-        self._match = None
+        match = self._match()
+        while match is not None and match.lastgroup == "skipped":
+            match = self._match()
+        if match is None:
+            self._kind = self._word = ""
+            return
+        kind = match.lastgroup
+        self._kind, self._word, self._offset = kind, match[kind], match.end()
 
     def _takes(self, mark: str) -> bool:
-        if self._kind != "mark" or self._word != mark:
+        if self._word != mark or self._kind != "mark":
             return False
         self._next()
         return True
 
     def _is_cut(self) -> bool:
         """Whether the text ends here, or goes on with something that is never printed."""
-        self.is_whole &= self._match is not None
-        return self._match is None
+        self.is_whole &= bool(self._kind)
+        return not self._kind
 
     def _value(self, depth: int) -> Any:
         if depth > MAX_PRINTED_DEPTH:
@@ -131,7 +133,7 @@ class _Reader:
         if kind == "text":
             return self._string()
         self._next()
-        if kind in ("number", "big"):
+        if kind == "number":
             return self._number(word.rstrip("n"))
         if kind == "hidden":
             return self._hidden()
@@ -183,19 +185,17 @@ class _Reader:
                 continue
             if not end and not self._names_argument:
                 return pairs
-            if self._is_cut():
-                return pairs
             name = self._name()
-            if self._is_cut():
-                return pairs
             if not self._takes(mark):
+                if self._is_cut():
+                    return pairs
                 raise _Unreadable
             value = self._value(depth + 1)
             # The Python SDK sends no members of its models without a value, except the id of an error.
             is_unset = mark == "=" and value is None and name != "id"
             if value is not _HIDDEN and value is not _UNDEFINED and not is_unset:
                 pairs[name] = value
-            if not self._takes(",") and end and not self._is_cut() and not (self._kind == "mark" and self._word == end):
+            if not self._takes(",") and self._word != end and end and not self._is_cut():
                 raise _Unreadable
         return pairs
 
@@ -203,7 +203,7 @@ class _Reader:
         word = self._word
         if self._kind == "text":
             return str(self._string())
-        if self._kind not in ("name", "number", "big"):
+        if self._kind not in ("name", "number", ""):
             raise _Unreadable
         self._next()
         return word
@@ -220,7 +220,7 @@ class _Reader:
             value = self._value(depth + 1)
             if value is not _HIDDEN:
                 items.append(None if value is _UNDEFINED else value)
-            if not self._takes(",") and not self._is_cut() and not (self._kind == "mark" and self._word == end):
+            if not self._takes(",") and self._word != end and not self._is_cut():
                 raise _Unreadable
         return items
 

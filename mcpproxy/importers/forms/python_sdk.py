@@ -38,8 +38,8 @@ from urllib.parse import urlsplit
 from orjson import JSONDecodeError, loads
 
 from captures.verdict import Direction
-from mcpproxy.importers.events import Item, LeftOut, LoggedFrame, ServerStart
 from mcpproxy.importers.form import Form
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, ServerStart
 from mcpproxy.importers.printed_entries import Entry, printed_entries
 from mcpproxy.importers.printed_objects import printed_bytes, printed_object
 from mcpproxy.importers.source import Log
@@ -125,22 +125,25 @@ def _frames(entry: Entry, time: LoggedTime, names: dict[str, str], repetitions: 
     if len(entry.lines) > 1:
         is_whole = not any(_WRAPPED.search(line) for line in entry.lines)
         text = b"\n".join(_WRAPPED.sub(b"", line) for line in entry.lines).partition(b": ")[2]
-    raws = _raws(text.decode("utf-8", "replace"))
-    if not raws:
+    messages = _messages(text.decode("utf-8", "replace"))
+    if not messages:
         yield LeftOut(f"line {entry.number}", "expected a message as Python prints it", name)
-    for raw, was_printed in raws:
-        if not repetitions.include(side, _parsed(raw), words, time.stamp_ns):
+    for raw, message, was_printed in messages:
+        if not repetitions.include(side, message, words, time.stamp_ns):
             yield LoggedFrame(name, side, raw, time.stamp_ns, time.is_exact, is_whole and was_printed)
 
 
-def _raws(text: str) -> list[tuple[bytes, bool]]:
-    """The messages in an entry, and whether all of each was printed."""
+def _messages(text: str) -> list[tuple[bytes, Any, bool]]:
+    """The messages in an entry, their values, and whether all of each was printed."""
     crossed = printed_bytes(text)
     if crossed is not None:
-        return [(raw, True) for raw in ([crossed] if crossed.startswith(b"{") else _DATA.findall(crossed)) if raw]
+        raws = [crossed] if crossed.startswith(b"{") else _DATA.findall(crossed)
+        return [(raw, _parsed(raw), True) for raw in raws if raw]
     wrappers = _WRAPPERS(text)
     printed = printed_object(text[wrappers.end() if wrappers else 0 :])
-    return [(printed.json, printed.is_whole)] if printed and printed.members.keys() & _KINDS else []
+    if printed is None or not printed.members.keys() & _KINDS:
+        return []
+    return [(printed.json, printed.members, printed.is_whole)]
 
 
 def _parsed(raw: bytes) -> Any:

@@ -38,15 +38,16 @@ incomplete, and so are those that were cut or shortened by hand.
 import io
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from orjson import JSONDecodeError, loads
 
 from captures.verdict import Direction
-from mcpproxy.importers.events import Item, LeftOut, LoggedFrame
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.guessed_sides import certain_side
 from mcpproxy.importers.json_text import end_of_value
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame
 from mcpproxy.importers.opening import first_message
 from mcpproxy.importers.printed_entries import Entry, printed_entries
 from mcpproxy.importers.printed_objects import printed_object
@@ -79,6 +80,7 @@ _WAYS: Final = re.compile(
     r"|(?P<right>(?<![-=<])[-=]+>(?!>)|>{2,3}|[→⇒📤]|^ *> *$)|(?P<left><[-=]+(?![-=>])|<{2,3}|[←⇐📥]|^ *< *$)"
 ).finditer
 _OUT: Final = ("out", "right")
+_WITHOUT_DIGITS: Final = re.compile(r"\b\d+").sub
 _EPOCH: Final = re.compile(r'"(?:t|ts|time|timestamp)": ?(\d{13}|\d{10}(?:\.\d{1,9})?)[,}]').search
 _OPPOSITE: Final[dict[Direction, Direction]] = {"c2s": "s2c", "s2c": "c2s"}
 
@@ -137,7 +139,7 @@ def _messages(entry: Entry | LeftOut) -> Iterator[_Message | LeftOut]:
     is_json = (prefix + body[:1]).lstrip().startswith(b"{")
     start = end = tried = count = 0
     while tried < MAX_NESTED and (match := _OBJECT(body, start)):
-        found = _message(body, match.start())
+        found = _message(body, match.start(), entry.end if not match.start() else None)
         if found is None:
             start, tried = match.end(), tried + 1
             continue
@@ -150,9 +152,9 @@ def _messages(entry: Entry | LeftOut) -> Iterator[_Message | LeftOut]:
         yield LeftOut(f"line {entry.number}", "expected a JSON-RPC message")
 
 
-def _message(text: bytes, start: int) -> tuple[bytes, int, bool] | None:
-    """The message that begins there, the offset after it, and whether it is whole."""
-    after = end_of_value(text, start)
+def _message(text: bytes, start: int, known_end: int | None) -> tuple[bytes, int, bool] | None:
+    """The message that begins there, the offset after it, and whether it is whole; `known_end` is that offset."""
+    after = known_end or end_of_value(text, start)
     raw = text[start:after]
     try:
         value = loads(raw)
@@ -167,23 +169,23 @@ def _message(text: bytes, start: int) -> tuple[bytes, int, bool] | None:
 
 def _side(context: str, sends: Direction) -> Direction | None:
     """The direction of a message, if the words around it tell, given that of messages that the log's side sends."""
-    named = _named_side(context)
-    way = _way(context)
-    if named is not None or way is None:
+    named, is_sent = _told(_WITHOUT_DIGITS("", context))
+    if named is not None or is_sent is None:
         return named
-    return sends if way in _OUT else _OPPOSITE[sends]
+    return sends if is_sent else _OPPOSITE[sends]
 
 
-def _named_side(context: str) -> Direction | None:
-    is_from_client, is_from_server = bool(_FROM_CLIENT(context)), bool(_FROM_SERVER(context))
-    return None if is_from_client == is_from_server else "c2s" if is_from_client else "s2c"
+@lru_cache(1024)
+def _told(words: str) -> tuple[Direction | None, bool | None]:
+    """The direction that the words around a message name, and whether they say that it was sent or received.
 
-
-def _way(context: str) -> str | None:
-    """Which of the ways stands last before a message; words before arrows, since `→` may mean "leads to"."""
-    found = [match.lastgroup or "" for match in _WAYS(context)]
-    words = [way for way in found if way in ("out", "in")]
-    return next(reversed(words or found), None)
+    The words closest to the message count, and words before arrows, since `→` may mean "leads to".
+    """
+    is_from_client, is_from_server = bool(_FROM_CLIENT(words)), bool(_FROM_SERVER(words))
+    named: Direction = "c2s" if is_from_client else "s2c"
+    ways = [match.lastgroup or "" for match in _WAYS(words)]
+    way = next(reversed([way for way in ways if way in ("out", "in")] or ways), None)
+    return None if is_from_client == is_from_server else named, None if way is None else way in _OUT
 
 
 def _sender(log: Log) -> Direction:
@@ -192,9 +194,10 @@ def _sender(log: Log) -> Direction:
         for message in _messages(entry):
             if isinstance(message, LeftOut):
                 continue
-            side, way = certain_side(first_message(message.raw).get("method")), _way(message.context)
-            if side is not None and way is not None and _named_side(message.context) is None:
-                return side if way in _OUT else _OPPOSITE[side]
+            side = certain_side(first_message(message.raw).get("method"))
+            named, is_sent = _told(_WITHOUT_DIGITS("", message.context))
+            if side is not None and is_sent is not None and named is None:
+                return side if is_sent else _OPPOSITE[side]
     return "c2s"
 
 
