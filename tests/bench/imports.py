@@ -2,25 +2,37 @@
 
     python -m tests.bench.imports [--mb N] [--from FORM]…
 
-The last two messages of a log are repeated, so that it stays one conversation; `har`, `mitmproxy` and `trace`, which
+A call is repeated, so that a log stays one conversation; `har`, `mitmproxy` and `trace`, which
 are read as a whole, get the entries of the sample again and again. Informs, and never fails for a figure.
 """
 
 import argparse
 import json
-import resource
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from mcpproxy.importers.form import forms
 
 FOLDER: Final = Path(__file__).parents[1] / "corpus/imports"
 WHOLE_MB: Final = {"har": 120, "trace": 60, "mitmproxy": 200}
 """Forms of which a log, or a line, has a limit, and MB below it."""
+
+
+class ImportCost(NamedTuple):
+    """What one import cost."""
+
+    took_s: float
+    cpu_s: float
+    resident_mb: float
+    """The most that the process had resident."""
+    code: int
+    first_line: str
+    """Of its output."""
 
 
 def main() -> None:
@@ -33,7 +45,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             log = Path(folder, "log")
             write_log(name, log, min(options.mb, WHOLE_MB.get(name, options.mb)) * 1_000_000)
-            print(f"{name:<20} {log.stat().st_size / 1e6:6.0f} MB  {measured(name, log)}")
+            cost = cost_of(name, log)
+            figures = f"{cost.took_s:6.1f} s, {cost.cpu_s:6.1f} s of CPU, {cost.resident_mb:6.0f} MB resident"
+            print(f"{name:<20} {log.stat().st_size / 1e6:6.0f} MB  {figures}  {cost.first_line}")
 
 
 def write_log(name: str, path: Path, size: int) -> None:
@@ -47,28 +61,36 @@ def write_log(name: str, path: Path, size: int) -> None:
             file.write(json.dumps(har).encode())
         elif name == "trace":
             case = json.loads(sample)
-            case["frames"][3:] = [{**frame, "t": 2000} for frame in case["frames"][3:]] * (size // 250)
+            case["frames"][3:] = [{**frame, "t": 2000} for frame in case["frames"][3:]] * (size // 280)
             file.write(json.dumps(case).encode())
         elif name == "mitmproxy":
             for _ in range(size // len(sample)):
                 file.write(sample)
         else:
             lines = sample.splitlines(keepends=True)
-            block = b"".join(lines[-2:])
-            file.write(b"".join(lines))
+            first = next(number for number, line in enumerate(lines) if b"tools/call" in line)
+            # All at one time, as times of some forms must not go backwards.
+            block = lines[first] * 2
+            file.write(b"".join(lines[:first]))
             for _ in range(size // len(block)):
                 file.write(block)
 
 
-def measured(name: str, log: Path) -> str:
-    """Imports a log in a process of its own; returns its figures as text."""
+def cost_of(name: str, log: Path) -> ImportCost:
+    """Imports a log in a process of its own."""
     command = [sys.executable, "-m", "mcpproxy", "import", "--from", name, str(log), "-o", str(log.with_name("out"))]
     begun = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, check=False)
-    took_s = time.perf_counter() - begun
-    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    first = (done.stdout or done.stderr).decode().splitlines()[0].rpartition("/")[2]
-    return f"{took_s:6.1f} s  {memory:6.0f} MB resident (the most so far)  {first}"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        output = process.stdout.read() if process.stdout else b""
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    return ImportCost(
+        time.perf_counter() - begun,
+        usage.ru_utime + usage.ru_stime,
+        usage.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10),
+        process.returncode,
+        output.decode().partition("\n")[0].rpartition("/")[2],
+    )
 
 
 if __name__ == "__main__":

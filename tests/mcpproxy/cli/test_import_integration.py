@@ -226,6 +226,70 @@ def test_a_closed_stdin_is_told(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
 
 
+SAMPLES = ROOT / "tests/corpus/imports"
+
+
+def test_the_form_is_recognised_and_captures_go_where_run_puts_them(tmp_path: Path) -> None:
+    log = SAMPLES / "mcp-tape.jsonl"
+    places = {"MCPPROXY_CAPTURES": str(tmp_path / "captures")}
+    for stdin, file in ((b"", str(log)), (log.read_bytes(), "-")):
+        done = mcpproxy("import", file, stdin=stdin, **places)
+        assert (done.returncode, done.stderr.count(b"\n")) == (0, 1), done.stderr
+        assert re.match(
+            rf"{tmp_path}/captures/files/20261120T101502Z-[0-9a-f]{{4}}\.mcpcap: 8 rec", done.stdout.decode()
+        )
+    listed_captures = mcpproxy("ls", **places)
+    assert listed_captures.stdout.count(b"files") == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "no form fits; name one with --from: har, "),
+        (b"\n\n", "no form fits"),
+        (b"Server started\n", "no form fits"),
+        (b"\0" * 100, "no form fits"),
+        (
+            b'{"jsonrpc":"2.0","name":"a","transport":"stdio","frames":[]}\n',
+            "it may be a file with a JSON-RPC message on each line (messages) or a trace with a conversation on each",
+        ),
+        (b"PK\x03\x04....", "it is an archive; unpack it, and import the log in it"),
+        (b"\x1f\x8b....", "it is an archive"),
+        (b"log".ljust(257, b"\0") + b"ustar\x0000", "it is an archive"),
+        ((ROOT / "tests/corpus/captures/http.mcpcap").read_bytes()[:2000], "it is a capture already; `mcpproxy show`"),
+    ],
+    ids=["empty", "blank", "text", "zeros", "two", "zip", "gzip", "tar", "capture"],
+)
+def test_what_is_not_one_form_is_refused_and_nothing_is_written(tmp_path: Path, data: bytes, why: str) -> None:
+    (tmp_path / "x.log").write_bytes(data)
+    for file, stdin in (("x.log", b""), ("-", data)):
+        done = mcpproxy("import", file, stdin=stdin, cwd=tmp_path, MCPPROXY_CAPTURES=str(tmp_path / "captures"))
+        assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+        assert done.stderr.decode().startswith(f"mcpproxy: cannot import {file}: {why}")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.log"]
+
+
+def test_a_log_of_another_program_is_read_around_mistakes_and_they_are_named(tmp_path: Path) -> None:
+    log = (SAMPLES / "messages.jsonl").read_bytes()
+    for encoding in ("utf-8", "utf-16"):
+        data = log.replace(b"\n", b"\nnot a message\x1b[31m\n").decode().encode(encoding)
+        done = mcpproxy("import", "-", "-o", tmp_path / encoding, stdin=data)
+        assert done.returncode == 2
+        assert done.stdout.startswith(f"{tmp_path}/{encoding}/stdin.mcpcap: 7 records".encode())
+        assert done.stderr.decode().splitlines() == [
+            *(f"mcpproxy: left out of -: line {line}: expected a JSON-RPC message" for line in (2, 4, 6)),
+            "mcpproxy: left out of -: 2 more mistakes",
+            "mcpproxy: such a file has no times, and directions are guessed",
+        ]
+
+
+def test_several_conversations_are_never_written_into_one_file(tmp_path: Path) -> None:
+    log = (SAMPLES / "messages.jsonl").read_bytes()
+    done = mcpproxy("import", "-", "-o", tmp_path / "x.mcpcap", stdin=log * 2)
+    assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (2, b"", [])
+    assert done.stderr.endswith(b"the log holds several conversations, so -o has to name a folder\n")
+
+
 def test_any_file_is_offered_for_completion() -> None:
     (command,) = [command for command in grammars() if command.name == "import"]
     assert command.operands == "files"

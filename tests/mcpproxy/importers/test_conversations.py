@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from captures.frame import Frame
+from captures.reader import read_frames
 from mcpproxy.importers.conversations import MAX_OPEN_CONVERSATIONS, Conversations
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.log_items import Event, LoggedFrame, LoggedStderr, ServerExit, ServerStart
@@ -35,12 +35,8 @@ def written(events: Iterable[Event], *, is_verbatim: bool = False) -> list[Impor
 
 def rules_in(capture: ImportedCapture) -> set[str]:
     checker = Judged()
-    findings = [finding for record in capture.records for finding in checker.feed(_item(capture, record.seq) or record)]
+    findings = [finding for item in read_frames(capture.records) for finding in checker.feed(item)]
     return {finding.rule for finding in [*findings, *checker.finish("closed")]}
-
-
-def _item(capture: ImportedCapture, seq: int) -> Frame | None:
-    return next((frame for frame in capture.frames if frame.seq == seq), None)
 
 
 def times(capture: ImportedCapture) -> list[tuple[int, bool]]:
@@ -128,6 +124,15 @@ def test_rules_about_bytes_are_silent_where_the_log_has_only_text() -> None:
     (bytes_,), (text,) = written(events, is_verbatim=True), written(events)
     assert {"framing/stdout-not-json", "framing/invalid-utf8", "framing/bom"} <= rules_in(bytes_)
     assert not any(rule.startswith("framing/") for rule in rules_in(text))
+
+
+def test_rules_about_times_are_silent_once_a_time_is_not_exact() -> None:
+    log = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}'
+    flood = [LoggedFrame("a", "s2c", log, NOW + number * MS // 10) for number in range(2000)]
+    opening = [LoggedFrame("a", "c2s", OPENING, NOW), LoggedFrame("a", "s2c", OPENED, NOW)]
+    (exact,) = written([*opening, *flood])
+    (inexact,) = written([*opening, LoggedFrame("a", "c2s", CALL), *flood])
+    assert "logging/flood" in rules_in(exact) - rules_in(inexact)
 
 
 def test_a_message_on_several_lines_becomes_one_frame() -> None:
