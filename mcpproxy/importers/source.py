@@ -2,6 +2,7 @@
 
 import codecs
 import io
+import re
 from binascii import a2b_base64
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -11,12 +12,16 @@ from typing import Any, BinaryIO, Final
 from orjson import JSONDecodeError, loads
 
 from captures.paths import safe_name
+from mcpproxy.importers.json_text import end_of_value
 
 MAX_INPUT_LINE_BYTES: Final = 64 << 20
 """Bytes. A longer line is not read."""
+MAX_JSON_BYTES: Final = 128 << 20
+"""Bytes of a log that is one JSON text, and is read as a whole."""
 MAX_HEAD_BYTES: Final = 1 << 20
 """Bytes from the beginning of a log by which its form is recognised."""
 _PIECE: Final = 1 << 20
+_ARRAY: Final = re.compile(rb"\s*\[\s*(?=\{)").match
 _BOMS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
@@ -103,6 +108,35 @@ def first_object(head: bytes) -> dict[str, Any]:
         return object_of(next(iter(first_lines(head)), b""))
     except InvalidLine:
         return {}
+
+
+def first_element(head: bytes) -> dict[str, Any]:
+    """The object with which an array of JSON begins; empty if there is none, or if it is longer than the head."""
+    start = _ARRAY(head)
+    end = None if start is None else end_of_value(head, start.end())
+    try:
+        return {} if start is None or end is None else object_of(head[start.end() : end])
+    except InvalidLine:
+        return {}
+
+
+def whole_json(log: Log, advice: str) -> Any:
+    """Parses a log as one JSON text.
+
+    Args:
+        log: the log.
+        advice: what to do if it is too long, such as `export fewer entries`.
+
+    Raises:
+        InvalidLine: it is too long, or not JSON.
+    """
+    text = log.file.read(MAX_JSON_BYTES + 1)
+    if len(text) > MAX_JSON_BYTES:
+        raise InvalidLine(f"longer than {MAX_JSON_BYTES >> 20} MiB; {advice}")
+    try:
+        return loads(text)
+    except JSONDecodeError as error:
+        raise InvalidLine(f"not JSON ({error})") from None
 
 
 def read_lines(file: BinaryIO) -> Iterator[bytes]:
