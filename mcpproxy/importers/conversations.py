@@ -133,6 +133,8 @@ class _Conversation:
 
     def add(self, event: Event) -> None:
         """Takes the next event."""
+        if isinstance(event, ServerExit) and self._has_exited:
+            return
         self._is_used |= not isinstance(event, ServerStart)
         self._has_exited |= isinstance(event, ServerExit)
         is_first = False
@@ -150,7 +152,9 @@ class _Conversation:
             self._begin()
 
     def close(self) -> None:
-        """Writes the last record."""
+        """Writes the last record. If the server only started, there is no capture."""
+        if not self._is_used:
+            return
         self._begin()
         pipes = self._pipes
         self._output.append(self._lines.close(self._t_ns, pipes.totals(), status=pipes.status, signal=pipes.signal))

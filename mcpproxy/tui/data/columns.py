@@ -337,7 +337,7 @@ CHANGED: Final = 7
 """The groups of columns."""
 _CHECKS: Final = (
     ("time",),
-    ("row", "row?", "time", "time", "kind", "any", "row?", "outcome"),
+    ("row", "row?", "time", "time", "kind", "any", "any", "row?", "outcome"),
     ("call",),
     ("row", "any"),
     ("unusual",),

@@ -60,10 +60,12 @@ def test_each_run_of_a_server_has_a_capture() -> None:
             ServerStart("a", NOW),
             LoggedFrame("a", "c2s", OPENING, NOW),
             ServerExit("a", NOW, 3),
+            ServerExit("a", NOW),
             LoggedStderr("a", b"bye", NOW),
             LoggedFrame("a", "c2s", OPENING, NOW),
             LoggedFrame("a", "s2c", OPENED, NOW),
             LoggedFrame("a", "c2s", OPENING, NOW),
+            ServerStart("a", NOW),
         ]
     )
     assert [len(capture.frames) for capture in (first, second, third)] == [1, 2, 1]
