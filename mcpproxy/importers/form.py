@@ -34,8 +34,9 @@ class Form:
     and a capture ends where the same server is initialized again."""
     is_verbatim: bool = False
     """Whether frames are the bytes that crossed. If not, rules about bytes report nothing."""
-    is_general: bool = False
-    """Whether logs of many programs have it, so that it fits only if no other form does."""
+    generality: int = 0
+    """More than 0 if lines of this form also stand in logs of other forms: it fits only if none with a lower number
+    does."""
 
 
 @cache
@@ -54,4 +55,5 @@ def form_module(name: str) -> Any:
 def fitting_forms(log: Log) -> list[str]:
     """Returns the names of the forms that a log seems to have."""
     fitting = [name for name, form in forms().items() if form.sniff(log.head, log.file_name)]
-    return [name for name in fitting if not forms()[name].is_general] or fitting
+    least = min((forms()[name].generality for name in fitting), default=0)
+    return [name for name in fitting if forms()[name].generality == least]

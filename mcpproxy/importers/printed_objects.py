@@ -4,13 +4,11 @@ What they print is not JSON, and may leave out what is nested, or be cut by a lo
 depth.
 """
 
-import contextlib
-import json
 import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from orjson import JSONEncodeError, dumps
+from mcpproxy.importers.source import json_of
 
 MAX_PRINTED_DEPTH: Final = 100
 """Objects within objects; JavaScript prints three by default."""
@@ -46,10 +44,7 @@ class PrintedObject:
     @property
     def json(self) -> bytes:
         """It as JSON."""
-        with contextlib.suppress(JSONEncodeError):
-            return dumps(self.members)
-        # Integers of any size, and halves of surrogate pairs.
-        return json.dumps(self.members, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        return json_of(self.members)
 
 
 def printed_object(text: str) -> PrintedObject | None:

@@ -1,7 +1,9 @@
 """Reads untrusted logs, without seeking: bounded lines, an object of JSON each; an error says what was expected."""
 
 import codecs
+import contextlib
 import io
+import json
 import re
 from binascii import a2b_base64
 from collections.abc import Iterable, Iterator
@@ -9,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from orjson import JSONDecodeError, loads
+from orjson import JSONDecodeError, JSONEncodeError, dumps, loads
 
 from captures.paths import safe_name
 from mcpproxy.importers.json_text import end_of_value
@@ -169,6 +171,21 @@ def object_of(line: bytes) -> dict[str, Any]:
     if not isinstance(read, dict):
         raise InvalidLine("expected a JSON object")
     return read
+
+
+def json_of(value: Any) -> bytes:
+    """A parsed value as JSON.
+
+    Raises:
+        InvalidLine: it is nested too deeply.
+    """
+    with contextlib.suppress(JSONEncodeError):
+        return dumps(value)
+    # Integers of any size, halves of surrogate pairs, and more than 254 objects within objects.
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    except RecursionError:
+        raise InvalidLine("nested too deeply") from None
 
 
 def raw_of(values: dict[str, Any]) -> bytes:

@@ -197,4 +197,5 @@ FORM = Form(
     sniff=sniff,
     read=read,
     lacks="such a log has messages as Python printed them, without a time zone and without HTTP",
+    generality=1,  # Logs of clients hold what their servers wrote to stderr.
 )

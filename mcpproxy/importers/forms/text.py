@@ -214,5 +214,5 @@ FORM = Form(
     sniff=sniff,
     read=read,
     lacks="such a text has messages as a program printed them, and does not always say who sent them, or when",
-    is_general=True,
+    generality=2,
 )
