@@ -31,7 +31,7 @@ from orjson import JSONDecodeError, loads
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.har_start import har_scheme
 from mcpproxy.importers.json_text import member_text
-from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, Remark, ServerStart
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, Remark, ServerStart, in_order
 from mcpproxy.importers.source import InvalidLine, Log, first_object, json_of, object_of, whole_json
 from mcpproxy.importers.times import stamp_of_date
 from mcpproxy.wording.counts import count_text
@@ -154,12 +154,7 @@ def _calls(har: Any, name: str) -> Iterator[Item]:
         except (AttributeError, JSONDecodeError, InvalidLine) as wrong:
             reason = str(wrong) if isinstance(wrong, InvalidLine) else "expected an entry as mcpsnoop writes it"
             yield LeftOut(f"entry {number - 1}", reason, name)
-    # A stable sort: frames without a time stay behind the frame before them.
-    latest_ns, timed = 0, []
-    for frame in frames:
-        latest_ns = latest_ns if frame.stamp_ns is None else frame.stamp_ns
-        timed.append((latest_ns, frame))
-    yield from (frame for _, frame in sorted(timed, key=lambda pair: pair[0]))
+    yield from in_order(frames)
     if isinstance(root, dict) and _text(root.get("comment")).startswith("mcpsnoop: capture incomplete"):
         yield Remark("the file says that mcpsnoop dropped frames")
 
