@@ -35,7 +35,7 @@ is set to keep, and what was cleared. Of `network`, credentials, which Inspector
 with GET. A file may be up to 128 MiB long.
 
 Sources: [types.ts](https://github.com/modelcontextprotocol/inspector/blob/main/core/mcp/types.ts) and
-[App.tsx](https://github.com/modelcontextprotocol/inspector/blob/main/clients/web/src/App.tsx) of version 2.3.
+[App.tsx](https://github.com/modelcontextprotocol/inspector/blob/main/clients/web/src/App.tsx) of version 2.3; 2.12 writes the same.
 """
 
 import re
