@@ -36,7 +36,11 @@ def parser() -> argparse.ArgumentParser:
     parser = Parser("import", __doc__)
     parser.add_argument("file", metavar="FILE", help="the file to import, or - for stdin")
     parser.add_argument(
-        "--from", dest="form", choices=list(forms()), help="the form of FILE; by default, it is recognised"
+        "--from",
+        dest="form",
+        metavar="FORM",
+        choices=list(forms()),
+        help=f"the form of FILE; by default, it is recognised: {', '.join(forms())}",
     )
     parser.add_argument(
         "-o",

@@ -231,14 +231,14 @@ SAMPLES = ROOT / "tests/corpus/imports"
 
 def test_the_form_is_recognised_and_captures_go_where_run_puts_them(tmp_path: Path) -> None:
     log = SAMPLES / "mcp-tape.jsonl"
-    places = {"MCPPROXY_CAPTURES": str(tmp_path / "captures")}
+    captures = str(tmp_path / "captures")
     for stdin, file in ((b"", str(log)), (log.read_bytes(), "-")):
-        done = mcpproxy("import", file, stdin=stdin, **places)
+        done = mcpproxy("import", file, stdin=stdin, MCPPROXY_CAPTURES=captures)
         assert (done.returncode, done.stderr.count(b"\n")) == (0, 1), done.stderr
         assert re.match(
             rf"{tmp_path}/captures/files/20261120T101502Z-[0-9a-f]{{4}}\.mcpcap: 8 rec", done.stdout.decode()
         )
-    listed_captures = mcpproxy("ls", **places)
+    listed_captures = mcpproxy("ls", MCPPROXY_CAPTURES=captures)
     assert listed_captures.stdout.count(b"files") == 2
 
 

@@ -377,7 +377,7 @@ def test_an_index_and_its_columns_fit_the_memory(tmp_path: Path) -> None:
     calls, rows = reading.calls, reading.columns
     arrays = (reading.shown, rows.call_of, rows.sessions, *vars(calls).values())
     columns = [column for column in arrays if isinstance(column, array)]
-    assert len(columns) == 12
+    assert len(columns) == 13
     size = reading.index.nbytes + len(rows.marks) + sum(len(column) * column.itemsize for column in columns)
     assert size / len(reading.index) < 64
     reading.close()
