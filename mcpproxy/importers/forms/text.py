@@ -10,6 +10,7 @@ sends and receives:
       "method": "notifications/initialized"
     }
     Received: { jsonrpc: '2.0', id: 2, result: { tools: [ [Object] ] } }
+    {"time":"2026-03-01T10:12:05Z","direction":"server_to_client","payload":{"jsonrpc":"2.0","id":3,"result":{}}}
 
 **Where it comes from.** Wrappers of a transport of the TypeScript SDK that log `send` and `onmessage`; `LoggingTransport` of the
 [Go SDK](https://github.com/modelcontextprotocol/go-sdk/blob/main/mcp/transport.go) (`write:`, `read:`); gateways and clients such as
@@ -18,12 +19,12 @@ used only if no other fits.
 
 **What a capture of it holds.** Objects with the member `jsonrpc`, on one line or over several indented lines, as JSON or as
 `console.log` prints them. Everything else is skipped. The direction comes from the words or arrows in front of a message, or in the
-line before it:
+line before it; if a message is a member of an object of JSON, also from those behind it:
 
 | in front | direction |
 |---|---|
-| `client -> server`, `to server`, `from client`, `Local→Remote`, `stdin`, `c2s` | from the client |
-| `server -> client`, `to client`, `from server`, `Remote→Local`, `stdout`, `s2c` | from the server |
+| `client -> server`, `client_to_server`, `to server`, `from client`, `Local→Remote`, `stdin`, `c2s` | from the client |
+| `server -> client`, `server_to_client`, `to client`, `from server`, `Remote→Local`, `stdout`, `s2c` | from the server |
 | `send`, `sending`, `sent`, `write`, `outgoing`, `-->`, `>>`, `→`, `📤` | from the side that wrote the log |
 | `receive`, `received`, `recv`, `read`, `incoming`, `<--`, `<<`, `←`, `📥` | from the other side |
 | none of them | that which the method implies; a response comes from the side that did not send its request |
@@ -64,19 +65,19 @@ _VERSION: Final = re.compile(rb"""jsonrpc["']?\s*:\s*["']2""").search
 _ANNOUNCES: Final = re.compile(rb"(?::|-|=|>|<|\xe2\x86[\x90\x92]|\xf0\x9f\x93[\xa4\xa5])\s*$").search
 """The end of a line that is about the message in the next one."""
 _KINDS: Final = frozenset({"method", "result", "error"})
-_CLIENT: Final = "(?:the )?(?:client|editor|host|local)\\b"
-_SERVER: Final = "(?:the )?(?:server|remote|upstream|child)\\b"
-_TO: Final = " ?(?:-+>|=+>|[→⇒]|\\bto\\b) ?"
-_BY: Final = " ?(?:<-+|<=+|[←⇐]|\\bfrom\\b) ?"
+_CLIENT: Final = "(?:the )?(?:client|editor|host|local)(?![a-z])"
+_SERVER: Final = "(?:the )?(?:server|remote|upstream|child)(?![a-z])"
+_TO: Final = "(?: ?(?:-+>|=+>|[→⇒]) ?|(?:^|[ _-])to[ _-])"
+_BY: Final = "(?: ?(?:<-+|<=+|[←⇐]) ?|(?:^|[ _-])from[ _-])"
 _FROM_CLIENT: Final = re.compile(
-    rf"(?i){_CLIENT}{_TO}|{_TO}{_SERVER}|{_BY}{_CLIENT}|{_SERVER}{_BY}|\bc2s\b|\bstdin\b"
+    rf"(?i){_CLIENT}{_TO}|{_TO}{_SERVER}|{_BY}{_CLIENT}|{_SERVER}{_BY}|clientToServer|\bc2s\b|\bstdin\b"
 ).search
 _FROM_SERVER: Final = re.compile(
-    rf"(?i){_SERVER}{_TO}|{_TO}{_CLIENT}|{_BY}{_SERVER}|{_CLIENT}{_BY}|\bs2c\b|\bstdout\b"
+    rf"(?i){_SERVER}{_TO}|{_TO}{_CLIENT}|{_BY}{_SERVER}|{_CLIENT}{_BY}|serverToClient|\bs2c\b|\bstdout\b"
 ).search
 _WAYS: Final = re.compile(
-    r"(?i)\b(?P<out>sen[dt]|sends|sending|writ(?:e|es|ing)|wrote|outgoing|outbound|tx)\b"
-    r"|\b(?P<in>receive[ds]?|receiving|recv|reads?|reading|got|incoming|inbound|onmessage|rx)\b"
+    r"(?i)\b(?P<out>sen[dt]|sends|sending|writ(?:e|es|ing)|wrote|outgoing|outbound|tx|(?<=\")out(?=\"))\b"
+    r"|\b(?P<in>receive[ds]?|receiving|recv|reads?|reading|got|incoming|inbound|onmessage|rx|(?<=\")in(?=\"))\b"
     r"|(?P<right>(?<![-=<])[-=]+>(?!>)|>{2,3}|[→⇒📤]|^ *> *$)|(?P<left><[-=]+(?![-=>])|<{2,3}|[←⇐📥]|^ *< *$)"
 ).finditer
 _OUT: Final = ("out", "right")

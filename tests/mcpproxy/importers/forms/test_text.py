@@ -26,6 +26,7 @@ def capture_of(*lines: str) -> ImportedCapture:
         ("--> ", "<-- "),
         ("→ ", "← "),
         ("[send] ", "[recv] "),
+        ('{"dir":"out","m":', '{"dir":"in","m":'),
         (">> ", "<< "),
         ("2026-03-01T10:12:05.377Z 📤 ", "📥 "),
         ("[read-server] outgoing message => ", "[read-server] incoming message => "),
@@ -49,6 +50,8 @@ def test_the_log_of_either_side_is_read(sent: str, received: str) -> None:
         ("SSE → Child: ", "Child → SSE: "),
         ("stdin ", "stdout "),
         ('{"direction":"c2s","message":', '{"direction":"s2c","message":'),
+        ('{"direction":"client_to_server","m":', '{"direction":"server-to-client","m":'),
+        ("clientToServer ", "serverToClient "),
     ],
 )
 def test_both_sides_may_be_named(from_client: str, from_server: str) -> None:
