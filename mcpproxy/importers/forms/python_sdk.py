@@ -12,7 +12,7 @@ message at the level DEBUG, and `sse_starlette`, which sends the events of their
 Only the words after the last colon matter, not what the program's format puts in front of them.
 
 **What a capture of it holds.** The messages in both directions of a client, or of a server over HTTP+SSE; of a server over
-Streamable HTTP, what it sent. A conversation begins when the client connects or is initialized; its name is the host of
+Streamable HTTP, what it sent. A conversation begins when the server is initialized; its name is the host of
 the server, or the name that the server gave itself. A message that is logged several times in a row, because the program has
 several handlers or because the SDK has several lines about it, is recorded once.
 
@@ -39,7 +39,7 @@ from orjson import JSONDecodeError, loads
 
 from captures.verdict import Direction
 from mcpproxy.importers.form import Form
-from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, ServerStart
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame
 from mcpproxy.importers.printed_entries import Entry, printed_entries
 from mcpproxy.importers.printed_objects import printed_bytes, printed_object
 from mcpproxy.importers.source import Log
@@ -97,8 +97,6 @@ def read(log: Log) -> Iterator[Item]:
             side = "client" if started["url"] else "server"
             names[side] = _name(started) or log.name
             repetitions = _Repetitions()
-            if started["url"]:
-                yield ServerStart(names[side], time.stamp_ns)
             continue
         yield from _frames(entry, time, names, repetitions)
 
