@@ -86,7 +86,8 @@ def write_log(name: str, path: Path, size: int) -> None:
 
 def cost_of(name: str, log: Path) -> ImportCost:
     """Imports a log in a process of its own."""
-    command = [sys.executable, "-m", "mcpproxy", "import", "--from", name, str(log), "-o", str(log.with_name(f"{name}-out"))]
+    out = log.with_name(f"{name}-out")
+    command = [sys.executable, "-m", "mcpproxy", "import", "--from", name, str(log), "-o", str(out)]
     begun = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         output = process.stdout.read() if process.stdout else b""
